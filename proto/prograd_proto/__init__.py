@@ -1,0 +1,17 @@
+"""The treaty between compiler and runtime: messages, dtypes, files, text and upgrades.
+
+    program_pb2     the generated messages of program.proto
+    dtypes          element types by name
+    tensor_types    TensorType and shapes in Python
+    attributes      attribute messages to Python values and back
+    files           load and save, both hashes
+    text            the readable form that parses back
+    upgrades        old operators and formats to today's
+"""
+
+from prograd_proto.attributes import Attribute as Attribute
+from prograd_proto.attributes import attributes_of as attributes_of
+from prograd_proto.errors import ProgramError as ProgramError
+from prograd_proto.tensor_types import Shape as Shape
+from prograd_proto.tensor_types import TensorType as TensorType
+from prograd_proto.tensor_types import type_of as type_of

@@ -1,0 +1,69 @@
+"""Tensor types in Python: a dtype name and a shape of sizes and symbols."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import ITEM_BYTES, NAMES, NUMBERS
+from prograd_proto.errors import ProgramError
+
+Shape = tuple[int | str, ...]
+"""Extents: a number of elements each, or the name of a symbol still to be bound."""
+
+
+class TensorType(NamedTuple):
+    """What is known of a tensor before it has values: `float32[batch, 10]`."""
+
+    dtype: str
+    shape: Shape
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape as numbers; raises ProgramError while a symbol is unbound."""
+        return tuple(known(extent) for extent in self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements; raises ProgramError while a symbol is unbound."""
+        count = ITEM_BYTES[self.dtype]
+        for extent in self.static_shape:
+            count *= extent
+        return count
+
+
+def known(extent: int | str) -> int:
+    """The extent as a number; raises ProgramError for a symbol."""
+    if isinstance(extent, str):
+        raise ProgramError(f"the size of {extent!r} is not known yet; bind it first")
+    return extent
+
+
+def shape_of(message: pb.Shape) -> Shape:
+    """The Python shape of a `Shape` message."""
+    return tuple(dim.symbol or dim.size for dim in message.dims)
+
+
+def shape_message(shape: Iterable[int | str]) -> pb.Shape:
+    """The `Shape` message of a Python shape."""
+    return pb.Shape(dims=[pb.Dim(symbol=d) if isinstance(d, str) else pb.Dim(size=d) for d in shape])
+
+
+def type_of(desc: pb.TensorDesc | pb.StateDesc) -> TensorType:
+    """The type written in a tensor's or state's description; raises ProgramError for an unknown dtype."""
+    name = NAMES.get(desc.dtype)
+    if name is None:
+        raise ProgramError(f"{desc.name!r} has no known dtype (number {desc.dtype})")
+    return TensorType(name, shape_of(desc.shape))
+
+
+def tensor_desc(name: str, type: TensorType) -> pb.TensorDesc:
+    """The description of a tensor of that name and type."""
+    return pb.TensorDesc(name=name, dtype=NUMBERS[type.dtype], shape=shape_message(type.shape))
