@@ -52,7 +52,9 @@ def attribute_value(desc: pb.AttrDesc) -> Attribute:
         case "dtype":
             name = NAMES.get(desc.dtype_value)
             if name is None:
-                raise ProgramError(f"the attribute {desc.name!r} names an unknown dtype (number {desc.dtype_value})")
+                raise ProgramError(
+                    f"the attribute {desc.name!r} names an unknown dtype (number {desc.dtype_value})"
+                )
             return name
         case "shape":
             return shape_of(desc.shape_value)
@@ -65,3 +67,18 @@ def attribute_value(desc: pb.AttrDesc) -> Attribute:
 def attributes_of(op: pb.OpDesc) -> dict[str, Attribute]:
     """Every attribute of an op by name, in the order written."""
     return {desc.name: attribute_value(desc) for desc in op.attributes}
+
+
+KIND_OF_ANNOTATION: Final = {
+    "bool": "bool",
+    "int": "int",
+    "float": "float",
+    "str": "string",
+    "DTypeName": "dtype",
+    "Shape": "shape",
+    "tuple[int, ...]": "ints",
+    "tuple[float, ...]": "floats",
+    "tuple[str, ...]": "strings",
+    "pb.SmallTensor": "tensor",
+}
+"""How an operator's or a kernel's signature spells the kind of an attribute."""

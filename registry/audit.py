@@ -1,0 +1,51 @@
+"""The registry's check of itself, run once when it is imported.
+
+Every operator has a docstring; every rule asks only for what exists (checked when it is attached), uses the
+gradient of every output that may have one, and calls only names that its module defines.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+from collections.abc import Callable
+from typing import Any
+
+from registry.errors import OpError
+from registry.op import OPS, Op, rule_names
+
+
+def audit() -> None:
+    """Check every operator; raises OpError with the first fault."""
+    for op in OPS.values():
+        audit_op(op)
+
+
+def audit_op(op: Op[..., Any]) -> None:
+    """Check one operator; raises OpError."""
+    if not op.__doc__:
+        raise OpError(f"operator {op.name!r} has no docstring; say in a line what it computes")
+    for rule in (op.gradient_rule, op.inference_rule):
+        if rule is not None:
+            _names_are_defined(op, rule)
+    if op.gradient_rule is None:
+        return
+    if not op.differentiable:
+        raise OpError(f"operator {op.name!r} is declared non-differentiable and has a gradient rule")
+    needed = {f"d{name}" for name in op.signature.outputs if name not in op.no_gradient}
+    missing = needed - set(rule_names(op.gradient_rule))
+    if missing:
+        raise OpError(
+            f"the gradient of {op.name!r} ignores {sorted(missing)}; use it or name the output in no_gradient"
+        )
+
+
+def _names_are_defined(op: Op[..., Any], rule: Callable[..., Any]) -> None:
+    for instruction in dis.get_instructions(rule):
+        name = instruction.argval
+        if (
+            instruction.opname == "LOAD_GLOBAL"
+            and name not in rule.__globals__
+            and not hasattr(builtins, name)
+        ):
+            raise OpError(f"a rule of {op.name!r} calls {name!r}, which its module does not define")

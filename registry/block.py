@@ -1,0 +1,133 @@
+"""Block: a BlockDesc that ops are appended to, with the types of its tensors at hand."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import FLOATS, NUMBERS
+from prograd_proto.tensor_types import tensor_desc, type_of
+
+from registry.errors import OpError
+from registry.value import Value
+
+_STRUCT_CODE = {"float32": "<f", "float64": "<d", "int32": "<i", "int64": "<q", "bool": "<?", "uint8": "<B"}
+
+
+class Block:
+    """A block under construction.
+
+    `desc` is the message that grows. `locate` gives the location number of the user's current line,
+    `streams` the next random streams, `state` the tensor that stands for a state of the program.
+    """
+
+    def __init__(
+        self,
+        desc: pb.BlockDesc | None = None,
+        *,
+        locate: Callable[[], int] = lambda: 0,
+        location_text: Callable[[int], str] = lambda number: "",
+        streams: Iterator[int] | None = None,
+        state: Callable[[str], Value] | None = None,
+    ) -> None:
+        self.desc = pb.BlockDesc() if desc is None else desc
+        self.tensors = {tensor.name: tensor for tensor in self.desc.tensors}
+        self.types = {tensor.name: type_of(tensor) for tensor in self.desc.tensors}
+        self.location_text = location_text
+        self.next_id = 1 + max((op.id for op in self.desc.ops), default=0)
+        self._locate = locate
+        self._streams = count(1) if streams is None else streams
+        self._state = state
+        self._constants: dict[tuple[str, bytes], Value] = {}
+        self._location: int | None = None
+        self._gradient_of = 0
+        self._stage: pb.Stage = pb.STAGE_FORWARD
+
+    def value(self, name: str) -> Value:
+        """The tensor of that name; raises KeyError if the block has none."""
+        return Value(self, name, self.types[name])
+
+    def define(self, name: str, type: TensorType) -> Value:
+        """Describe a new tensor; raises OpError if the name is taken."""
+        if name in self.types:
+            raise OpError(f"the name {name!r} is taken by another tensor of this program")
+        self.tensors[name] = self.desc.tensors.add()
+        self.tensors[name].CopyFrom(tensor_desc(name, type))
+        self.types[name] = type
+        return Value(self, name, type)
+
+    def append(
+        self,
+        type: str,
+        inputs: Sequence[str],
+        outputs: Sequence[tuple[str, TensorType]],
+        attributes: Sequence[pb.AttrDesc],
+        *,
+        random: bool = False,
+    ) -> list[Value]:
+        """Append an op whose outputs have those suffixes ("" for a single one) and types."""
+        stem = self._free_stem(type, [suffix for suffix, _ in outputs])
+        values = [self.define(stem + suffix, output_type) for suffix, output_type in outputs]
+        self.desc.ops.add(
+            id=self.next_id,
+            type=type,
+            inputs=inputs,
+            outputs=[value.name for value in values],
+            attributes=attributes,
+            stage=self._stage,
+            gradient_of=self._gradient_of,
+            random_stream=next(self._streams) if random else 0,
+            location=self.location(),
+        )
+        self.next_id += 1
+        return values
+
+    def constant(self, dtype: str, number: float) -> Value:
+        """A rank-0 constant, shared by all its uses in the block; raises OpError if `dtype` cannot hold it."""
+        key = (dtype, scalar_bytes(dtype, number))
+        if key not in self._constants:
+            tensor = pb.SmallTensor(dtype=NUMBERS[dtype], data=key[1])
+            attribute = pb.AttrDesc(name="value", tensor_value=tensor)
+            [self._constants[key]] = self.append("constant", (), [("", TensorType(dtype, ()))], [attribute])
+        return self._constants[key]
+
+    def state(self, name: str) -> Value:
+        """The tensor that stands for a state of the program; raises OpError outside a program."""
+        if self._state is None:
+            raise OpError(f"the state {name!r} exists only inside a Program")
+        return self._state(name)
+
+    def location(self) -> int:
+        """The location number that a new op gets."""
+        return self._locate() if self._location is None else self._location
+
+    @contextmanager
+    def on_behalf_of(self, *, stage: pb.Stage, op: pb.OpDesc | None = None) -> Iterator[None]:
+        """New ops get that stage and, given `op`, its line and its number as `gradient_of`."""
+        before = self._stage, self._location, self._gradient_of
+        self._location = self.location() if op is None else op.location
+        self._stage, self._gradient_of = stage, 0 if op is None else op.id
+        try:
+            yield
+        finally:
+            self._stage, self._location, self._gradient_of = before
+
+    def _free_stem(self, type: str, suffixes: list[str]) -> str:
+        stem = f"{type}_{self.next_id}"
+        while any(stem + suffix in self.types for suffix in suffixes):
+            stem += "_"
+        return stem
+
+
+def scalar_bytes(dtype: str, number: float) -> bytes:
+    """One element, little-endian; raises OpError if `dtype` cannot hold the number."""
+    if dtype not in FLOATS and number != int(number):
+        raise OpError(f"{number} is not a whole number, as {dtype} needs")
+    try:
+        return struct.pack(_STRUCT_CODE[dtype], number if dtype in FLOATS else int(number))
+    except (struct.error, OverflowError):
+        raise OpError(f"{number} does not fit {dtype}") from None

@@ -1,0 +1,112 @@
+"""The mapping from one op to the ops that compute its input gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from prograd_proto import TensorType, attributes_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import FLOATS
+
+from registry.block import Block
+from registry.errors import OpError
+from registry.op import Op, find_op, rule_names
+from registry.value import Value
+
+
+def gradient_ops(
+    op: pb.OpDesc,
+    types: Mapping[str, TensorType],
+    output_grads: Sequence[str],
+    fresh_names: Callable[[str], str],
+) -> tuple[list[pb.OpDesc], list[str]]:
+    """The ops that compute the input gradients of `op`.
+
+    Args:
+        op: the op to differentiate.
+        types: the types of its inputs and outputs and of the gradients that are given.
+        output_grads: a tensor name per output of `op`, "" where the loss does not depend on it.
+        fresh_names: gives an unused name for a new tensor, from a suggestion.
+
+    Returns:
+        The gradient ops in execution order, and a tensor name per input, "" where no gradient flows.
+
+    Raises:
+        OpError: the operator has no gradient rule, or is declared non-differentiable.
+    """
+    block = Block()
+    for name, type in types.items():
+        block.define(name, type)
+    given = [Value(block, name, types[name]) if name else None for name in output_grads]
+    grads = ["" if grad is None else grad.name for grad in differentiate(block, op, given)]
+    new = {name: fresh_names(name) for desc in block.desc.ops for name in desc.outputs}
+    for desc in block.desc.ops:
+        desc.inputs[:] = [new.get(name, name) for name in desc.inputs]
+        desc.outputs[:] = [new[name] for name in desc.outputs]
+    return list(block.desc.ops), [new.get(name, name) for name in grads]
+
+
+def differentiate(block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | None]) -> list[Value | None]:
+    """Append the gradient ops of `desc` to its block; one gradient per input, None where none flows.
+
+    `output_grads` has a Value per output, None where the loss does not depend on it.
+    Raises OpError if the operator has no rule or the rule breaks its contract.
+    """
+    op = find_op(desc.type)
+    if op.gradient_rule is None:
+        raise OpError(f"{op.name}: {missing_rule(op)}")
+    scope = op.scope(block, desc, attributes_of(desc))
+    scope |= {f"d{name}": grad for name, grad in op.signature.name_outputs(output_grads).items()}
+    result = op.gradient_rule(**{name: scope[name] for name in rule_names(op.gradient_rule)})
+    grads = _flat(op, result, len(desc.inputs))
+    for name, grad in zip(desc.inputs, grads, strict=True):
+        if grad is not None and grad.type != block.types[name]:
+            raise OpError(
+                f"the gradient of {op.name!r} gives {grad.type} for the input %{name}: {block.types[name]}; "
+                f"mend the rule in {_file_of(op)}"
+            )
+    return [
+        grad if name and carries_gradient(op, desc, i, block) else None
+        for i, (name, grad) in enumerate(zip(desc.inputs, grads, strict=True))
+    ]
+
+
+def missing_rule(op: Op[..., Any]) -> str:
+    """Why `op` cannot be differentiated, and what can be done."""
+    if not op.differentiable:
+        return "is declared non-differentiable"
+    return f"has no gradient rule; add one in {_file_of(op)} or declare differentiable=False"
+
+
+def carries_gradient(op: Op[..., Any], desc: pb.OpDesc, position: int, block: Block) -> bool:
+    """Whether a gradient may flow into that input: a float tensor that is not declared non-differentiable."""
+    name = desc.inputs[position]
+    if not name or block.types[name].dtype not in FLOATS or not op.differentiable:
+        return False
+    last = len(op.signature.inputs) - 1
+    return op.signature.inputs[min(position, last)] not in op.no_gradient
+
+
+def emits_gradient(op: Op[..., Any], desc: pb.OpDesc, position: int, block: Block) -> bool:
+    """Whether a loss may be differentiated through that output."""
+    if block.types[desc.outputs[position]].dtype not in FLOATS or not op.differentiable:
+        return False
+    last = len(op.signature.outputs) - 1
+    return op.signature.outputs[min(position, last)] not in op.no_gradient
+
+
+def _flat(op: Op[..., Any], result: Any, count: int) -> list[Value | None]:
+    parts: list[Any] = list(result) if isinstance(result, tuple) else [result]  # pyright: ignore[reportUnknownArgumentType]: rules are untyped
+    flat: list[Value | None] = []
+    for part in parts:
+        flat.extend(part) if isinstance(part, list) else flat.append(part)
+    if len(flat) != count:
+        raise OpError(
+            f"the gradient of {op.name!r} gives {len(flat)} gradients for {count} inputs; mend the rule in {_file_of(op)}"
+        )
+    return flat
+
+
+def _file_of(op: Op[..., Any]) -> str:
+    return op.infer.__module__.replace(".", "/") + ".py"

@@ -1,0 +1,297 @@
+"""Operators: declared by a function that infers result types, called on Values, differentiated by rules.
+
+The Python signature is the schema. Positional parameters are inputs (`Value | None = None` is optional,
+`= STATE` is the program's state of that name unless given, `*xs` is variadic), keyword-only parameters
+are attributes with their defaults. The body *infers types*; it computes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+
+from prograd_proto import Attribute, TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import attribute_message
+
+from registry.block import Block
+from registry.errors import OpError
+from registry.signature import Signature, read_signature
+from registry.spelling import closest
+from registry.value import STATE_MARK, Value
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OPS: dict[str, Op[..., Any]] = {}
+"""Every operator by name."""
+
+
+class Op(Generic[P, R]):
+    """An operator: its signature and the rules that go with it. Calling it appends an op to a block."""
+
+    def __init__(
+        self,
+        infer: Callable[P, Any],
+        outputs: tuple[str, ...],
+        *,
+        differentiable: bool,
+        no_gradient: tuple[str, ...],
+        random: bool,
+        version: int,
+    ) -> None:
+        self.name = infer.__name__
+        self.infer = infer
+        self.signature: Signature = read_signature(infer, outputs)
+        self.differentiable = differentiable
+        self.no_gradient = frozenset(no_gradient)
+        self.random = random
+        self.version = version
+        self.gradient_rule: Callable[..., Any] | None = None
+        self.inference_rule: Callable[..., Any] | None = None
+        self.__doc__ = infer.__doc__
+        self._inferred: dict[object, tuple[TensorType, ...]] = {}
+        names = {*self.signature.inputs, *self.signature.outputs}
+        if self.name in OPS:
+            raise OpError(f"operator {self.name!r} is declared twice")
+        if not self.no_gradient <= names:
+            raise OpError(
+                f"{self.name}: no_gradient names {sorted(self.no_gradient - names)}; it may name {sorted(names)}"
+            )
+        OPS[self.name] = self
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Append the op to the block of its operands and give its outputs."""
+        operands = [value for value in args if isinstance(value, Value)]
+        operands += [value for value in kwargs.values() if isinstance(value, Value)]
+        if not operands:
+            raise OpError(
+                f"{self.name}: no operand is a tensor of a program; use ops.{self.name}.on(program)(...)"
+            )
+        return self._append(operands[0].block, args, kwargs)
+
+    def on(self, block: Block | HasBlock) -> Callable[P, R]:
+        """The operator as a function that appends to that block or program: for operators without operands."""
+        target = block if isinstance(block, Block) else block.block
+        return lambda *args, **kwargs: self._append(target, args, kwargs)
+
+    def gradient(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the gradient rule; it may name any input, output, d<output> or attribute."""
+        self.gradient_rule = self._checked_rule(
+            rule, "gradient", {f"d{name}" for name in self.signature.outputs}
+        )
+        return rule
+
+    def inference(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the form used outside training: one Value per output, None where it has no such output."""
+        self.inference_rule = self._checked_rule(rule, "inference form", set())
+        return rule
+
+    def infer_types(
+        self, inputs: list[TensorType | None], attributes: dict[str, Attribute]
+    ) -> tuple[TensorType, ...]:
+        """The output types for these input types (None is an absent optional one); raises OpError."""
+        key = (*inputs, *(_hashable(value) for value in attributes.values()))
+        if key not in self._inferred:
+            self._inferred[key] = self._infer(inputs, attributes)
+        return self._inferred[key]
+
+    def scope(self, block: Block, desc: pb.OpDesc, attributes: dict[str, Attribute]) -> dict[str, Any]:
+        """What a rule may name of an op in `block`: its inputs, outputs and attributes."""
+        inputs = [block.value(name) if name else None for name in desc.inputs]
+        outputs = [block.value(name) for name in desc.outputs]
+        return self.signature.name_inputs(inputs) | self.signature.name_outputs(outputs) | attributes
+
+    def _append(self, block: Block, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        values, attributes = self._bind(block, args, kwargs)
+        types = [None if value is None else value.type for value in values]
+        try:
+            results = self.infer_types(types, attributes)
+        except OpError as error:
+            raise OpError(f"{self._described(block, types)}: {error}") from None
+        kinds = self.signature.attributes
+        messages = [attribute_message(name, kinds[name].kind, value) for name, value in attributes.items()]
+        suffixes = self.signature.output_suffixes(len(results))
+        inputs = ["" if value is None else value.name for value in values]
+        outputs = list(zip(suffixes, results, strict=True))
+        made = block.append(self.name, inputs, outputs, messages, random=self.random)
+        if self.signature.variadic_outputs:
+            return cast(R, made)
+        return cast(R, made[0] if len(made) == 1 else tuple(made))
+
+    def _bind(
+        self, block: Block, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Value | None], dict[str, Attribute]]:
+        try:
+            operands, attributes = self.signature.bind(args, kwargs)
+        except OpError as error:
+            raise OpError(f"{_prefix(block)}{self.name}: {error}") from None
+        dtype = next((value.dtype for value in operands if isinstance(value, Value)), None)
+        values: list[Value | None] = []
+        for operand in operands:
+            if operand is STATE_MARK:
+                values.append(block.state(self.signature.inputs[len(values)]))
+            elif isinstance(operand, int | float) and dtype is not None:
+                values.append(self._scalar(block, dtype, operand))
+            elif operand is None or isinstance(operand, Value):
+                values.append(operand)
+            else:
+                raise OpError(f"{_prefix(block)}{self.name}: {operand!r} is not a tensor of a program")
+        for value in values:
+            if value is not None and value.block is not block:
+                raise OpError(f"{_prefix(block)}{self.name}: {value!r} belongs to another program")
+        return values, attributes
+
+    def _scalar(self, block: Block, dtype: str, number: float) -> Value:
+        try:
+            return block.constant(dtype, number)
+        except OpError as error:
+            raise OpError(f"{_prefix(block)}{self.name}: {error}") from None
+
+    def _infer(
+        self, inputs: list[TensorType | None], attributes: dict[str, Attribute]
+    ) -> tuple[TensorType, ...]:
+        block = Block()
+        values = [None if type is None else Value(block, "", type) for type in inputs]
+        result = cast("TensorType | tuple[TensorType, ...]", self.infer(*values, **attributes))  # pyright: ignore[reportCallIssue]: the signature was read from infer itself
+        return (result,) if isinstance(result, TensorType) else tuple(result)
+
+    def _checked_rule(self, rule: Callable[..., Any], what: str, more: set[str]) -> Callable[..., Any]:
+        known = {*self.signature.inputs, *self.signature.outputs, *self.signature.attributes, *more}
+        asked = set(rule_names(rule))
+        if not asked <= known:
+            raise OpError(
+                f"the {what} of {self.name!r} asks for {sorted(asked - known)}; it may use {sorted(known)}"
+            )
+        return rule
+
+    def _described(self, block: Block, types: list[TensorType | None]) -> str:
+        names = self.signature.flat_input_names(len(types))
+        shown = ", ".join(
+            f"{name}: {type}" for name, type in zip(names, types, strict=True) if type is not None
+        )
+        return f"{_prefix(block)}{self.name}({shown})"
+
+
+class HasBlock(Protocol):
+    """Anything that ops can be appended to, such as a Program."""
+
+    @property
+    def block(self) -> Block:
+        """The block that grows."""
+        ...
+
+
+def rule_names(rule: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters of a rule: what it needs."""
+    code = rule.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def find_op(name: str) -> Op[..., Any]:
+    """The operator of that name; raises OpError that names the closest one."""
+    if name not in OPS:
+        raise OpError(f"there is no operator {name!r}{closest(name, OPS)}")
+    return OPS[name]
+
+
+def _prefix(block: Block) -> str:
+    text = block.location_text(block.location())
+    return f"{text}: " if text else ""
+
+
+def _hashable(value: Attribute) -> object:
+    return value.SerializeToString() if isinstance(value, pb.SmallTensor) else (type(value), value)
+
+
+class Declare(Protocol):
+    """What `op(...)` gives for operators of one output, or of a variable number."""
+
+    @overload
+    def __call__(self, infer: Callable[P, TensorType], /) -> Op[P, Value]: ...
+    @overload
+    def __call__(self, infer: Callable[P, list[TensorType]], /) -> Op[P, list[Value]]: ...
+
+
+_T = TensorType
+_V = Value
+
+
+@overload
+def op(infer: Callable[P, TensorType], /) -> Op[P, Value]: ...
+@overload
+def op(infer: Callable[P, list[TensorType]], /) -> Op[P, list[Value]]: ...
+@overload
+def op(
+    *, differentiable: bool = True, no_gradient: tuple[str, ...] = (), random: bool = False, version: int = 1
+) -> Declare: ...
+@overload
+def op(
+    y1: str,
+    y2: str,
+    /,
+    *,
+    differentiable: bool = True,
+    no_gradient: tuple[str, ...] = (),
+    random: bool = False,
+    version: int = 1,
+) -> Callable[[Callable[P, tuple[_T, _T]]], Op[P, tuple[_V, _V]]]: ...
+@overload
+def op(
+    y1: str,
+    y2: str,
+    y3: str,
+    /,
+    *,
+    differentiable: bool = True,
+    no_gradient: tuple[str, ...] = (),
+    random: bool = False,
+    version: int = 1,
+) -> Callable[[Callable[P, tuple[_T, _T, _T]]], Op[P, tuple[_V, _V, _V]]]: ...
+@overload
+def op(
+    y1: str,
+    y2: str,
+    y3: str,
+    y4: str,
+    /,
+    *,
+    differentiable: bool = True,
+    no_gradient: tuple[str, ...] = (),
+    random: bool = False,
+    version: int = 1,
+) -> Callable[[Callable[P, tuple[_T, _T, _T, _T]]], Op[P, tuple[_V, _V, _V, _V]]]: ...
+@overload
+def op(
+    y1: str,
+    y2: str,
+    y3: str,
+    y4: str,
+    y5: str,
+    /,
+    *,
+    differentiable: bool = True,
+    no_gradient: tuple[str, ...] = (),
+    random: bool = False,
+    version: int = 1,
+) -> Callable[[Callable[P, tuple[_T, _T, _T, _T, _T]]], Op[P, tuple[_V, _V, _V, _V, _V]]]: ...
+def op(
+    *args: Any,
+    differentiable: bool = True,
+    no_gradient: tuple[str, ...] = (),
+    random: bool = False,
+    version: int = 1,
+) -> Any:
+    """Declare an operator from the function that infers its result types.
+
+    Args:
+        *args: the inference function, or the names of the outputs when there are several ("y" is the name of one).
+        differentiable: False declares that no gradient flows through any input or output.
+        no_gradient: inputs and outputs through which no gradient flows.
+        random: the op draws random numbers and gets a stream of its own.
+        version: of the operator's meaning; raised with an upgrade in prograd_proto.upgrades.
+    """
+    options = dict(differentiable=differentiable, no_gradient=no_gradient, random=random, version=version)
+    if args and callable(args[0]):
+        return Op(args[0], ("y",), **options)  # pyright: ignore[reportArgumentType]: a dict of exactly these options
+    return lambda infer: Op(infer, args or ("y",), **options)  # pyright: ignore[reportArgumentType, reportUnknownLambdaType, reportUnknownVariableType]: as above

@@ -1,0 +1,10 @@
+"""Every operator, by family. The list is the table of contents."""
+
+from registry.ops.fill import *  # noqa: F403: a new op in a family is public without a further edit
+from registry.spelling import closest
+
+
+def __getattr__(name: str) -> object:
+    from registry.op import OPS
+
+    raise AttributeError(f"there is no operator {name!r}{closest(name, OPS)}")

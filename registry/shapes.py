@@ -1,0 +1,110 @@
+"""Questions that type inference asks about shapes; extents are sizes or symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from prograd_proto.tensor_types import Shape
+
+from registry.errors import OpError, require
+from registry.value import Operand, Value
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The common shape under NumPy's rule; raises OpError where extents differ and neither is 1."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return tuple(_broadcast_extent(extents, shapes) for extents in zip(*padded, strict=True))
+
+
+def broadcast_type(*operands: Operand) -> TensorType:
+    """The type of a pointwise result: equal dtypes, broadcast shapes."""
+    types = [operand.type for operand in operands if isinstance(operand, Value)]
+    require_equal_dtypes(*types)
+    return TensorType(types[0].dtype, broadcast_shapes(*(type.shape for type in types)))
+
+
+def require_equal_dtypes(*types: TensorType) -> None:
+    """Raise OpError unless all dtypes are the same: nothing is promoted silently."""
+    dtypes = list(dict.fromkeys(type.dtype for type in types))
+    require(len(dtypes) == 1, f"dtypes differ: {' and '.join(dtypes)}; cast one of them")
+
+
+def require_float(x: Value) -> None:
+    """Raise OpError unless x is float32 or float64."""
+    require(x.dtype in FLOATS, f"needs float32 or float64, not {x.dtype}; cast it first")
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """`axis` counted from the front; raises OpError if it is out of range."""
+    require(-rank <= axis < rank, f"axis {axis} is out of range for rank {rank}")
+    return axis % rank
+
+
+def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """`axes` counted from the front and sorted; an empty tuple stands for all axes."""
+    if not axes:
+        return tuple(range(rank))
+    normal = sorted(normal_axis(axis, rank) for axis in axes)
+    require(len(set(normal)) == len(normal), f"axes {tuple(axes)} name an axis twice")
+    return tuple(normal)
+
+
+def size_known(extent: int | str, what: str) -> int:
+    """The extent as a number; raises OpError for a symbol, which only compiling binds."""
+    if isinstance(extent, str):
+        raise OpError(f"{what} is the symbol {extent!r}; here it must be a number")
+    return extent
+
+
+def same_count(old: Shape, new: Shape) -> bool:
+    """Whether both shapes have equally many elements, for every size of their symbols."""
+    if 0 in old or 0 in new:
+        return 0 in old and 0 in new
+    return _factors(old) == _factors(new)
+
+
+def resolve_reshape(old: Shape, new: Shape) -> Shape:
+    """`new` with its -1, if any, replaced by what makes the counts equal; raises OpError if nothing does."""
+    require(sum(extent == -1 for extent in new) <= 1, f"shape {new} has more than one -1")
+    if -1 in new:
+        new = tuple(_missing_extent(old, new) if extent == -1 else extent for extent in new)
+    require(
+        same_count(old, new),
+        f"{show_shape(old)} does not reshape to {show_shape(new)}: the numbers of elements differ",
+    )
+    return new
+
+
+def show_shape(shape: Shape) -> str:
+    """[batch, 10]."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def _broadcast_extent(extents: tuple[int | str, ...], shapes: tuple[Shape, ...]) -> int | str:
+    wide = list(dict.fromkeys(extent for extent in extents if extent != 1))
+    if len(wide) > 1:
+        shown = " and ".join(show_shape(shape) for shape in shapes)
+        raise OpError(f"shapes {shown} do not broadcast: {wide[0]} is not {wide[1]}")
+    return wide[0] if wide else 1
+
+
+def _factors(shape: Shape) -> tuple[int, list[str]]:
+    return prod(d for d in shape if isinstance(d, int)), sorted(d for d in shape if isinstance(d, str))
+
+
+def _missing_extent(old: Shape, new: Shape) -> int | str:
+    rest = tuple(extent for extent in new if extent != -1)
+    old_size, old_symbols = _factors(old)
+    size, symbols = _factors(rest)
+    for symbol in symbols:
+        require(symbol in old_symbols, f"the symbol {symbol!r} is not in {show_shape(old)}")
+        old_symbols.remove(symbol)
+    if len(old_symbols) == 1 and old_size == size:
+        return old_symbols[0]
+    exact = not old_symbols and size > 0 and old_size % size == 0
+    require(exact, f"no size for -1 makes {show_shape(new)} hold the elements of {show_shape(old)}")
+    return old_size // size

@@ -1,0 +1,176 @@
+"""The schema of an operator, read from the signature of the function that infers its types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from prograd_proto import Attribute
+from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import KIND_OF_ANNOTATION
+from prograd_proto.dtypes import ITEM_BYTES
+
+from registry.errors import OpError
+from registry.spelling import closest
+
+_REQUIRED: Final = object()
+_VARIADIC_FLAG = 0x04  # of a code object: the function takes *args
+
+
+@dataclass(frozen=True)
+class AttributeSpec:
+    """An attribute's kind (a word of prograd_proto.attributes.KINDS) and its default."""
+
+    kind: str
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        """Whether a call must give it."""
+        return self.default is _REQUIRED
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Inputs, attributes and outputs of an operator, by name and in order."""
+
+    inputs: tuple[str, ...]
+    defaults: dict[str, Any]  # of optional inputs: None or STATE
+    variadic: bool  # the last input takes any number of tensors
+    attributes: dict[str, AttributeSpec]
+    outputs: tuple[str, ...]
+    variadic_outputs: bool  # the one output is a list
+
+    def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Attribute]]:
+        """A call's operands in order and its attributes with defaults; raises OpError."""
+        unknown = [name for name in kwargs if name not in self.attributes and name not in self.inputs]
+        if unknown:
+            raise OpError(f"there is no attribute {unknown[0]!r}{closest(unknown[0], self.attributes)}")
+        attributes = {name: self._attribute(name, spec, kwargs) for name, spec in self.attributes.items()}
+        return self._operands(args, kwargs), attributes
+
+    def name_inputs(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Inputs by name; the variadic one is a list."""
+        if not self.variadic:
+            return dict(zip(self.inputs, values, strict=True))
+        fixed = len(self.inputs) - 1
+        return dict(zip(self.inputs, [*values[:fixed], list(values[fixed:])], strict=True))
+
+    def name_outputs(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Outputs by name; a variadic one is a list."""
+        if self.variadic_outputs:
+            return {self.outputs[0]: list(values)}
+        return dict(zip(self.outputs, values, strict=True))
+
+    def flat_input_names(self, count: int) -> list[str]:
+        """A name for each of `count` operands: xs[0], xs[1] ... for a variadic input."""
+        if not self.variadic:
+            return list(self.inputs)
+        fixed = len(self.inputs) - 1
+        return [*self.inputs[:fixed], *(f"{self.inputs[-1]}[{i}]" for i in range(count - fixed))]
+
+    def output_suffixes(self, count: int) -> list[str]:
+        """What the outputs of one op add to their common stem."""
+        if self.variadic_outputs:
+            return [f".{i}" for i in range(count)]
+        return [""] if len(self.outputs) == 1 else [f".{name}" for name in self.outputs]
+
+    def _operands(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        fixed = self.inputs[:-1] if self.variadic else self.inputs
+        if len(args) > len(fixed) and not self.variadic:
+            raise OpError(
+                f"takes {len(fixed)} tensors ({', '.join(fixed)}), not {len(args)}; attributes go by name"
+            )
+        operands = list(args)
+        for name in fixed[len(args) :]:
+            if name not in kwargs and name not in self.defaults:
+                raise OpError(f"the operand {name!r} is missing")
+            operands.append(kwargs.get(name, self.defaults.get(name)))
+        if self.variadic and len(operands) == len(fixed):
+            raise OpError(f"needs at least one tensor for {self.inputs[-1]!r}")
+        return operands
+
+    def _attribute(self, name: str, spec: AttributeSpec, kwargs: dict[str, Any]) -> Attribute:
+        if name not in kwargs:
+            if spec.required:
+                raise OpError(f"the attribute {name!r} is missing")
+            return spec.default
+        return _converted(name, spec.kind, kwargs[name])
+
+
+def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signature:
+    """The schema that a function's signature declares; raises OpError if it cannot be one."""
+    code = infer.__code__
+    names = code.co_varnames
+    positional = names[: code.co_argcount]
+    keyword = names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    variadic = bool(code.co_flags & _VARIADIC_FLAG)
+    if variadic:
+        positional += (names[code.co_argcount + code.co_kwonlyargcount],)
+    defaults = infer.__defaults__ or ()
+    annotations = infer.__annotations__
+    optional = positional[code.co_argcount - len(defaults) : code.co_argcount]
+    return Signature(
+        inputs=positional,
+        defaults=dict(zip(optional, defaults, strict=True)),
+        variadic=variadic,
+        attributes={
+            name: AttributeSpec(
+                _kind(infer.__name__, name, annotations.get(name)),
+                (infer.__kwdefaults__ or {}).get(name, _REQUIRED),
+            )
+            for name in keyword
+        },
+        outputs=outputs,
+        variadic_outputs=str(annotations.get("return")).startswith("list["),
+    )
+
+
+def _kind(op: str, name: str, annotation: object) -> str:
+    if annotation not in KIND_OF_ANNOTATION:
+        raise OpError(
+            f"{op}: the attribute {name!r} is annotated {annotation!r}; use one of {list(KIND_OF_ANNOTATION)}"
+        )
+    return KIND_OF_ANNOTATION[str(annotation)]
+
+
+def _is_int(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool | str) and hasattr(value, "__float__")
+
+
+_CONVERT: Final[dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], str]]] = {
+    "bool": (lambda v: isinstance(v, bool), bool, "True or False"),
+    "int": (_is_int, lambda v: v.__index__(), "a whole number"),
+    "float": (_is_number, float, "a number"),
+    "string": (lambda v: isinstance(v, str), str, "a string"),
+    "dtype": (lambda v: v in ITEM_BYTES, str, f"one of {', '.join(ITEM_BYTES)}"),
+    "tensor": (lambda v: isinstance(v, pb.SmallTensor), lambda v: v, "a SmallTensor"),
+}
+
+_ELEMENT: Final[dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], str]]] = {
+    "ints": _CONVERT["int"][:2] + ("whole numbers",),
+    "floats": _CONVERT["float"][:2] + ("numbers",),
+    "strings": _CONVERT["string"][:2] + ("strings",),
+    "shape": (
+        lambda v: isinstance(v, str) or _is_int(v),
+        lambda v: v if isinstance(v, str) else v.__index__(),
+        "sizes and symbols",
+    ),
+}
+
+
+def _converted(name: str, kind: str, value: Any) -> Attribute:
+    if kind in _CONVERT:
+        fits, convert, words = _CONVERT[kind]
+        if not fits(value):
+            raise OpError(f"{name}={value!r} is not {words}")
+        return convert(value)
+    fits, convert, words = _ELEMENT[kind]
+    if not isinstance(value, tuple | list) or not all(map(fits, value)):  # pyright: ignore[reportUnknownArgumentType]: checked by fits
+        raise OpError(f"{name}={value!r} is not a tuple of {words}")
+    return tuple(convert(element) for element in value)  # pyright: ignore[reportUnknownVariableType]: checked by fits

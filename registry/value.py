@@ -1,0 +1,114 @@
+"""Value: a typed, named tensor of a block under construction, with Python's operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import DTypeName
+from prograd_proto.tensor_types import Shape
+
+if TYPE_CHECKING:
+    from registry.block import Block
+
+
+class Value:
+    """A handle on a tensor that an op, a feed or a state defines; it has a type but no elements yet."""
+
+    __slots__ = ("block", "name", "type")
+
+    def __init__(self, block: Block, name: str, type: TensorType) -> None:
+        self.block = block
+        self.name = name
+        self.type = type
+
+    @property
+    def dtype(self) -> DTypeName:
+        """The element type's name."""
+        return cast(DTypeName, self.type.dtype)
+
+    @property
+    def shape(self) -> Shape:
+        """The extents; a string is a symbol that compiling binds."""
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.type.shape)
+
+    def __repr__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+    def __add__(self, other: Operand) -> Value:
+        return _call("add", self, other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return _call("add", other, self)
+
+    def __sub__(self, other: Operand) -> Value:
+        return _call("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return _call("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return _call("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return _call("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return _call("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return _call("div", other, self)
+
+    def __pow__(self, other: Operand) -> Value:
+        return _call("pow", self, other)
+
+    def __rpow__(self, other: Operand) -> Value:
+        return _call("pow", other, self)
+
+    def __matmul__(self, other: Value) -> Value:
+        return _call("matmul", self, other)
+
+    def __neg__(self) -> Value:
+        return _call("neg", self)
+
+    def __lt__(self, other: Operand) -> Value:
+        return _call("less", self, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return _call("less_equal", self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return _call("greater", self, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return _call("greater_equal", self, other)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self!r} has no value while the program is built; use ops.where to choose by it")
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"{self!r} cannot be iterated over; use ops.split")
+
+
+Operand = Value | float
+"""A tensor, or a Python number that takes the dtype of the tensor beside it."""
+
+
+def _state_sentinel() -> Value:
+    """What a signature writes as the default of an operand that is the program's state of that name."""
+    return cast(Value, STATE_MARK)
+
+
+STATE_MARK: Final = object()
+STATE: Final = _state_sentinel()
+
+
+def _call(name: str, *operands: Operand) -> Value:
+    from registry.op import OPS  # values know operators only by name: the families import this module
+
+    return OPS[name](*operands)
