@@ -140,8 +140,7 @@ def _kernel(
         version=version,
         in_place=in_place,
         elementwise=elementwise,
-        random=own is not None
-        and "random_stream" in own.co_varnames[: own.co_argcount + own.co_kwonlyargcount],
+        random=own is not None and "random_stream" in own.co_varnames[: own.co_argcount + own.co_kwonlyargcount],
         inputs=positional,
         optional=len(rule.__defaults__ or ()),
         variadic=variadic,

@@ -1,0 +1,29 @@
+"""Aligned memory, and typed views into it."""
+
+from __future__ import annotations
+
+import numpy as np
+from prograd_proto import TensorType
+
+from runtime.kernel import Array
+from runtime.memory.place import ALIGNMENT
+
+
+def aligned_bytes(nbytes: int) -> Array:
+    """A zeroed uint8 array whose first byte lies at a multiple of 64.
+
+    Zeros make the bytes of a first step independent of what the memory held before.
+    """
+    raw = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + nbytes]
+
+
+def view(memory: Array, offset: int, type: TensorType) -> Array:
+    """The tensor of that static type at byte `offset` of the memory."""
+    return memory[offset : offset + type.nbytes].view(type.dtype).reshape(type.static_shape)
+
+
+def aligned_array(type: TensorType) -> Array:
+    """A zeroed array of that static type in memory of its own."""
+    return view(aligned_bytes(type.nbytes), 0, type)

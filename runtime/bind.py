@@ -1,0 +1,113 @@
+"""From a bound block to arrays in one arena and calls without arguments.
+
+1. Every op's rule gives its output and scratch types.
+2. What lives within a step gets an offset in the arena; tensors of states are the states' own arrays, constants
+   are the bytes of the program.
+3. Every op becomes a call with its arrays and attributes already in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from prograd_proto import TensorType, attributes_of, type_of
+from prograd_proto import program_pb2 as pb
+
+from runtime.arena import aligned_bytes, view
+from runtime.kernel import Array
+from runtime.kernels import KERNELS
+from runtime.memory import Buffer, arena_size, buffers_of, check_placement, place, storage_of
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class BoundOp:
+    """An op, the call that computes it, and the arrays it touches."""
+
+    desc: pb.OpDesc
+    call: Call
+    inputs: list[Array]
+    outputs: list[Array]
+    scratch: list[Array]
+
+
+@dataclass(frozen=True)
+class BoundBlock:
+    """The arrays of every tensor, the ops in order, and the size of the one allocation behind them."""
+
+    arrays: dict[str, Array]
+    ops: list[BoundOp]
+    arena_bytes: int
+
+
+def bind(
+    block: pb.BlockDesc,
+    states: dict[str, Array],
+    *,
+    pinned: Sequence[str] = (),
+    plan: pb.MemoryPlan | None = None,
+) -> BoundBlock:
+    """Place and bind a checked block.
+
+    Args:
+        block: with static types, from a program that `check_program` accepts.
+        states: the program's states by name.
+        pinned: tensors that must keep their values to the end of a step, besides fetches and updates.
+        plan: the compiler's offsets; used, after a check, unless tensors are pinned that it does not know of.
+    """
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    scratch = [_scratch_types(op, types) for op in block.ops]
+    sizes = [[(name, type.nbytes) for name, type in row] for row in scratch]
+    buffers = buffers_of(block, types, sizes, pinned)
+    offsets, arena_bytes = _offsets(buffers, plan)
+    memory = aligned_bytes(arena_bytes)
+    types.update(name_and_type for row in scratch for name_and_type in row)
+    arrays = _outside(block, states)
+    arrays.update((b.name, view(memory, offset, types[b.name])) for b, offset in zip(buffers, offsets, strict=True))
+    for name, root in storage_of(block).items():
+        arrays.setdefault(name, arrays[root])
+    ops = [
+        _bound(op, arrays, [arrays[name] for name, _ in row])
+        for op, row in zip(block.ops, scratch, strict=True)
+        if op.type != "constant"
+    ]
+    return BoundBlock(arrays, ops, arena_bytes)
+
+
+def _scratch_types(op: pb.OpDesc, types: dict[str, TensorType]) -> list[tuple[str, TensorType]]:
+    inputs = [types[name] if name else None for name in op.inputs]
+    wanted = KERNELS[op.type].rule(*inputs, **attributes_of(op)).scratch
+    names = list(op.scratch) or [f"scratch {i} of op {op.id}" for i in range(len(wanted))]
+    return list(zip(names, wanted, strict=True))
+
+
+def _offsets(buffers: list[Buffer], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
+    planned = {p.tensor: p.offset for p in plan.placements} if plan else {}
+    if planned.keys() == {buffer.name for buffer in buffers} and plan is not None:
+        offsets, arena_bytes = [planned[buffer.name] for buffer in buffers], plan.arena_bytes
+    else:
+        offsets = place(buffers)
+        arena_bytes = arena_size(buffers, offsets)
+    check_placement(buffers, offsets, arena_bytes)
+    return offsets, arena_bytes
+
+
+def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:
+    arrays = {p.tensor: states[p.state] for p in block.parameters if p.WhichOneof("source") == "state"}
+    for op in block.ops:
+        if op.type == "constant":
+            small = op.attributes[0].tensor_value
+            dtype = np.dtype(KERNELS["constant"].rule(value=small).outputs[0].dtype)
+            array = np.frombuffer(small.data, dtype.newbyteorder("<")).astype(dtype)
+            arrays[op.outputs[0]] = array.reshape(tuple(small.shape))
+    return arrays
+
+
+def _bound(op: pb.OpDesc, arrays: dict[str, Array], scratch: list[Array]) -> BoundOp:
+    inputs = [arrays[name] if name else None for name in op.inputs]
+    outputs = [arrays[name] for name in op.outputs]
+    call = KERNELS[op.type].bind(inputs, outputs, scratch, attributes_of(op), op.random_stream)
+    return BoundOp(op, call, [array for array in inputs if array is not None], outputs, scratch)

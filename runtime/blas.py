@@ -1,0 +1,49 @@
+"""Keeps BLAS on one thread: OpenBLAS changes bits with its thread count; parallelism comes from scheduling ops.
+
+The commands set OPENBLAS_NUM_THREADS before NumPy is imported. In a process that imported NumPy before, the
+library that NumPy loaded is asked directly.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from pathlib import Path
+
+_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_SETTERS = (
+    "scipy_openblas_set_num_threads64_",
+    "scipy_openblas_set_num_threads",
+    "openblas_set_num_threads64_",
+    "openblas_set_num_threads",
+)
+
+
+def ask_for_one_thread() -> None:
+    """Tell a BLAS that is not loaded yet, through the environment of this process."""
+    for name in _VARIABLES:
+        os.environ[name] = "1"
+
+
+def use_one_thread() -> None:
+    """Put NumPy's loaded BLAS on one thread; logs a warning if it cannot be reached and nothing told it before."""
+    if all(os.environ.get(name) == "1" for name in _VARIABLES):
+        return
+    for path in _libraries():
+        library = ctypes.CDLL(str(path))
+        for setter in _SETTERS:
+            if hasattr(library, setter):
+                getattr(library, setter)(1)
+                return
+    logging.getLogger("prograd").warning(
+        "the BLAS of this NumPy cannot be put on one thread; set %s=1 before Python starts, or bits may differ",
+        _VARIABLES[0],
+    )
+
+
+def _libraries() -> list[Path]:
+    import numpy as np
+
+    folder = Path(np.__file__).parent
+    return [path for place in (folder.parent / "numpy.libs", folder / ".dylibs") for path in place.glob("*openblas*")]

@@ -1,0 +1,165 @@
+"""Runs one bound block: everything is looked up and placed once, a step then only calls kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import length_hint
+from time import perf_counter
+
+import numpy as np
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+
+from runtime.arena import aligned_array
+from runtime.bind import BoundOp, bind
+from runtime.errors import ExecutionError, NonFinite
+from runtime.kernel import Array
+from runtime.schedule import Task, Worklist, address_ranges, dependencies
+from runtime.states import States
+
+Call = Callable[[], object]
+
+
+class Executor:
+    """One bound block of a checked program, ready to step.
+
+    Attributes:
+        feeds: by feed name, the arrays to fill before a step.
+        fetches: by fetch name, the values of the last step; a fetched state is its value at the step's start.
+        arena_bytes: of the one allocation that holds everything that dies within a step.
+        state_bytes: of all states of the program.
+    """
+
+    def __init__(
+        self,
+        program: pb.ProgramDesc,
+        block: pb.BlockDesc,
+        states: States,
+        *,
+        threads: int = 1,
+        schedule: str | None = None,
+        check_nan: bool = False,
+        fetch: Sequence[str] = (),
+        plan: pb.MemoryPlan | None = None,
+    ) -> None:
+        """Place and bind the block.
+
+        Args:
+            program: the checked program of the block.
+            block: one with static types.
+            states: what the block reads and updates.
+            threads: how many threads call kernels; the results do not depend on it.
+            schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts an op when what it
+                depends on is done; unless given, parallel with more than one thread.
+            check_nan: look at every output, and raise NonFinite at the first that has NaN or Inf.
+            fetch: tensors to fetch besides those the block declares, by tensor name.
+            plan: offsets made by the compiler.
+        """
+        self._locations = program.locations
+        self._bound = bind(block, states.arrays, pinned=fetch, plan=plan)
+        self.arena_bytes = self._bound.arena_bytes
+        self.state_bytes = states.nbytes
+        arrays = self._bound.arrays
+        self.feeds = {p.feed: arrays[p.tensor] for p in block.parameters if p.WhichOneof("source") == "feed"}
+        self.fetches: dict[str, Array] = {}
+        self._before, fetched = self._fetch_copies(block, fetch)
+        self._calls = [self._watched(op) if check_nan else op.call for op in self._bound.ops]
+        self._after = fetched + _update_copies(block, arrays, states.arrays)
+        self._worklist = None if threads < 2 or schedule == "fifo" else self._parallel(threads)
+
+    def step(self) -> None:
+        """Compute every op, copy what is fetched, update the states. Raises ExecutionError that names the op."""
+        with np.errstate(all="ignore"):
+            for call in self._before:
+                call()
+            if self._worklist is None:
+                self._in_order()
+            else:
+                self._worklist.run()
+                if self._worklist.failure is not None:
+                    self._raise(*self._worklist.failure)
+            for call in self._after:
+                call()
+
+    def profile_step(self) -> list[tuple[pb.OpDesc, float]]:
+        """A step on one thread, with the seconds that each op took."""
+        seconds: list[tuple[pb.OpDesc, float]] = []
+        with np.errstate(all="ignore"):
+            for call in self._before:
+                call()
+            for op in self._bound.ops:
+                start = perf_counter()
+                op.call()
+                seconds.append((op.desc, perf_counter() - start))
+            for call in self._after:
+                call()
+        return seconds
+
+    def close(self) -> None:
+        """Let the threads of a parallel schedule end."""
+        if self._worklist is not None:
+            self._worklist.close()
+
+    def _in_order(self) -> None:
+        calls = iter(self._calls)
+        try:
+            for call in calls:
+                call()
+        except ExecutionError as error:
+            self._raise(len(self._calls) - length_hint(calls) - 1, error)
+
+    def _raise(self, position: int, error: Exception) -> None:
+        if not isinstance(error, ExecutionError):
+            raise error
+        op = self._bound.ops[position].desc
+        line = f" from {self._locations[op.location - 1]}" if op.location else ""
+        raise type(error)(f"op {op.id} ({op.type}{line}): {error}") from None
+
+    def _fetch_copies(self, block: pb.BlockDesc, more: Sequence[str]) -> tuple[list[Call], list[Call]]:
+        """Copies of fetched states, made before a step's ops, and of all other fetches, made after them."""
+        of_state = {p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
+        wanted = {fetch.name: fetch.tensor for fetch in block.fetches} | {name: name for name in more}
+        types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+        before: list[Call] = []
+        after: list[Call] = []
+        for name, tensor in wanted.items():
+            self.fetches[name] = aligned_array(types[tensor])
+            copy = partial(np.copyto, self.fetches[name], self._bound.arrays[tensor])
+            (before if tensor in of_state else after).append(copy)
+        return before, after
+
+    def _watched(self, op: BoundOp) -> Call:
+        floats = [(n, a) for n, a in zip(op.desc.outputs, op.outputs, strict=True) if a.dtype.kind == "f"]
+
+        def call() -> None:
+            op.call()
+            for name, array in floats:
+                bad = array.size - int(np.count_nonzero(np.isfinite(array)))
+                if bad:
+                    raise NonFinite(f"%{name} has {bad} of {array.size} elements that are NaN or Inf")
+
+        return call
+
+    def _parallel(self, threads: int) -> Worklist:
+        tasks = [
+            Task(call, address_ranges(op.inputs), address_ranges([*op.outputs, *op.scratch]))
+            for call, op in zip(self._calls, self._bound.ops, strict=True)
+        ]
+        return Worklist(tasks, dependencies(tasks), threads)
+
+
+def _update_copies(block: pb.BlockDesc, arrays: dict[str, Array], states: dict[str, Array]) -> list[Call]:
+    """The updates that no op has made in place; sources that are states themselves are read before any is written."""
+    pairs = [(states[update.state], arrays[update.tensor]) for update in block.updates]
+    pairs = [(state, source) for state, source in pairs if state is not source]
+    owned = {id(array) for array in states.values()}
+    early: list[Call] = []
+    late: list[Call] = []
+    for state, source in pairs:
+        if id(source) in owned:
+            copy = np.empty_like(source)
+            early.append(partial(np.copyto, copy, source))
+            source = copy
+        late.append(partial(np.copyto, state, source))
+    return early + late

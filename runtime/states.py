@@ -1,0 +1,78 @@
+"""The states of a program: named arrays that outlive a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prograd_proto import TensorType, attributes_of, type_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.identity import state_sha256
+from safetensors import SafetensorError, safe_open
+
+from runtime.arena import aligned_array
+from runtime.errors import DataError
+from runtime.kernel import Array
+from runtime.kernels import KERNELS
+
+
+class States:
+    """Every state of a program by name. `arrays` are the very memory that steps update."""
+
+    def __init__(self, program: pb.ProgramDesc, folder: Path) -> None:
+        self.arrays: dict[str, Array] = {state.name: aligned_array(type_of(state)) for state in program.states}
+        self.nbytes = sum(array.nbytes for array in self.arrays.values())
+        self._program = program
+        self._folder = folder
+
+    def initialise(self, seed: int | None = None) -> None:
+        """Give every state its initial value; `seed` replaces the program's. Raises DataError for a bad file."""
+        self.arrays["seed"][...] = self._program.seed if seed is None else seed
+        for state in self._program.states:
+            if state.name != "seed":
+                self._initialise(state)
+
+    def reset_epoch(self) -> None:
+        """Give the states that last an epoch their initial value again."""
+        for state in self._program.states:
+            if state.lifespan == pb.LIFESPAN_EPOCH:
+                self._initialise(state)
+
+    def sha256(self) -> str:
+        """The hash of all states; see docs/format.md."""
+        return state_sha256(
+            (
+                name,
+                array.dtype.name,
+                array.shape,
+                array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes(),
+            )
+            for name, array in self.arrays.items()
+        )
+
+    def _initialise(self, state: pb.StateDesc) -> None:
+        array = self.arrays[state.name]
+        match state.WhichOneof("initial"):
+            case "op":
+                op = state.op
+                kernel = KERNELS[op.type]
+                inputs = [self.arrays[name] for name in op.inputs]
+                types = kernel.rule(*(TensorType(a.dtype.name, a.shape) for a in inputs), **attributes_of(op))
+                scratch = [aligned_array(type) for type in types.scratch]
+                kernel.bind(inputs, [array], scratch, attributes_of(op), op.random_stream)()
+            case "external":
+                array[...] = self._external(state)
+            case _:
+                array[...] = 0
+
+    def _external(self, state: pb.StateDesc) -> Array:
+        path, key = self._folder / state.external.path, state.external.key
+        try:
+            with safe_open(path, "np") as file:  # pyright: ignore[reportUnknownVariableType]: safetensors has no types
+                tensor: Array = file.get_tensor(key)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]: as above
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{path}: the initial value of the state {state.name!r} cannot be read: {error}") from None
+        wanted = type_of(state)
+        if (tensor.dtype.name, tensor.shape) != wanted:
+            found = TensorType(tensor.dtype.name, tensor.shape)
+            raise DataError(f"{path}: {key!r} is {found}, the state {state.name!r} is {wanted}")
+        return tensor
