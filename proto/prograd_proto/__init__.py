@@ -1,12 +1,13 @@
 """The treaty between compiler and runtime: messages, dtypes, files, text and upgrades.
 
-    program_pb2     the generated messages of program.proto
-    dtypes          element types by name
-    tensor_types    TensorType and shapes in Python
-    attributes      attribute messages to Python values and back
-    files           load and save, both hashes
-    text            the readable form that parses back
-    upgrades        old operators and formats to today's
+* `program_pb2`: the generated messages of program.proto
+* `dtypes`: element types by name
+* `tensor_types`: TensorType and shapes in Python
+* `attributes`: attribute messages to Python values and back
+* `files`: load and save; `atomic`: how a file is replaced
+* `identity`: the hash of a program, the hash of states
+* `text`: the readable form that parses back
+* `upgrades`: old operators and formats to today's
 """
 
 from prograd_proto.attributes import Attribute as Attribute

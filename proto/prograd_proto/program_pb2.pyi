@@ -98,7 +98,7 @@ DIRECTION_MIN: Direction
 DIRECTION_MAX: Direction
 
 class ProgramDesc(_message.Message):
-    __slots__ = ("format_version", "producer", "name", "seed", "operators", "states", "blocks", "entries", "data", "run", "files", "locations")
+    __slots__ = ("format_version", "producer", "name", "seed", "operators", "states", "blocks", "entries", "data", "run", "files", "locations", "complete")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +111,7 @@ class ProgramDesc(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     LOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     producer: str
     name: str
@@ -123,7 +124,8 @@ class ProgramDesc(_message.Message):
     run: RunDesc
     files: _containers.RepeatedCompositeFieldContainer[FileDesc]
     locations: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, format_version: _Optional[int] = ..., producer: _Optional[str] = ..., name: _Optional[str] = ..., seed: _Optional[int] = ..., operators: _Optional[_Iterable[_Union[OperatorVersion, _Mapping]]] = ..., states: _Optional[_Iterable[_Union[StateDesc, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[BlockDesc, _Mapping]]] = ..., entries: _Optional[_Iterable[_Union[EntryDesc, _Mapping]]] = ..., data: _Optional[_Union[DataDesc, _Mapping]] = ..., run: _Optional[_Union[RunDesc, _Mapping]] = ..., files: _Optional[_Iterable[_Union[FileDesc, _Mapping]]] = ..., locations: _Optional[_Iterable[str]] = ...) -> None: ...
+    complete: bool
+    def __init__(self, format_version: _Optional[int] = ..., producer: _Optional[str] = ..., name: _Optional[str] = ..., seed: _Optional[int] = ..., operators: _Optional[_Iterable[_Union[OperatorVersion, _Mapping]]] = ..., states: _Optional[_Iterable[_Union[StateDesc, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[BlockDesc, _Mapping]]] = ..., entries: _Optional[_Iterable[_Union[EntryDesc, _Mapping]]] = ..., data: _Optional[_Union[DataDesc, _Mapping]] = ..., run: _Optional[_Union[RunDesc, _Mapping]] = ..., files: _Optional[_Iterable[_Union[FileDesc, _Mapping]]] = ..., locations: _Optional[_Iterable[str]] = ..., complete: bool = ...) -> None: ...
 
 class OperatorVersion(_message.Message):
     __slots__ = ("type", "version")

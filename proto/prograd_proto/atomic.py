@@ -1,0 +1,65 @@
+"""Files that are either the old one or the new one, whatever happens in between."""
+
+import os
+from collections.abc import Callable
+from stat import S_IMODE, S_ISREG
+from typing import BinaryIO
+
+
+def write_atomically(
+    path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], object], *, force: bool = False
+) -> None:
+    """Put `content` (bytes, or a function that writes them) at `path`, whole or not at all.
+
+    The bytes go to a temporary file in the same folder, reach the disk, and then take the name in one
+    step; the folder reaches the disk last. On any failure the temporary file is removed and what stood at
+    `path` is as it was. A symbolic link keeps pointing where it did, and a replaced file keeps its mode.
+
+    Raises FileExistsError if a file is at `path` and not `force`; any other OSError, and whatever the
+    function raises, as it comes.
+    """
+    target = os.path.realpath(path)
+    mode = mode_to_replace(target, force)
+    folder = os.path.dirname(target)
+    temporary = os.path.join(folder, f".prograd-{os.getpid()}-{os.urandom(6).hex()}.tmp")
+    # Exclusive: never through a file or a link that somebody else put there. 0o666: the umask decides.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                content(file)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except BaseException:  # an interrupt must not leave the temporary file either
+        os.unlink(temporary)
+        raise
+    sync_folder(folder)
+
+
+def mode_to_replace(target: str, force: bool) -> int | None:
+    """The mode of the file that `force` replaces, None if there is none; FileExistsError if it must stay."""
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return None
+    if not S_ISREG(mode):  # renaming over a device such as /dev/null would destroy it
+        raise OSError("what is there is not a regular file")
+    if not force:
+        raise FileExistsError("the file exists; use force to replace it")
+    return S_IMODE(mode)
+
+
+def sync_folder(folder: str) -> None:
+    """Make a rename in `folder` survive a power cut."""
+    if os.name != "posix":  # elsewhere a folder cannot be opened, and renames are journalled
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

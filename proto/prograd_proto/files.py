@@ -1,0 +1,151 @@
+"""Programs on disk: load and save.
+
+A file is the program's canonical bytes and then the field `complete`, whose number is the highest there
+can be: a file that was cut short, even between two fields, does not end with it.
+"""
+
+import os
+from stat import S_ISDIR, S_ISREG
+from typing import Final
+
+from google.protobuf.message import DecodeError, EncodeError, Message
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.atomic import write_atomically
+from prograd_proto.errors import ProgramError
+from prograd_proto.upgrades import FORMAT_VERSION, upgrade
+
+MAX_BYTES: Final = 1 << 30
+"""The largest program file that is read or written: 1 GiB. Big tensors lie in files beside it."""
+
+END: Final = pb.ProgramDesc(complete=True).SerializeToString()
+
+
+def load(path: str | os.PathLike[str]) -> pb.ProgramDesc:
+    """The program in a file, upgraded to today's format and operators.
+
+    Nothing is imported, evaluated or followed. What comes back is a well-formed message, not yet a checked
+    program: names, indices and types in it may lie.
+
+    Raises ProgramError, beginning with the path, if there is no such file, it is larger than `MAX_BYTES`,
+    is damaged or no program, or comes from a newer prograd.
+    """
+    where = os.fspath(path)
+    try:
+        program = parse(read(where))
+        upgrade(program)
+    except ProgramError as error:
+        raise ProgramError(f"{where}: {error}") from error.__cause__
+    return program
+
+
+def save(program: pb.ProgramDesc, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Write a program to a file, whole or not at all; equal programs give equal files.
+
+    Raises ProgramError, beginning with the path, if the file exists and not `force`, if it cannot be written
+    (the OSError is the cause, and what stood there is untouched), or if it is too big or of another version.
+    """
+    where = os.fspath(path)
+    if program.format_version != FORMAT_VERSION:
+        raise ProgramError(
+            f"{where}: the program says format version {program.format_version}, this prograd writes {FORMAT_VERSION}"
+        )
+    raw = canonical_bytes(program) + END
+    if len(raw) > MAX_BYTES:
+        raise ProgramError(
+            f"{where}: the program takes {len(raw)} bytes, more than the {MAX_BYTES} of a program file; "
+            "put big tensors into a file beside it"
+        )
+    try:
+        write_atomically(where, raw, force=force)
+    except FileExistsError as error:
+        raise ProgramError(f"{where}: {error}") from error
+    except OSError as error:
+        raise ProgramError(f"{where}: the file cannot be written: {error.strerror or error}") from error
+
+
+def canonical_bytes(program: pb.ProgramDesc) -> bytes:
+    """The one serialisation of a program: fields by number, defaults left out, no end mark.
+
+    Equal programs have equal bytes, and programs of equal bytes are equal.
+    """
+    if program.complete:  # belongs to a file, not to the program
+        program = copy_of(program)
+        program.ClearField("complete")
+    try:
+        return program.SerializeToString(deterministic=True)
+    except EncodeError as error:
+        raise ProgramError(f"the program cannot be written: {error}") from error
+
+
+def copy_of(program: pb.ProgramDesc) -> pb.ProgramDesc:
+    """A program of its own, equal to `program`."""
+    copy = pb.ProgramDesc()
+    copy.CopyFrom(program)
+    return copy
+
+
+def read(where: str) -> bytes:
+    """The bytes of a regular file of at most `MAX_BYTES`."""
+    try:
+        size = size_to_read(os.stat(where))
+        with open(where, "rb") as file:
+            return file.read(size)
+    except FileNotFoundError as error:
+        raise ProgramError("no such file") from error
+    except OSError as error:
+        raise ProgramError(f"the file cannot be read: {error.strerror or error}") from error
+
+
+def size_to_read(status: os.stat_result) -> int:
+    """The bytes of a regular file of a size that a program may have; ProgramError if it is none."""
+    if S_ISDIR(status.st_mode):
+        raise ProgramError("this is a folder, not a program file")
+    if not S_ISREG(status.st_mode):
+        raise ProgramError("this is not a regular file")
+    if status.st_size == 0:
+        raise ProgramError("the file is empty")
+    if status.st_size > MAX_BYTES:
+        raise ProgramError(f"the file has {status.st_size} bytes, more than the {MAX_BYTES} of a program file")
+    return status.st_size
+
+
+def parse(raw: bytes) -> pb.ProgramDesc:
+    """The message in a file's bytes, without its end mark, of whatever version."""
+    try:
+        program = pb.ProgramDesc.FromString(raw)
+    except DecodeError as error:
+        raise ProgramError("this is not a prograd program, or it is damaged or cut short") from error
+    if not 0 < program.format_version <= FORMAT_VERSION:
+        return program  # `upgrade` says what is wrong; a newer format may have fields of its own
+    refuse_unknown_fields(program)
+    if not program.complete:
+        raise ProgramError("the file is cut short: its end mark is missing")
+    program.ClearField("complete")
+    return program
+
+
+def refuse_unknown_fields(program: pb.ProgramDesc) -> None:
+    """Raise ProgramError if a message anywhere in the program has a field that this prograd does not know."""
+    size = program.ByteSize()
+    known = copy_of(program)
+    known.DiscardUnknownFields()
+    if known.ByteSize() == size:  # about ten times faster than the walk that finds out where
+        return
+    message, number = first_unknown(program) or ("ProgramDesc", 0)
+    raise ProgramError(f"field {number} of {message} is unknown to this prograd; a newer one wrote it: update prograd")
+
+
+def first_unknown(message: Message) -> tuple[str, int] | None:
+    """The message and number of the first unknown field at or below `message`."""
+    from google.protobuf.unknown_fields import UnknownFieldSet  # only where something is wrong: start-up time
+
+    for field in UnknownFieldSet(message):
+        return message.DESCRIPTOR.name, field.field_number
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is None:
+            continue
+        for part in [value] if isinstance(value, Message) else value:
+            if found := first_unknown(part):
+                return found
+    return None

@@ -1,0 +1,66 @@
+"""What makes two programs, or two sets of states, the same: their hashes."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import ITEM_BYTES
+from prograd_proto.errors import ProgramError
+from prograd_proto.files import canonical_bytes, copy_of
+
+NamedState = tuple[str, str, Sequence[int], bytes | bytearray | memoryview]
+"""A state's name, dtype name, shape and elements: little-endian, row-major, contiguous."""
+
+
+def program_sha256(program: pb.ProgramDesc) -> str:
+    """The hash, in hexadecimal digits, of what a program computes.
+
+    It is over the canonical bytes without what changes no result: the producer, the user's locations, the
+    memory plans, and the run that is made when nothing else is asked. The program stays as it is.
+    """
+    bare = copy_of(program)
+    for field in ("producer", "locations", "run"):
+        bare.ClearField(field)
+    for entry in bare.entries:
+        for binding in entry.bindings:
+            binding.ClearField("plan")
+    for state in bare.states:
+        if state.HasField("op"):
+            state.op.ClearField("location")
+    for block in bare.blocks:
+        for op in block.ops:
+            op.ClearField("location")
+    return hashlib.sha256(canonical_bytes(bare)).hexdigest()
+
+
+def state_sha256(states: Iterable[NamedState]) -> str:
+    """The hash, in hexadecimal digits, of all states, in whatever order they come.
+
+    Hashed are the number of states and then, in the order of the names' UTF-8 bytes: the length of the
+    name and the name, the length of the dtype's name and that name, the number of axes and each extent,
+    the number of bytes and the bytes. Numbers are unsigned, 64 bits, little-endian; names are UTF-8.
+
+    Raises ProgramError for two states of one name, or bytes that are not those of the dtype and shape.
+    """
+    ordered = sorted(states, key=lambda state: state[0].encode())
+    digest = hashlib.sha256(word(len(ordered)))
+    last = None
+    for name, dtype, shape, elements in ordered:
+        size = memoryview(elements).nbytes
+        if name == last:
+            raise ProgramError(f"state {name!r} is there twice")
+        if size != ITEM_BYTES.get(dtype, 0) * prod(shape):
+            raise ProgramError(f"state {name!r}: {size} bytes are not a {dtype}{list(shape)}")
+        for text in (name, dtype):
+            digest.update(word(len(text.encode())) + text.encode())
+        digest.update(word(len(shape)) + b"".join(map(word, shape)))
+        digest.update(word(size))
+        digest.update(elements)
+        last = name
+    return digest.hexdigest()
+
+
+def word(number: int) -> bytes:
+    """64 bits, little-endian."""
+    return int(number).to_bytes(8, "little")
