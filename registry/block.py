@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 
@@ -11,7 +11,6 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, NUMBERS
 from prograd_proto.tensor_types import tensor_desc, type_of
-
 from registry.errors import OpError
 from registry.value import Value
 
@@ -37,6 +36,7 @@ class Block:
         self.desc = pb.BlockDesc() if desc is None else desc
         self.tensors = {tensor.name: tensor for tensor in self.desc.tensors}
         self.types = {tensor.name: type_of(tensor) for tensor in self.desc.tensors}
+        self.state_tensors = {p.tensor for p in self.desc.parameters if p.WhichOneof("source") == "state"}
         self.location_text = location_text
         self.next_id = 1 + max((op.id for op in self.desc.ops), default=0)
         self._locate = locate
@@ -106,7 +106,7 @@ class Block:
         return self._locate() if self._location is None else self._location
 
     @contextmanager
-    def on_behalf_of(self, *, stage: pb.Stage, op: pb.OpDesc | None = None) -> Iterator[None]:
+    def on_behalf_of(self, *, stage: pb.Stage, op: pb.OpDesc | None = None) -> Generator[None]:
         """New ops get that stage and, given `op`, its line and its number as `gradient_of`."""
         before = self._stage, self._location, self._gradient_of
         self._location = self.location() if op is None else op.location

@@ -8,7 +8,6 @@ from typing import Any
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS
-
 from registry.block import Block
 from registry.errors import OpError
 from registry.op import Op, find_op, rule_names
@@ -100,10 +99,11 @@ def _flat(op: Op[..., Any], result: Any, count: int) -> list[Value | None]:
     parts: list[Any] = list(result) if isinstance(result, tuple) else [result]  # pyright: ignore[reportUnknownArgumentType]: rules are untyped
     flat: list[Value | None] = []
     for part in parts:
-        flat.extend(part) if isinstance(part, list) else flat.append(part)
+        flat += part if isinstance(part, list) else [part]
     if len(flat) != count:
         raise OpError(
-            f"the gradient of {op.name!r} gives {len(flat)} gradients for {count} inputs; mend the rule in {_file_of(op)}"
+            f"the gradient of {op.name!r} gives {len(flat)} gradients for {count} inputs; "
+            f"mend the rule in {_file_of(op)}"
         )
     return flat
 

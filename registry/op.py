@@ -8,12 +8,12 @@ are attributes with their defaults. The body *infers types*; it computes nothing
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
-
 from registry.block import Block
 from registry.errors import OpError
 from registry.signature import Signature, read_signature
@@ -47,6 +47,7 @@ class Op(Generic[P, R]):
         self.no_gradient = frozenset(no_gradient)
         self.random = random
         self.version = version
+        self.written_rule: Callable[..., dict[str, Attribute]] | None = None
         self.gradient_rule: Callable[..., Any] | None = None
         self.inference_rule: Callable[..., Any] | None = None
         self.__doc__ = infer.__doc__
@@ -65,9 +66,7 @@ class Op(Generic[P, R]):
         operands = [value for value in args if isinstance(value, Value)]
         operands += [value for value in kwargs.values() if isinstance(value, Value)]
         if not operands:
-            raise OpError(
-                f"{self.name}: no operand is a tensor of a program; use ops.{self.name}.on(program)(...)"
-            )
+            raise OpError(f"{self.name}: no operand is a tensor of a program; use ops.{self.name}.on(program)(...)")
         return self._append(operands[0].block, args, kwargs)
 
     def on(self, block: Block | HasBlock) -> Callable[P, R]:
@@ -75,11 +74,14 @@ class Op(Generic[P, R]):
         target = block if isinstance(block, Block) else block.block
         return lambda *args, **kwargs: self._append(target, args, kwargs)
 
+    def written(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the rule that gives attributes in the form that is stored, where a call may use another."""
+        self.written_rule = self._checked_rule(rule, "written form", set())
+        return rule
+
     def gradient(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Attach the gradient rule; it may name any input, output, d<output> or attribute."""
-        self.gradient_rule = self._checked_rule(
-            rule, "gradient", {f"d{name}" for name in self.signature.outputs}
-        )
+        self.gradient_rule = self._checked_rule(rule, "gradient", {f"d{name}" for name in self.signature.outputs})
         return rule
 
     def inference(self, rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,9 +89,7 @@ class Op(Generic[P, R]):
         self.inference_rule = self._checked_rule(rule, "inference form", set())
         return rule
 
-    def infer_types(
-        self, inputs: list[TensorType | None], attributes: dict[str, Attribute]
-    ) -> tuple[TensorType, ...]:
+    def infer_types(self, inputs: list[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:
         """The output types for these input types (None is an absent optional one); raises OpError."""
         key = (*inputs, *(_hashable(value) for value in attributes.values()))
         if key not in self._inferred:
@@ -109,6 +109,9 @@ class Op(Generic[P, R]):
             results = self.infer_types(types, attributes)
         except OpError as error:
             raise OpError(f"{self._described(block, types)}: {error}") from None
+        if self.written_rule is not None:
+            scope = self.signature.name_inputs(values) | attributes
+            attributes |= self.written_rule(**{name: scope[name] for name in rule_names(self.written_rule)})
         kinds = self.signature.attributes
         messages = [attribute_message(name, kinds[name].kind, value) for name, value in attributes.items()]
         suffixes = self.signature.output_suffixes(len(results))
@@ -124,33 +127,33 @@ class Op(Generic[P, R]):
     ) -> tuple[list[Value | None], dict[str, Attribute]]:
         try:
             operands, attributes = self.signature.bind(args, kwargs)
+            values = [self._value(block, position, operands) for position in range(len(operands))]
         except OpError as error:
             raise OpError(f"{_prefix(block)}{self.name}: {error}") from None
-        dtype = next((value.dtype for value in operands if isinstance(value, Value)), None)
-        values: list[Value | None] = []
-        for operand in operands:
-            if operand is STATE_MARK:
-                values.append(block.state(self.signature.inputs[len(values)]))
-            elif isinstance(operand, int | float) and dtype is not None:
-                values.append(self._scalar(block, dtype, operand))
-            elif operand is None or isinstance(operand, Value):
-                values.append(operand)
-            else:
-                raise OpError(f"{_prefix(block)}{self.name}: {operand!r} is not a tensor of a program")
-        for value in values:
-            if value is not None and value.block is not block:
-                raise OpError(f"{_prefix(block)}{self.name}: {value!r} belongs to another program")
         return values, attributes
 
-    def _scalar(self, block: Block, dtype: str, number: float) -> Value:
-        try:
-            return block.constant(dtype, number)
-        except OpError as error:
-            raise OpError(f"{_prefix(block)}{self.name}: {error}") from None
+    def _value(self, block: Block, position: int, operands: list[Any]) -> Value | None:
+        operand, name = operands[position], self.signature.input_name(position)
+        if operand is STATE_MARK:
+            operand = block.state(name)
+        elif isinstance(operand, Real) and name in self.signature.numbers:
+            operand = block.constant(self._dtype_beside(operand, operands), float(operand))
+        if operand is None and name in self.signature.defaults:
+            return None
+        if not isinstance(operand, Value):
+            raise OpError(f"{name}={operand!r} is not a tensor of a program")
+        if operand.block is not block:
+            raise OpError(f"{operand!r} belongs to another program")
+        return operand
 
-    def _infer(
-        self, inputs: list[TensorType | None], attributes: dict[str, Attribute]
-    ) -> tuple[TensorType, ...]:
+    def _dtype_beside(self, number: Real, operands: list[Any]) -> str:
+        """The dtype that a Python number takes: of the first tensor among the operands that may be numbers."""
+        for position, operand in enumerate(operands):
+            if isinstance(operand, Value) and self.signature.input_name(position) in self.signature.numbers:
+                return operand.dtype
+        raise OpError(f"no tensor beside {number} gives it a dtype; make one with ops.full")
+
+    def _infer(self, inputs: list[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:
         block = Block()
         values = [None if type is None else Value(block, "", type) for type in inputs]
         result = cast("TensorType | tuple[TensorType, ...]", self.infer(*values, **attributes))  # pyright: ignore[reportCallIssue]: the signature was read from infer itself
@@ -160,16 +163,12 @@ class Op(Generic[P, R]):
         known = {*self.signature.inputs, *self.signature.outputs, *self.signature.attributes, *more}
         asked = set(rule_names(rule))
         if not asked <= known:
-            raise OpError(
-                f"the {what} of {self.name!r} asks for {sorted(asked - known)}; it may use {sorted(known)}"
-            )
+            raise OpError(f"the {what} of {self.name!r} asks for {sorted(asked - known)}; it may use {sorted(known)}")
         return rule
 
     def _described(self, block: Block, types: list[TensorType | None]) -> str:
         names = self.signature.flat_input_names(len(types))
-        shown = ", ".join(
-            f"{name}: {type}" for name, type in zip(names, types, strict=True) if type is not None
-        )
+        shown = ", ".join(f"{name}: {type}" for name, type in zip(names, types, strict=True) if type is not None)
         return f"{_prefix(block)}{self.name}({shown})"
 
 
@@ -291,7 +290,16 @@ def op(
         random: the op draws random numbers and gets a stream of its own.
         version: of the operator's meaning; raised with an upgrade in prograd_proto.upgrades.
     """
-    options = dict(differentiable=differentiable, no_gradient=no_gradient, random=random, version=version)
-    if args and callable(args[0]):
-        return Op(args[0], ("y",), **options)  # pyright: ignore[reportArgumentType]: a dict of exactly these options
-    return lambda infer: Op(infer, args or ("y",), **options)  # pyright: ignore[reportArgumentType, reportUnknownLambdaType, reportUnknownVariableType]: as above
+    outputs = args if args and not callable(args[0]) else ("y",)
+
+    def declare(infer: Callable[..., Any]) -> Op[..., Any]:
+        return Op(
+            infer,
+            outputs,
+            differentiable=differentiable,
+            no_gradient=no_gradient,
+            random=random,
+            version=version,
+        )
+
+    return declare(args[0]) if args and callable(args[0]) else declare

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
+from prograd_proto.dtypes import FLOATS, ITEM_BYTES
 from prograd_proto.tensor_types import Shape
-
 from registry.errors import OpError, require
 from registry.value import Operand, Value
 
@@ -20,10 +19,12 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     return tuple(_broadcast_extent(extents, shapes) for extents in zip(*padded, strict=True))
 
 
-def broadcast_type(*operands: Operand) -> TensorType:
-    """The type of a pointwise result: equal dtypes, broadcast shapes."""
-    types = [operand.type for operand in operands if isinstance(operand, Value)]
+def broadcast_type(*operands: Operand, among: Collection[str] = tuple(ITEM_BYTES)) -> TensorType:
+    """The type of a pointwise result: equal dtypes out of `among`, broadcast shapes."""
+    values = [operand for operand in operands if isinstance(operand, Value)]
+    types = [value.type for value in values]
     require_equal_dtypes(*types)
+    require_dtype(values[0], among)
     return TensorType(types[0].dtype, broadcast_shapes(*(type.shape for type in types)))
 
 
@@ -35,7 +36,19 @@ def require_equal_dtypes(*types: TensorType) -> None:
 
 def require_float(x: Value) -> None:
     """Raise OpError unless x is float32 or float64."""
-    require(x.dtype in FLOATS, f"needs float32 or float64, not {x.dtype}; cast it first")
+    require_dtype(x, FLOATS)
+
+
+def require_dtype(x: Value, among: Collection[str]) -> None:
+    """Raise OpError unless the dtype of x is one of those."""
+    named = " or ".join(dtype for dtype in ITEM_BYTES if dtype in among)
+    require(x.dtype in among, f"needs {named}, not {x.dtype}; cast it first")
+
+
+def require_whole(x: Value, number: float) -> None:
+    """Raise OpError unless the dtype of x can hold the number."""
+    whole = number == number // 1
+    require(x.dtype in FLOATS or whole, f"{number} is not a whole number, as {x.dtype} needs")
 
 
 def normal_axis(axis: int, rank: int) -> int:

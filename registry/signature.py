@@ -10,7 +10,6 @@ from prograd_proto import Attribute
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import KIND_OF_ANNOTATION
 from prograd_proto.dtypes import ITEM_BYTES
-
 from registry.errors import OpError
 from registry.spelling import closest
 
@@ -37,6 +36,7 @@ class Signature:
 
     inputs: tuple[str, ...]
     defaults: dict[str, Any]  # of optional inputs: None or STATE
+    numbers: frozenset[str]  # inputs that may be given as Python numbers
     variadic: bool  # the last input takes any number of tensors
     attributes: dict[str, AttributeSpec]
     outputs: tuple[str, ...]
@@ -70,6 +70,10 @@ class Signature:
         fixed = len(self.inputs) - 1
         return [*self.inputs[:fixed], *(f"{self.inputs[-1]}[{i}]" for i in range(count - fixed))]
 
+    def input_name(self, position: int) -> str:
+        """The input at that place of a call; a variadic one is at all further places."""
+        return self.inputs[min(position, len(self.inputs) - 1)]
+
     def output_suffixes(self, count: int) -> list[str]:
         """What the outputs of one op add to their common stem."""
         if self.variadic_outputs:
@@ -79,9 +83,7 @@ class Signature:
     def _operands(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         fixed = self.inputs[:-1] if self.variadic else self.inputs
         if len(args) > len(fixed) and not self.variadic:
-            raise OpError(
-                f"takes {len(fixed)} tensors ({', '.join(fixed)}), not {len(args)}; attributes go by name"
-            )
+            raise OpError(f"takes {len(fixed)} tensors ({', '.join(fixed)}), not {len(args)}; attributes go by name")
         operands = list(args)
         for name in fixed[len(args) :]:
             if name not in kwargs and name not in self.defaults:
@@ -114,6 +116,7 @@ def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signa
     return Signature(
         inputs=positional,
         defaults=dict(zip(optional, defaults, strict=True)),
+        numbers=frozenset(name for name in positional if "Operand" in str(annotations.get(name))),
         variadic=variadic,
         attributes={
             name: AttributeSpec(
@@ -153,9 +156,9 @@ _CONVERT: Final[dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], str
 }
 
 _ELEMENT: Final[dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], str]]] = {
-    "ints": _CONVERT["int"][:2] + ("whole numbers",),
-    "floats": _CONVERT["float"][:2] + ("numbers",),
-    "strings": _CONVERT["string"][:2] + ("strings",),
+    "ints": (*_CONVERT["int"][:2], "whole numbers"),
+    "floats": (*_CONVERT["float"][:2], "numbers"),
+    "strings": (*_CONVERT["string"][:2], "strings"),
     "shape": (
         lambda v: isinstance(v, str) or _is_int(v),
         lambda v: v if isinstance(v, str) else v.__index__(),

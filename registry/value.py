@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from prograd_proto import TensorType
@@ -16,6 +17,7 @@ class Value:
     """A handle on a tensor that an op, a feed or a state defines; it has a type but no elements yet."""
 
     __slots__ = ("block", "name", "type")
+    __array_ufunc__ = None  # NumPy's numbers leave operators with a Value to Value
 
     def __init__(self, block: Block, name: str, type: TensorType) -> None:
         self.block = block
@@ -65,7 +67,7 @@ class Value:
         return _call("div", other, self)
 
     def __pow__(self, other: Operand) -> Value:
-        return _call("pow", self, other)
+        return _call("pow", self, other) if other != 2 else _call("square", self)
 
     def __rpow__(self, other: Operand) -> Value:
         return _call("pow", other, self)
@@ -88,6 +90,29 @@ class Value:
     def __ge__(self, other: Operand) -> Value:
         return _call("greater_equal", self, other)
 
+    def __and__(self, other: Operand) -> Value:
+        return _call("logical_and", self, other)
+
+    def __rand__(self, other: Operand) -> Value:
+        return _call("logical_and", other, self)
+
+    def __or__(self, other: Operand) -> Value:
+        return _call("logical_or", self, other)
+
+    def __ror__(self, other: Operand) -> Value:
+        return _call("logical_or", other, self)
+
+    def __invert__(self) -> Value:
+        return _call("logical_not", self)
+
+    def __abs__(self) -> Value:
+        return _call("abs", self)
+
+    def __getitem__(self, key: Key) -> Value:
+        from registry.indexing import take  # it calls operators, which import this module
+
+        return take(self, key if isinstance(key, tuple) else (key,))
+
     def __bool__(self) -> bool:
         raise TypeError(f"{self!r} has no value while the program is built; use ops.where to choose by it")
 
@@ -97,6 +122,10 @@ class Value:
 
 Operand = Value | float
 """A tensor, or a Python number that takes the dtype of the tensor beside it."""
+
+Index = int | slice | EllipsisType | None
+Key = Index | tuple[Index, ...]
+"""What may stand in x[...]: NumPy's basic indexing."""
 
 
 def _state_sentinel() -> Value:

@@ -6,7 +6,6 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES, NAMES, DTypeName
 from prograd_proto.tensor_types import Shape
-
 from registry.errors import require
 from registry.op import op
 from registry.value import Value
@@ -25,9 +24,7 @@ def constant(*, value: pb.SmallTensor) -> TensorType:
         type.nbytes == len(value.data),
         f"{type} takes {type.nbytes} bytes, the constant has {len(value.data)}",
     )
-    require(
-        type.nbytes <= SMALL_TENSOR_BYTES, f"{type} takes {type.nbytes} bytes, a constant has at most 65536"
-    )
+    require(type.nbytes <= SMALL_TENSOR_BYTES, f"{type} takes {type.nbytes} bytes, a constant has at most 65536")
     return type
 
 

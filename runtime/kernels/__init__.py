@@ -1,4 +1,8 @@
 """Every kernel of the reference engine, by family. The list is the table of contents."""
 
 from runtime.kernel import KERNELS as KERNELS
+from runtime.kernels import copy as copy
 from runtime.kernels import fill as fill
+from runtime.kernels import pointwise as pointwise
+from runtime.kernels import reduce as reduce
+from runtime.kernels import shape as shape

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES, NAMES, DTypeName
 from prograd_proto.tensor_types import Shape
-
 from runtime.kernel import Array, Types, kernel, require, types
 
 SMALL_TENSOR_BYTES = 65536

@@ -1,0 +1,230 @@
+"""Element by element, with NumPy's broadcasting: arithmetic, comparisons, functions, choice.
+
+Operand dtypes are equal; a Python number takes the dtype of the tensor beside it. `div`, `pow` and the
+functions of analysis take floats only: a quotient of integers is no integer, cast first. Integers wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prograd_proto import TensorType, dtypes
+from registry.errors import require
+from registry.op import Op, op
+from registry.ops.reduce import sum_to
+from registry.shapes import broadcast_shapes, broadcast_type, require_dtype
+from registry.value import Operand, Value
+
+FLOATS = dtypes.FLOATS
+NUMERIC = dtypes.FLOATS | dtypes.INTEGERS
+BOOL = frozenset({"bool"})
+
+
+@op
+def add(a: Operand, b: Operand) -> TensorType:
+    """The sum a + b."""
+    return broadcast_type(a, b, among=NUMERIC)
+
+
+@add.gradient
+def add_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
+    return sum_to(dy, a), sum_to(dy, b)
+
+
+@op
+def sub(a: Operand, b: Operand) -> TensorType:
+    """The difference a - b."""
+    return broadcast_type(a, b, among=NUMERIC)
+
+
+@sub.gradient
+def sub_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
+    return sum_to(dy, a), sum_to(-dy, b)
+
+
+@op
+def mul(a: Operand, b: Operand) -> TensorType:
+    """The product a * b."""
+    return broadcast_type(a, b, among=NUMERIC)
+
+
+@mul.gradient
+def mul_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
+    return sum_to(dy * b, a), sum_to(dy * a, b)
+
+
+@op
+def div(a: Operand, b: Operand) -> TensorType:
+    """The quotient a / b, floats only."""
+    return broadcast_type(a, b, among=FLOATS)
+
+
+@div.gradient
+def div_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]:
+    da = dy / b
+    return sum_to(da, a), sum_to(-da * y, b)
+
+
+@op
+def pow(a: Operand, b: Operand) -> TensorType:
+    """The power a ** b, floats only.
+
+    The gradient for a is 0 where a and b are 0, for b it is 0 where a is 0 and b is not negative.
+    """
+    return broadcast_type(a, b, among=FLOATS)
+
+
+@pow.gradient
+def pow_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]:
+    # Where b * a**(b - 1) would be 0 * inf, or y * log(a) 0 * -inf, one factor is replaced and not the product:
+    # no NaN arises that a later `where` would have to hide, at any order.
+    zero = equal(a, 0.0)
+    da = b * a ** where(zero & equal(b, 0.0), 1.0, b - 1.0)
+    db = y * log(where(zero & (b >= 0.0), 1.0, a))
+    return sum_to(dy * da, a), sum_to(dy * db, b)
+
+
+@op
+def maximum(a: Operand, b: Operand) -> TensorType:
+    """The larger of a and b; NaN wins, and equal ones halve the gradient."""
+    return broadcast_type(a, b, among=NUMERIC)
+
+
+@maximum.gradient
+def maximum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
+    da, db = _divided(dy, a > b, equal(a, b))
+    return sum_to(da, a), sum_to(db, b)
+
+
+@op
+def minimum(a: Operand, b: Operand) -> TensorType:
+    """The smaller of a and b; NaN wins, and equal ones halve the gradient."""
+    return broadcast_type(a, b, among=NUMERIC)
+
+
+@minimum.gradient
+def minimum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
+    da, db = _divided(dy, a < b, equal(a, b))
+    return sum_to(da, a), sum_to(db, b)
+
+
+@op(differentiable=False)
+def equal(a: Operand, b: Operand) -> TensorType:
+    """Whether a == b."""
+    return TensorType("bool", broadcast_type(a, b).shape)
+
+
+@op(differentiable=False)
+def not_equal(a: Operand, b: Operand) -> TensorType:
+    """Whether a != b."""
+    return TensorType("bool", broadcast_type(a, b).shape)
+
+
+@op(differentiable=False)
+def less(a: Operand, b: Operand) -> TensorType:
+    """Whether a < b."""
+    return TensorType("bool", broadcast_type(a, b).shape)
+
+
+@op(differentiable=False)
+def less_equal(a: Operand, b: Operand) -> TensorType:
+    """Whether a <= b."""
+    return TensorType("bool", broadcast_type(a, b).shape)
+
+
+@op(differentiable=False)
+def greater(a: Operand, b: Operand) -> TensorType:
+    """Whether a > b."""
+    return TensorType("bool", broadcast_type(a, b).shape)
+
+
+@op(differentiable=False)
+def greater_equal(a: Operand, b: Operand) -> TensorType:
+    """Whether a >= b."""
+    return TensorType("bool", broadcast_type(a, b).shape)
+
+
+@op(differentiable=False)
+def logical_and(a: Operand, b: Operand) -> TensorType:
+    """Whether both are true, bool only."""
+    return broadcast_type(a, b, among=BOOL)
+
+
+@op(differentiable=False)
+def logical_or(a: Operand, b: Operand) -> TensorType:
+    """Whether either is true, bool only."""
+    return broadcast_type(a, b, among=BOOL)
+
+
+@op(differentiable=False)
+def logical_not(x: Value) -> TensorType:
+    """Whether x is false, bool only."""
+    require_dtype(x, BOOL)
+    return x.type
+
+
+@op
+def where(condition: Value, a: Operand, b: Operand) -> TensorType:
+    """Elements of a where the condition holds, of b elsewhere; neither's gradient sees what was not chosen."""
+    require(condition.dtype == "bool", f"the condition is {condition.dtype}, not bool")
+    chosen = broadcast_type(a, b)
+    return TensorType(chosen.dtype, broadcast_shapes(condition.shape, chosen.shape))
+
+
+@where.gradient
+def where_gradient(condition: Value, a: Value, b: Value, dy: Value) -> tuple[None, Value, Value]:
+    return None, sum_to(where(condition, dy, 0.0), a), sum_to(where(condition, 0.0, dy), b)
+
+
+def pointwise(
+    name: str,
+    doc: str,
+    rule: Callable[[Value, Value, Value], Value],
+    *,
+    among: frozenset[str] = FLOATS,
+) -> Op[[Value], Value]:
+    """Declare a function of one tensor with these dtypes; `rule` gives dx from x, y and dy."""
+
+    def infer(x: Value) -> TensorType:
+        require_dtype(x, among)
+        return x.type
+
+    infer.__name__, infer.__doc__ = name, doc
+    function = op(infer)
+    function.gradient(rule)
+    return function
+
+
+SIGNED = NUMERIC - {"uint8"}
+
+neg = pointwise("neg", "Minus x, not of uint8.", lambda x, y, dy: -dy, among=SIGNED)
+abs = pointwise("abs", "The absolute value; the gradient is 0 at 0.", lambda x, y, dy: dy * sign(x), among=NUMERIC)
+square = pointwise("square", "The product x * x.", lambda x, y, dy: dy * (x * 2.0), among=NUMERIC)
+sqrt = pointwise("sqrt", "The square root; the gradient is infinite at 0.", lambda x, y, dy: dy * 0.5 / y)
+exp = pointwise("exp", "The power of e.", lambda x, y, dy: dy * y)
+log = pointwise("log", "The natural logarithm.", lambda x, y, dy: dy / x)
+sin = pointwise("sin", "The sine of an angle in radians.", lambda x, y, dy: dy * cos(x))
+cos = pointwise("cos", "The cosine of an angle in radians.", lambda x, y, dy: -dy * sin(x))
+tanh = pointwise("tanh", "The hyperbolic tangent.", lambda x, y, dy: dy * (1.0 - y * y))
+sigmoid = pointwise("sigmoid", "The logistic function 1 / (1 + exp(-x)).", lambda x, y, dy: dy * (y * (1.0 - y)))
+relu = pointwise("relu", "The larger of x and 0; the gradient is 0 at 0.", lambda x, y, dy: where(y > 0.0, dy, 0.0))
+
+
+@op
+def sign(x: Value) -> TensorType:
+    """1, 0 or -1 like the sign of x; its gradient is 0 everywhere."""
+    require_dtype(x, NUMERIC)
+    return x.type
+
+
+@sign.gradient
+def sign_gradient() -> None:
+    return None
+
+
+def _divided(dy: Value, to_a: Value, tie: Value) -> tuple[Value, Value]:
+    """Dy for the operand that was taken, 0 for the other, half for both at a tie."""
+    half = dy * 0.5
+    da = where(tie, half, where(to_a, dy, 0.0))
+    db = where(tie, half, where(to_a, 0.0, dy))
+    return da, db

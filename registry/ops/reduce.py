@@ -1,0 +1,106 @@
+"""Fewer elements by a sum, a mean or a maximum, and more by broadcasting: each other's gradients."""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType, dtypes
+from prograd_proto.tensor_types import Shape
+from registry.errors import require
+from registry.op import op
+from registry.ops.copy import cast
+from registry.ops.fill import count_like
+from registry.ops.shape import reshape
+from registry.shapes import broadcast_shapes, normal_axes, normal_axis, require_float, show_shape
+from registry.value import Value
+
+
+@op
+def sum(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+    """The sum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+
+    Integers and bool sum to int64.
+    """
+    dtype = x.dtype if x.dtype in dtypes.FLOATS else "int64"
+    return TensorType(dtype, _reduced(x.shape, axes, keepdims))
+
+
+@sum.gradient
+def sum_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
+    return broadcast_to(_with_axes(dy, x, axes), shape=x.shape)
+
+
+@op
+def mean(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+    """The mean along `axes`, all of them if empty; `keepdims` leaves them with extent 1."""
+    require_float(x)
+    return TensorType(x.dtype, _reduced(x.shape, axes, keepdims))
+
+
+@mean.gradient
+def mean_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
+    share = dy / count_like(x, normal_axes(axes, x.rank))
+    return broadcast_to(_with_axes(share, x, axes), shape=x.shape)
+
+
+@op
+def max(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+    """The maximum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+
+    NaN wins. Equal maxima share the gradient evenly.
+    """
+    for axis in normal_axes(axes, x.rank):
+        require(x.shape[axis] != 0, f"axis {axis} has no elements and so no maximum")
+    return TensorType(x.dtype, _reduced(x.shape, axes, keepdims))
+
+
+@max.gradient
+def max_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
+    is_maximum = cast(x >= _with_axes(y, x, axes), dtype=x.dtype)
+    count = sum(is_maximum, axes=axes, keepdims=True)
+    return is_maximum * (_with_axes(dy, x, axes) / count)
+
+
+@op(differentiable=False)
+def argmax(x: Value, *, axis: int = -1) -> TensorType:
+    """Where along `axis` the maximum is, int64; the first place of equal ones."""
+    axis = normal_axis(axis, x.rank)
+    require(x.shape[axis] != 0, f"axis {axis} has no elements and so no maximum")
+    return TensorType("int64", (*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+@op
+def broadcast_to(x: Value, *, shape: Shape) -> TensorType:
+    """The elements repeated along axes of extent 1 and new leading axes, to `shape`."""
+    require(
+        broadcast_shapes(x.shape, shape) == shape,
+        f"{show_shape(x.shape)} does not broadcast to {show_shape(shape)}",
+    )
+    return TensorType(x.dtype, shape)
+
+
+@broadcast_to.gradient
+def broadcast_to_gradient(x: Value, dy: Value) -> Value:
+    return sum_to(dy, x)
+
+
+def sum_to(x: Value, like: Value) -> Value:
+    """The sum of x down to the shape that was broadcast to x's: the adjoint of broadcasting; `like` is not read."""
+    new = x.rank - like.rank
+    repeated = tuple(new + i for i, extent in enumerate(like.shape) if extent == 1 and x.shape[new + i] != 1)
+    if not new and not repeated:
+        return x
+    if not repeated:
+        return sum(x, axes=tuple(range(new)))
+    total = sum(x, axes=(*range(new), *repeated), keepdims=True)
+    return reshape(total, shape=like.shape) if new else total
+
+
+def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    normal = normal_axes(axes, len(shape))
+    if keepdims:
+        return tuple(1 if axis in normal else extent for axis, extent in enumerate(shape))
+    return tuple(extent for axis, extent in enumerate(shape) if axis not in normal)
+
+
+def _with_axes(y: Value, x: Value, axes: tuple[int, ...]) -> Value:
+    """A reduction's result or gradient y with the axes of x that it lost, as extents of 1."""
+    return y if y.rank == x.rank else reshape(y, shape=_reduced(x.shape, axes, True))

@@ -1,0 +1,114 @@
+"""Element by element: mostly NumPy's own functions, called without any Python between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+
+from prograd_proto import ProgramError, TensorType
+from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES
+from runtime.kernel import Array, Types, elementwise, kernel, require, types
+
+NUMERIC = FLOATS | INTEGERS
+
+
+def of_one(among: Collection[str]) -> Callable[..., Types]:
+    """The rule of functions of one tensor with these dtypes."""
+
+    def rule(x: TensorType) -> Types:
+        require(x.dtype in among, f"x is {x.dtype}, which this operator does not take")
+        return types(x)
+
+    return rule
+
+
+def of_two(among: Collection[str], result: str = "") -> Callable[..., Types]:
+    """The rule of functions of two tensors with these dtypes; `result` is the result's if not the same."""
+
+    def rule(a: TensorType, b: TensorType) -> Types:
+        require(a.dtype == b.dtype, f"a is {a.dtype}, b is {b.dtype}")
+        require(a.dtype in among, f"a is {a.dtype}, which this operator does not take")
+        return types(TensorType(result or a.dtype, broadcast(a, b)))
+
+    return rule
+
+
+def broadcast(*operands: TensorType) -> tuple[int, ...]:
+    """The common shape; raises ProgramError if there is none."""
+    try:
+        return np.broadcast_shapes(*(operand.static_shape for operand in operands))
+    except ValueError:
+        shown = " and ".join(str(operand) for operand in operands)
+        raise ProgramError(f"{shown} do not broadcast") from None
+
+
+def relu(x: Array, out: Array) -> None:
+    np.maximum(x, ZERO[x.dtype.char], out)
+
+
+ZERO = {code: np.zeros((), code) for code in "fd"}
+
+EITHER = ((0, 0), (0, 1))
+ONLY = ((0, 0),)
+
+elementwise("add", np.add, of_two(NUMERIC), in_place=EITHER)
+elementwise("sub", np.subtract, of_two(NUMERIC), in_place=EITHER)
+elementwise("mul", np.multiply, of_two(NUMERIC), in_place=EITHER)
+elementwise("div", np.divide, of_two(FLOATS), in_place=EITHER)
+elementwise("pow", np.power, of_two(FLOATS), in_place=EITHER)
+elementwise("maximum", np.maximum, of_two(NUMERIC), in_place=EITHER)
+elementwise("minimum", np.minimum, of_two(NUMERIC), in_place=EITHER)
+
+elementwise("equal", np.equal, of_two(ITEM_BYTES, "bool"))
+elementwise("not_equal", np.not_equal, of_two(ITEM_BYTES, "bool"))
+elementwise("less", np.less, of_two(ITEM_BYTES, "bool"))
+elementwise("less_equal", np.less_equal, of_two(ITEM_BYTES, "bool"))
+elementwise("greater", np.greater, of_two(ITEM_BYTES, "bool"))
+elementwise("greater_equal", np.greater_equal, of_two(ITEM_BYTES, "bool"))
+
+elementwise("logical_and", np.logical_and, of_two({"bool"}), in_place=EITHER)
+elementwise("logical_or", np.logical_or, of_two({"bool"}), in_place=EITHER)
+elementwise("logical_not", np.logical_not, of_one({"bool"}), in_place=ONLY)
+
+elementwise("neg", np.negative, of_one(NUMERIC - {"uint8"}), in_place=ONLY)
+elementwise("abs", np.absolute, of_one(NUMERIC), in_place=ONLY)
+elementwise("sign", np.sign, of_one(NUMERIC), in_place=ONLY)
+elementwise("square", np.square, of_one(NUMERIC), in_place=ONLY)
+elementwise("sqrt", np.sqrt, of_one(FLOATS), in_place=ONLY)
+elementwise("exp", np.exp, of_one(FLOATS), in_place=ONLY)
+elementwise("log", np.log, of_one(FLOATS), in_place=ONLY)
+elementwise("sin", np.sin, of_one(FLOATS), in_place=ONLY)
+elementwise("cos", np.cos, of_one(FLOATS), in_place=ONLY)
+elementwise("tanh", np.tanh, of_one(FLOATS), in_place=ONLY)
+elementwise("relu", relu, of_one(FLOATS), in_place=ONLY)
+
+
+def sigmoid_rule(x: TensorType) -> Types:
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    return types(x, scratch=[x])
+
+
+@kernel(sigmoid_rule, in_place=ONLY)
+def sigmoid(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    """exp(min(x, 0)) / (1 + exp(-|x|)): neither overflows, and both ends keep their relative precision."""
+    [below] = scratch
+    np.absolute(x, below)
+    np.negative(below, below)
+    np.exp(below, below)
+    np.add(below, 1, below)
+    np.minimum(x, ZERO[x.dtype.char], out)
+    np.exp(out, out)
+    np.divide(out, below, out)
+
+
+def where_rule(condition: TensorType, a: TensorType, b: TensorType) -> Types:
+    require(condition.dtype == "bool", f"the condition is {condition.dtype}, not bool")
+    require(a.dtype == b.dtype, f"a is {a.dtype}, b is {b.dtype}")
+    return types(TensorType(a.dtype, broadcast(condition, a, b)))
+
+
+@kernel(where_rule, in_place=[(0, 2)])
+def where(condition: Array, a: Array, b: Array, *, out: Array) -> None:
+    np.copyto(out, b)
+    np.copyto(out, a, where=condition)
