@@ -11,3 +11,4 @@ from runtime.memory.lifetimes import buffers_of as buffers_of
 from runtime.memory.lifetimes import storage_of as storage_of
 from runtime.memory.place import arena_size as arena_size
 from runtime.memory.place import place as place
+from runtime.memory.sharing import in_place_pairs as in_place_pairs

@@ -1,0 +1,32 @@
+"""Builds programs, appends gradients and updates, and compiles them into one file.
+
+from compiler import Program, adam, ops, warmup_cosine
+
+program          Program: tensors, minimize, data, run, compile
+backward         gradients of any tensors
+optimizers       sgd, momentum, adam, global_norm clipping
+schedules        learning rates as ops
+initialisers     first values of parameters
+pipeline         the list of passes; one file a pass
+"""
+
+from compiler.backward import gradients as gradients
+from compiler.compiled import Compiled as Compiled
+from compiler.errors import CompileError as CompileError
+from compiler.initialisers import constant as constant
+from compiler.initialisers import glorot_normal as glorot_normal
+from compiler.initialisers import glorot_uniform as glorot_uniform
+from compiler.initialisers import he_normal as he_normal
+from compiler.initialisers import he_uniform as he_uniform
+from compiler.initialisers import normal as normal
+from compiler.initialisers import uniform as uniform
+from compiler.initialisers import zeros as zeros
+from compiler.optimizers import adam as adam
+from compiler.optimizers import global_norm as global_norm
+from compiler.optimizers import momentum as momentum
+from compiler.optimizers import sgd as sgd
+from compiler.program import Program as Program
+from compiler.schedules import warmup_cosine as warmup_cosine
+from registry import OpError as OpError
+from registry import Value as Value
+from registry import ops as ops

@@ -1,0 +1,204 @@
+"""Reverse-mode differentiation: append the ops that compute gradients.
+
+1. Forward sweep: which tensors vary with the inputs, along float tensors that no operator declares constant.
+2. Backward sweep: which of the ops that vary do the targets need. If one of them has no gradient rule, or a
+   target depends on an output that is declared non-differentiable, that is one error that lists all of them.
+3. Reverse walk over those ops with a map from each tensor to the contributions to its gradient. Seeds are
+   contributions like any other, so a target may depend on another or be named twice. An op's output gradients
+   are its outputs' contributions, added up in the order in which they came; its rule appends the gradient ops.
+4. Gradient ops get the line of the op they differentiate, and a stage: GRADIENT if they serve a parameter,
+   DERIVATIVE if they serve only activations. Ops of an earlier differentiation that the targets depend on
+   become FORWARD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from compiler.errors import CompileError
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import FLOATS
+from registry import Block, Value, ops
+from registry.gradients import carries_gradient, differentiate, missing_rule
+from registry.op import find_op
+from registry.ops.fill import full_like
+
+
+def gradients(
+    targets: Value | Sequence[Value], inputs: Sequence[Value], seeds: Sequence[Value | None] | None = None
+) -> list[Value | None]:
+    """Append the ops that compute the gradients of the sum of the targets with respect to each input.
+
+    Args:
+        targets: float tensors of any shape, of one program; one may depend on another.
+        inputs: float tensors, in the order wanted.
+        seeds: for each target the gradient it starts with, of the target's type; ones where None or not given.
+
+    Returns:
+        For each input its gradient, of its type; None if no target depends on it.
+
+    Raises:
+        CompileError: an op on the way has no gradient, all such ops listed with the user's lines.
+    """
+    targets = [targets] if isinstance(targets, Value) else list(targets)
+    seeds = [None] * len(targets) if seeds is None else list(seeds)
+    block = _common_block([*targets, *inputs, *(seed for seed in seeds if seed is not None)])
+    walk = _Walk(block, _varying(block, inputs))
+    active = _active_ops(block, walk.varies, targets)
+    _promote_to_forward(block, targets)
+    for target, seed in zip(targets, seeds, strict=True):
+        walk.seed(target, seed)
+    for desc in reversed(active):
+        walk.through(desc)
+    return [walk.total(value.name) for value in inputs]
+
+
+def blockers(block: Block, targets: Sequence[Value]) -> list[str]:
+    """The ops at which gradients of the targets stop by declaration, a line each."""
+    needed = _ancestors(block, targets)
+    stops = [desc for desc in block.desc.ops if needed & set(desc.outputs) and _is_stop(block, desc)]
+    return [f"{_line(block, desc)}{desc.type} stops the gradient" for desc in stops]
+
+
+@dataclass
+class _Walk:
+    """The reverse walk: what is known of each tensor's gradient so far."""
+
+    block: Block
+    varies: set[str]
+    contributions: dict[str, list[Value]] = field(default_factory=dict[str, list[Value]])
+
+    def seed(self, target: Value, seed: Value | None) -> None:
+        if seed is None:
+            with self.block.on_behalf_of(stage=pb.STAGE_GRADIENT):
+                seed = full_like(target, 1.0)
+        if seed.type != target.type:
+            raise CompileError(f"the seed {seed!r} is not of the type of its target {target!r}")
+        self.contributions.setdefault(target.name, []).append(seed)
+
+    def through(self, desc: pb.OpDesc) -> None:
+        output_grads = [self.total(name) for name in desc.outputs]
+        if all(grad is None for grad in output_grads):
+            return
+        first = len(self.block.desc.ops)
+        with self.block.on_behalf_of(stage=pb.STAGE_DERIVATIVE, op=desc):
+            grads = differentiate(self.block, desc, output_grads)
+        pairs = zip(desc.inputs, grads, strict=True)
+        served = {g.name for name, g in pairs if g is not None and self._is_parameter(name)}
+        self._mark_gradient_stage(first, served)
+        for name, grad in zip(desc.inputs, grads, strict=True):
+            if grad is not None and name in self.varies:
+                self.contributions.setdefault(name, []).append(grad)
+
+    def total(self, name: str) -> Value | None:
+        """The sum of the contributions so far, which takes their place."""
+        parts = self.contributions.get(name)
+        if not parts:
+            return None
+        value = parts[0] if len(parts) == 1 else self._sum(name, parts)
+        self.contributions[name] = [value]
+        tensor = self.block.tensors[value.name]
+        if not tensor.gradient_of:
+            tensor.gradient_of = name
+        return value
+
+    def _sum(self, name: str, parts: list[Value]) -> Value:
+        stage = pb.STAGE_GRADIENT if self._is_parameter(name) else pb.STAGE_DERIVATIVE
+        with self.block.on_behalf_of(stage=stage):
+            value = parts[0]
+            for part in parts[1:]:
+                value = ops.add(value, part)
+        return value
+
+    def _mark_gradient_stage(self, first: int, served: set[str]) -> None:
+        for desc in reversed(self.block.desc.ops[first:]):
+            if served & set(desc.outputs):
+                desc.stage = pb.STAGE_GRADIENT
+                served.update(desc.inputs)
+
+    def _is_parameter(self, name: str) -> bool:
+        return name in self.block.state_tensors
+
+
+def _common_block(values: Sequence[Value]) -> Block:
+    for value in values:
+        if value.block is not values[0].block:
+            raise CompileError(f"{value!r} and {values[0]!r} belong to different programs")
+        if value.dtype not in FLOATS:
+            raise CompileError(f"{value!r} has no gradient: only float32 and float64 tensors do")
+    return values[0].block
+
+
+def _varying(block: Block, inputs: Sequence[Value]) -> set[str]:
+    varies = {value.name for value in inputs}
+    for desc in block.desc.ops:
+        if any(name in varies for name in _gradient_inputs(block, desc)):
+            varies.update(name for name in desc.outputs if block.types[name].dtype in FLOATS)
+    return varies
+
+
+def _active_ops(block: Block, varies: set[str], targets: Sequence[Value]) -> list[pb.OpDesc]:
+    wanted = {target.name for target in targets}
+    active: list[pb.OpDesc] = []
+    faults: list[str] = []
+    for desc in reversed(block.desc.ops):
+        if not any(name in wanted for name in desc.outputs):
+            continue
+        inputs = [name for name in _gradient_inputs(block, desc) if name in varies]
+        if inputs:
+            active.append(desc)
+            wanted.update(inputs)
+            faults += _faults(block, desc, wanted)
+    if faults:
+        raise CompileError("no gradient through: " + "; ".join(reversed(faults)))
+    return active[::-1]
+
+
+def _gradient_inputs(block: Block, desc: pb.OpDesc) -> list[str]:
+    """Inputs that the outputs depend on smoothly, as far as the operator declares."""
+    op = find_op(desc.type)
+    if not op.differentiable:
+        return [name for name in desc.inputs if name and block.types[name].dtype in FLOATS]
+    return [name for i, name in enumerate(desc.inputs) if carries_gradient(op, desc, i, block)]
+
+
+def _faults(block: Block, desc: pb.OpDesc, wanted: set[str]) -> list[str]:
+    op = find_op(desc.type)
+    if op.gradient_rule is None:
+        return [f"{_line(block, desc)}{desc.type} {missing_rule(op)}, or cut the path with ops.stop_gradient"]
+    outputs = op.signature.name_outputs(desc.outputs)
+    return [
+        f"{_line(block, desc)}{desc.type}: its output {name!r} is declared non-differentiable; "
+        "cut the path with ops.stop_gradient"
+        for name in sorted(op.no_gradient & outputs.keys())
+        if outputs[name] in wanted and block.types[outputs[name]].dtype in FLOATS
+    ]
+
+
+def _promote_to_forward(block: Block, targets: Sequence[Value]) -> None:
+    needed = _ancestors(block, targets)
+    for desc in block.desc.ops:
+        if desc.stage in (pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE) and not needed.isdisjoint(desc.outputs):
+            desc.stage = pb.STAGE_FORWARD
+
+
+def _ancestors(block: Block, targets: Sequence[Value]) -> set[str]:
+    needed = {target.name for target in targets}
+    for desc in reversed(block.desc.ops):
+        if not needed.isdisjoint(desc.outputs):
+            needed.update(desc.inputs)
+    return needed
+
+
+def _is_stop(block: Block, desc: pb.OpDesc) -> bool:
+    floats = [name for name in desc.inputs if name and block.types[name].dtype in FLOATS]
+    if not floats:
+        return False
+    keeps_floats = any(block.types[name].dtype in FLOATS for name in desc.outputs)
+    return not keeps_floats or not find_op(desc.type).differentiable or not _gradient_inputs(block, desc)
+
+
+def _line(block: Block, desc: pb.OpDesc) -> str:
+    text = block.location_text(desc.location)
+    return f"{text}: " if text else ""

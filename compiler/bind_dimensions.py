@@ -1,0 +1,63 @@
+"""Pass: make a static block of every binding.
+
+1. The source blocks stay as they are; all other blocks are made anew.
+2. A binding's block is a copy of its entry's source block with every symbol replaced by its size, in the types of
+   tensors and in the attributes that are shapes. `verify` then infers every type again.
+3. A source block without symbols is its own only binding.
+"""
+
+from __future__ import annotations
+
+from compiler.errors import CompileError
+from prograd_proto import program_pb2 as pb
+
+
+def bind_dimensions(program: pb.ProgramDesc) -> None:
+    """Give every binding of every entry its block; raises CompileError for a symbol without a size."""
+    sources = list(dict.fromkeys(entry.source_block for entry in program.entries))
+    blocks = [program.blocks[number] for number in sources]
+    for entry in program.entries:
+        entry.source_block = sources.index(entry.source_block)
+        for binding in entry.bindings:
+            binding.ClearField("plan")
+            if not binding.dims:
+                binding.block = entry.source_block
+                continue
+            binding.block = len(blocks)
+            sizes = {dim.symbol: dim.size for dim in binding.dims}
+            blocks.append(_bound(blocks[entry.source_block], sizes, entry.name))
+    kept = [_copy(block) for block in blocks]
+    del program.blocks[:]
+    program.blocks.extend(kept)
+
+
+def symbols_of(block: pb.BlockDesc) -> list[str]:
+    """The symbols in a block's shapes, in the order of their first appearance."""
+    found = (dim.symbol for shape in _shapes(block) for dim in shape.dims if dim.symbol)
+    return list(dict.fromkeys(found))
+
+
+def _bound(source: pb.BlockDesc, sizes: dict[str, int], entry: str) -> pb.BlockDesc:
+    block = _copy(source)
+    for shape in _shapes(block):
+        for dim in shape.dims:
+            if dim.symbol:
+                if dim.symbol not in sizes:
+                    raise CompileError(
+                        f"entry {entry!r}: the symbol {dim.symbol!r} has no size; bind it, as in {dim.symbol}=32"
+                    )
+                dim.size = sizes[dim.symbol]
+    return block
+
+
+def _shapes(block: pb.BlockDesc) -> list[pb.Shape]:
+    of_tensors = [tensor.shape for tensor in block.tensors]
+    return of_tensors + [
+        a.shape_value for op in block.ops for a in op.attributes if a.WhichOneof("value") == "shape_value"
+    ]
+
+
+def _copy(block: pb.BlockDesc) -> pb.BlockDesc:
+    result = pb.BlockDesc()
+    result.CopyFrom(block)
+    return result

@@ -1,0 +1,114 @@
+"""Binding, running the passes, and the finished program."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from compiler.bind_dimensions import symbols_of
+from compiler.errors import CompileError
+from compiler.pipeline import run_passes
+from prograd_proto import program_pb2 as pb
+from prograd_proto.files import FORMAT_VERSION, save
+from prograd_proto.identity import program_sha256
+from prograd_proto.text import to_text
+from registry.spelling import closest
+
+AfterPass = Callable[[str, pb.ProgramDesc], None]
+
+
+class Compiled:
+    """A finished program: its message, and what can be done with it. `print(compiled)` shows it as text."""
+
+    def __init__(self, desc: pb.ProgramDesc) -> None:
+        self.desc = desc
+
+    def __str__(self) -> str:
+        return to_text(self.desc)
+
+    @property
+    def sha256(self) -> str:
+        """The program's identity; it does not depend on the lines of the script or on the run's length."""
+        return program_sha256(self.desc)
+
+    def save(self, path: str | Path) -> None:
+        """Write the program file, whole or not at all, in place of one that is there.
+
+        The files that the program names must lie beside it: their sizes and hashes become part of the program.
+        Raises CompileError if one is missing.
+        """
+        path = Path(path)
+        names = {self.desc.data.file} if self.desc.data.file else set[str]()
+        names |= {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
+        del self.desc.files[:]
+        self.desc.files.extend(_file_desc(path.parent, name) for name in sorted(names))
+        save(self.desc, path, force=True)
+
+
+def compile_program(program: pb.ProgramDesc, sizes: Mapping[str, int], after: AfterPass | None = None) -> Compiled:
+    """Bind symbols and run the passes on a program, edited in place.
+
+    Args:
+        program: with its source blocks; bindings that it has are replaced.
+        sizes: of the symbols.
+        after: called with each pass's name and the program as the pass left it.
+
+    Raises:
+        CompileError: a symbol without a size or an unknown one, or what a pass reports.
+    """
+    known = list(dict.fromkeys(symbol for entry in program.entries for symbol in _symbols(program, entry)))
+    for symbol, size in sizes.items():
+        if symbol not in known:
+            raise CompileError(f"there is no symbol {symbol!r} in this program{closest(symbol, known)}")
+        if size < 1:
+            raise CompileError(f"{symbol}={size}: a symbol is bound to 1 or more")
+    program.format_version = FORMAT_VERSION
+    program.producer = f"prograd {version('prograd')}"
+    rows = row_symbol(program)
+    for entry in program.entries:
+        _bind(program, entry, sizes, rows)
+    run_passes(program, after=after)
+    return Compiled(program)
+
+
+def row_symbol(program: pb.ProgramDesc) -> str | None:
+    """The symbol that is the leading extent of every fed tensor, if there is one: the number of rows."""
+    leading: set[str] = set()
+    for entry in program.entries:
+        block = program.blocks[entry.source_block]
+        fed = {p.tensor for p in block.parameters if p.WhichOneof("source") == "feed"}
+        shapes = [tensor.shape.dims for tensor in block.tensors if tensor.name in fed]
+        leading |= {dims[0].symbol if len(dims) else "" for dims in shapes}
+    return leading.pop() if len(leading) == 1 and "" not in leading else None
+
+
+def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, sizes: Mapping[str, int], rows: str | None) -> None:
+    del entry.bindings[:]
+    symbols = sorted(_symbols(program, entry))
+    for symbol in symbols:
+        if symbol not in sizes:
+            raise CompileError(f"entry {entry.name!r}: the symbol {symbol!r} has no size; bind it, as in {symbol}=32")
+    _add_binding(entry, {symbol: sizes[symbol] for symbol in symbols})
+    trains = bool(program.blocks[entry.source_block].updates)
+    if rows in symbols and not trains and sizes[rows] != 1:
+        _add_binding(entry, {symbol: 1 if symbol == rows else sizes[symbol] for symbol in symbols})
+
+
+def _add_binding(entry: pb.EntryDesc, sizes: Mapping[str, int]) -> None:
+    entry.bindings.add(dims=[pb.SymbolSize(symbol=symbol, size=size) for symbol, size in sizes.items()])
+
+
+def _symbols(program: pb.ProgramDesc, entry: pb.EntryDesc) -> list[str]:
+    return symbols_of(program.blocks[entry.source_block])
+
+
+def _file_desc(folder: Path, name: str) -> pb.FileDesc:
+    path = folder / name
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        raise CompileError(f"{path}: no such file; the program reads it, so it must lie beside the program") from None
+    return pb.FileDesc(path=name, bytes=path.stat().st_size, sha256=digest)

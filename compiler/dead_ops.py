@@ -1,0 +1,46 @@
+"""Pass: drop what nobody reads.
+
+1. A block's fetches, updates and results are needed.
+2. From the last op to the first: an op with a needed output is kept, and its inputs are needed.
+3. All other ops go; so do tensors and parameters that nothing mentions any more.
+"""
+
+from __future__ import annotations
+
+from compiler.use_def import end_reads
+from prograd_proto import program_pb2 as pb
+
+
+def eliminate_dead_ops(program: pb.ProgramDesc) -> None:
+    """Drop dead ops, tensors and parameters from every block."""
+    for block in program.blocks:
+        _eliminate(block)
+
+
+def _eliminate(block: pb.BlockDesc) -> None:
+    needed = set(end_reads(block))
+    kept: list[pb.OpDesc] = []
+    for op in reversed(block.ops):
+        if not needed.isdisjoint(op.outputs):
+            needed.update(op.inputs)
+            kept.append(op)
+    for op in kept:
+        needed.update(op.outputs)
+        needed.update(op.scratch)
+    if len(kept) < len(block.ops):
+        alive = {op.id for op in kept}
+        _keep(block.ops, [op.id in alive for op in block.ops])
+    _keep(block.tensors, [tensor.name in needed for tensor in block.tensors])
+    _keep(block.parameters, [p.tensor in needed for p in block.parameters])
+
+
+def _keep(field: object, keep: list[bool]) -> None:
+    """Delete the runs of elements that are not kept, from the back."""
+    i = len(keep)
+    while i:
+        stop = i
+        while i and not keep[i - 1]:
+            i -= 1
+        if i < stop:
+            del field[i:stop]  # pyright: ignore[reportIndexIssue, reportUnknownMemberType]: a repeated field
+        i = max(i - 1, 0)

@@ -1,0 +1,40 @@
+"""The user's line behind an op, as an entry of the program's string table."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_OWN = tuple(str(Path(__file__).parents[1] / room) + os.sep for room in ("compiler", "registry"))
+
+
+class Locations:
+    """A table of "file:line" texts; number n stands for entry n - 1, and 0 for unknown."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[tuple[str, int], int] = {}
+
+    def here(self) -> int:
+        """The number of the innermost line outside the compiler and the registry."""
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]: the documented way to the caller's frame
+        while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+            frame = frame.f_back
+        if frame is None:
+            return 0
+        key = frame.f_code.co_filename, frame.f_lineno
+        if key not in self._numbers:
+            self.texts.append(f"{_relative(key[0])}:{key[1]}")
+            self._numbers[key] = len(self.texts)
+        return self._numbers[key]
+
+    def text(self, number: int) -> str:
+        """The text of a number; "" for 0."""
+        return self.texts[number - 1] if number else ""
+
+
+def _relative(path: str) -> str:
+    """`path` from the working directory, or its last part when it lies elsewhere: absolute paths stay private."""
+    inside = os.path.abspath(path).startswith(os.getcwd() + os.sep)
+    return os.path.relpath(path).replace(os.sep, "/") if inside else os.path.basename(path)

@@ -1,0 +1,336 @@
+"""Program: builds a training run, op by op, and compiles it into one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, Literal
+
+from compiler.backward import blockers, gradients
+from compiler.compiled import Compiled, compile_program
+from compiler.data import data_desc, run_desc
+from compiler.errors import CompileError
+from compiler.initialisers import Initialiser, glorot_uniform, zeros
+from compiler.locations import Locations
+from compiler.optimizers import Optimizer, rate_for
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import FLOATS, ITEM_BYTES, NUMBERS, DTypeName
+from prograd_proto.tensor_types import Shape, shape_message
+from registry import Block, OpError, Value, ops
+
+Over = Literal["last", "mean", "sum"]
+Outputs = dict[str, tuple[Value, pb.Over]]
+_OVER: dict[str, pb.Over] = {"last": pb.OVER_LAST, "mean": pb.OVER_MEAN, "sum": pb.OVER_SUM}
+
+
+class Program:
+    """A training run under construction.
+
+    Tensors are made by `input`, `parameter`, `buffer`, `constant` and by calling operators of `compiler.ops`.
+    `minimize` appends gradients and updates, `data` and `run` say what executing the file does, `compile` binds
+    symbolic sizes and runs the passes.
+    """
+
+    def __init__(self, name: str = "program", *, seed: int = 0) -> None:
+        self.name = name
+        self.seed = seed
+        self.states: dict[str, pb.StateDesc] = {}
+        self.data_desc: pb.DataDesc | None = None
+        self.run_desc: pb.RunDesc | None = None
+        self.locations = Locations()
+        self._streams = count(1)
+        self._updates: dict[str, Value] = {}
+        self._train_fetches: Outputs = {}
+        self._entries: dict[str, Outputs] = {}
+        self._block = Block(
+            locate=self.locations.here, location_text=self.locations.text, streams=self._streams, state=self.state
+        )
+        for counter in ("seed", "step", "total_steps"):
+            self._add_state(counter, TensorType("int64", ()), pb.STATE_KIND_COUNTER)
+
+    @property
+    def block(self) -> Block:
+        """The training block that grows."""
+        return self._block
+
+    def input(self, name: str, dtype: DTypeName, shape: Sequence[int | str]) -> Value:
+        """A tensor that is fed at every step; extents that are strings are bound by `compile`."""
+        value = self._block.define(name, _checked_type(name, dtype, shape))
+        self._block.desc.parameters.add(tensor=name, feed=name)
+        return value
+
+    def parameter(
+        self,
+        name: str,
+        shape: Sequence[int],
+        initial: Initialiser | None = None,
+        *,
+        dtype: DTypeName = "float32",
+        trainable: bool = True,
+        rate_scale: float = 1.0,
+        decay_scale: float = 1.0,
+    ) -> Value:
+        """A state that is trained; Glorot's uniform values unless `initial` is given.
+
+        Args:
+            name: of the state, unique in the program.
+            shape: all extents are numbers.
+            initial: one of compiler.initialisers.
+            dtype: float32 or float64.
+            trainable: False freezes it: no gradient, no update.
+            rate_scale: multiplies the learning rate.
+            decay_scale: multiplies the weight decay.
+        """
+        type = _checked_type(name, dtype, shape)
+        if dtype not in FLOATS:
+            raise OpError(f"parameter {name!r}: {dtype} cannot be trained; use float32 or float64, or a buffer")
+        state = self._add_state(name, type, pb.STATE_KIND_PARAMETER, initial or glorot_uniform())
+        state.trainable, state.rate_scale, state.decay_scale = trainable, rate_scale, decay_scale
+        return self.state(name)
+
+    def buffer(
+        self,
+        name: str,
+        shape: Sequence[int],
+        initial: Initialiser | None = None,
+        *,
+        dtype: DTypeName = "float32",
+        lifespan: Literal["always", "epoch"] = "always",
+    ) -> Value:
+        """A state that is not trained, zeros unless `initial` is given; `update` changes it.
+
+        With lifespan "epoch" it goes back to its initial value at the start of each epoch.
+        """
+        state = self._add_state(name, _checked_type(name, dtype, shape), pb.STATE_KIND_BUFFER, initial or zeros())
+        state.lifespan = pb.LIFESPAN_EPOCH if lifespan == "epoch" else pb.LIFESPAN_ALWAYS
+        return self.state(name)
+
+    def constant(self, value: float, dtype: DTypeName = "float32") -> Value:
+        """A rank-0 tensor with that value."""
+        return self._block.constant(dtype, value)
+
+    def state(self, name: str) -> Value:
+        """The tensor that stands for a state: its value at the start of the step."""
+        if name not in self.states:
+            raise OpError(f"there is no state {name!r}")
+        if name not in self._block.state_tensors:
+            desc = self.states[name]
+            self._block.define(name, TensorType(_dtype_name(desc), tuple(dim.size for dim in desc.shape.dims)))
+            self._block.desc.parameters.add(tensor=name, state=name)
+            self._block.state_tensors.add(name)
+        return self._block.value(name)
+
+    def update(self, state: Value, value: Value) -> None:
+        """At the end of each training step the state becomes `value`; a later update takes the place of this one."""
+        if state.name not in self.states or state.block is not self._block:
+            raise OpError(f"update: {state!r} is not a state of this program")
+        if state.type != value.type or value.block is not self._block:
+            raise OpError(f"update: {value!r} cannot become the value of {state!r}; the types must be equal")
+        self._updates[state.name] = value
+
+    def minimize(
+        self, loss: Value, optimizer: Optimizer, parameters: Sequence[Value] | None = None
+    ) -> list[tuple[Value, Value]]:
+        """Append the gradients of the loss and the optimizer's updates.
+
+        Args:
+            loss: a rank-0 float tensor.
+            optimizer: one of compiler.optimizers.
+            parameters: what to train; unless given, every trainable parameter that the loss depends on.
+
+        Returns:
+            The trained parameters with their gradients, before clipping.
+
+        Raises:
+            CompileError: the loss is no scalar, reaches no parameter or not a given one, or an op has no gradient.
+        """
+        if loss.rank != 0:
+            raise CompileError(
+                f"{self._here()}minimize(loss: {loss.type}): the loss must be a scalar; "
+                "take ops.mean(loss) or ops.sum(loss)"
+            )
+        pairs = self._parameter_gradients(loss, parameters)
+        self.fetch("loss", loss, over="mean")
+        with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
+            rate = optimizer.rate(self._block)
+            self.fetch("rate", rate, over="last")
+            grads = [grad for _, grad in pairs]
+            for (w, _), dw in zip(pairs, optimizer.clip(grads) if optimizer.clip else grads, strict=True):
+                self._append_update(optimizer, w, dw, rate)
+        return pairs
+
+    def fetch(self, name: str, value: Value, *, over: Over = "last") -> None:
+        """Report `value` from training under that name; over an epoch as the last one, the mean by rows or the sum."""
+        while name in self._train_fetches:
+            name += "_"
+        self._train_fetches[name] = value, _OVER[over]
+
+    def metrics(self, **values: Value) -> None:
+        """Report these scalars, averaged over rows, from training and from the entry `evaluate`."""
+        for name, value in values.items():
+            self.fetch(name, value, over="mean")
+            self.entry("evaluate", over="mean", **{name: value})
+
+    def outputs(self, **values: Value) -> None:
+        """The tensors that the entry `predict` computes."""
+        self.entry("predict", over="last", **values)
+
+    def entry(self, entry: str, /, *, over: Over = "last", **values: Value) -> None:
+        """Add fetches to a named entry that computes without training: ops take their inference form."""
+        if entry == "train":
+            raise OpError("the entry 'train' is what minimize and update build; give another name")
+        for name, value in values.items():
+            if value.block is not self._block:
+                raise OpError(f"entry {entry!r}: {value!r} belongs to another program")
+            self._entries.setdefault(entry, {})[name] = value, _OVER[over]
+
+    def data(self, file: str, **options: Any) -> None:
+        """Read rows from a file beside the program; see compiler.data.data_desc for the options."""
+        feeds = [p.feed for p in self._block.desc.parameters if p.WhichOneof("source") == "feed"]
+        self.data_desc = data_desc(file, feeds=feeds, **options)
+
+    def run(self, epochs: int, **options: Any) -> None:
+        """What executing the file does; see compiler.data.run_desc for the options."""
+        self.run_desc = run_desc(epochs, **options)
+
+    def compile(self, **sizes: int) -> Compiled:
+        """Bind the symbols, run the passes, and give the finished program.
+
+        Raises CompileError for a symbol without a size, an unknown symbol, or a parameter that is never trained.
+        """
+        return compile_program(self._assembled(), sizes)
+
+    def _parameter_gradients(self, loss: Value, parameters: Sequence[Value] | None) -> list[tuple[Value, Value]]:
+        given = list(parameters) if parameters is not None else self._trainable()
+        for value in given:
+            if value.name not in self.states or not self.states[value.name].trainable:
+                raise CompileError(f"{self._here()}minimize: {value!r} is not a trainable parameter of this program")
+        if loss.block is not self._block:
+            raise CompileError(f"{self._here()}minimize: {loss!r} belongs to another program")
+        found = [(w, dw) for w, dw in zip(given, gradients(loss, given), strict=True) if dw is not None]
+        reached = {w.name for w, _ in found}
+        missed = [w.name for w in given if w.name not in reached]
+        if not found or (parameters is not None and missed):
+            what = "no parameter" if not found else "not " + ", ".join(map(repr, missed))
+            stops = "".join(f"; {line}" for line in blockers(self._block, [loss]))
+            raise CompileError(f"{self._here()}minimize(loss: {loss.type}): the loss reaches {what}{stops}")
+        return found
+
+    def _trainable(self) -> list[Value]:
+        return [self.state(name) for name, state in self.states.items() if state.trainable]
+
+    def _append_update(self, optimizer: Optimizer, w: Value, dw: Value, rate: Value) -> None:
+        state = self.states[w.name]
+        slots = [self._slot(w, slot) for slot in optimizer.slots]
+        current = self._updates.get(w.name, w)
+        scaled = rate_for(self._block, rate, w, state.rate_scale)
+        new = optimizer.apply(current, dw, slots, scaled, decay_scale=state.decay_scale)
+        for old, value in zip([w, *slots], new, strict=True):
+            self.update(old, value)
+
+    def _slot(self, w: Value, slot: str) -> Value:
+        name = f"{w.name}.{slot}"
+        while name in self.states:
+            name += "_"
+        desc = self._add_state(name, w.type, pb.STATE_KIND_SLOT, zeros())
+        desc.slot_of, desc.slot = w.name, slot
+        return self.state(name)
+
+    def _add_state(
+        self, name: str, type: TensorType, kind: pb.StateKind, initial: Initialiser | None = None
+    ) -> pb.StateDesc:
+        if name in self.states or name in self._block.types:
+            raise OpError(f"{self._here()}the name {name!r} is taken by another tensor of this program")
+        state = pb.StateDesc(
+            name=name,
+            dtype=NUMBERS[type.dtype],
+            shape=shape_message(type.shape),
+            kind=kind,
+            lifespan=pb.LIFESPAN_ALWAYS,
+        )
+        state.rate_scale = state.decay_scale = 1.0
+        if initial is not None:
+            state.op.CopyFrom(self._initial_op(name, type, initial))
+        self.states[name] = state
+        return state
+
+    def _initial_op(self, name: str, type: TensorType, initial: Initialiser) -> pb.OpDesc:
+        block = Block(
+            locate=self.locations.here, streams=self._streams, state=lambda state: _initial_state(block, state)
+        )
+        value = initial(block, type)
+        if value.type != type or len(block.desc.ops) != 1:
+            raise OpError(f"{self._here()}the initialiser of {name!r} does not make {type} by one op")
+        op = block.desc.ops[0]
+        op.id = 1
+        op.outputs[:] = [name]
+        return op
+
+    def _assembled(self) -> pb.ProgramDesc:
+        program = pb.ProgramDesc(name=self.name, seed=self.seed, states=self.states.values())
+        self._require_training()
+        if self._updates:
+            self._count_steps()
+            block = program.blocks.add()
+            block.CopyFrom(self._block.desc)
+            block.updates.extend(pb.UpdateDesc(state=s, tensor=v.name) for s, v in self._updates.items())
+            _add_fetches(block, self._train_fetches)
+            program.entries.add(name="train", source_block=0)
+        for name, outputs in self._entry_outputs().items():
+            program.entries.add(name=name, source_block=len(program.blocks))
+            block = program.blocks.add()
+            block.CopyFrom(self._block.desc)
+            _add_fetches(block, outputs)
+        if self.data_desc is not None:
+            program.data.CopyFrom(self.data_desc)
+        if self.run_desc is not None:
+            program.run.CopyFrom(self.run_desc)
+        program.locations.extend(self.locations.texts)
+        return program
+
+    def _entry_outputs(self) -> dict[str, Outputs]:
+        loss = {name: out for name, out in self._train_fetches.items() if name == "loss"}
+        entries = dict(self._entries)
+        if loss or "evaluate" in entries:
+            entries["evaluate"] = loss | entries.get("evaluate", {})
+        return entries
+
+    def _require_training(self) -> None:
+        idle = [name for name, state in self.states.items() if state.trainable and name not in self._updates]
+        if idle and self._updates:
+            raise CompileError(
+                f"no loss trains the parameter{'s' if len(idle) > 1 else ''} {', '.join(map(repr, idle))}; "
+                "minimize a loss that depends on it, or declare trainable=False"
+            )
+
+    def _count_steps(self) -> None:
+        if "step" not in self._updates:
+            with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
+                step = self.state("step")
+                self.update(step, ops.add(step, 1))
+
+    def _here(self) -> str:
+        return f"{self.locations.text(self.locations.here())}: "
+
+
+def _initial_state(block: Block, name: str) -> Value:
+    return block.value(name) if name in block.types else block.define(name, TensorType("int64", ()))
+
+
+def _add_fetches(block: pb.BlockDesc, outputs: Outputs) -> None:
+    block.fetches.extend(pb.FetchDesc(name=n, tensor=value.name, over=over) for n, (value, over) in outputs.items())
+
+
+def _dtype_name(desc: pb.StateDesc) -> str:
+    return next(name for name, number in NUMBERS.items() if number == desc.dtype)
+
+
+def _checked_type(name: str, dtype: str, shape: Sequence[int | str]) -> TensorType:
+    if dtype not in ITEM_BYTES:
+        raise OpError(f"{name!r}: there is no dtype {dtype!r}; use one of {', '.join(ITEM_BYTES)}")
+    checked: Shape = tuple(extent if isinstance(extent, str) else extent.__index__() for extent in shape)
+    for extent in checked:
+        if (isinstance(extent, str) and not extent.isidentifier()) or (isinstance(extent, int) and extent < 0):
+            raise OpError(f"{name!r}: the extent {extent!r} is neither a size nor the name of a symbol")
+    return TensorType(dtype, checked)

@@ -1,0 +1,164 @@
+"""The rules of a well-formed program, one function a rule; run after every pass.
+
+A broken rule is a fault of the pass before it, or of a program that was edited by hand: the message quotes the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from compiler.errors import CompileError
+from compiler.use_def import end_reads
+from prograd_proto import ProgramError, attributes_of, type_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.tensor_types import shape_of
+from registry.op import find_op
+
+
+def verify(program: pb.ProgramDesc) -> None:
+    """Raise CompileError with the first broken rule and where it is broken."""
+    for rule in PROGRAM_RULES:
+        _report(rule, rule(program))
+    for number, block in enumerate(program.blocks):
+        for rule in BLOCK_RULES:
+            _report(rule, rule(program, block), f"block {number}: ")
+
+
+def states_have_different_names(program: pb.ProgramDesc) -> Iterator[str]:
+    """Every state has a name of its own and a static shape."""
+    seen: set[str] = set()
+    for state in program.states:
+        if state.name in seen or not all(isinstance(extent, int) for extent in shape_of(state.shape)):
+            yield repr(state.name)
+        seen.add(state.name)
+
+
+def entries_have_blocks(program: pb.ProgramDesc) -> Iterator[str]:
+    """Every entry has a name of its own and blocks that exist."""
+    seen: set[str] = set()
+    for entry in program.entries:
+        numbers = [entry.source_block, *(binding.block for binding in entry.bindings)]
+        if entry.name in seen or max(numbers) >= len(program.blocks):
+            yield repr(entry.name)
+        seen.add(entry.name)
+
+
+def random_streams_are_separate(program: pb.ProgramDesc) -> Iterator[str]:
+    """Within a block ops of one random stream draw the same numbers: they have the same type."""
+    for block in program.blocks:
+        types: dict[int, str] = {}
+        for op in block.ops:
+            if op.random_stream and types.setdefault(op.random_stream, op.type) != op.type:
+                yield f"op {op.id} ({op.type})"
+
+
+def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+    """Every tensor is described once and defined once."""
+    described: set[str] = set()
+    for tensor in block.tensors:
+        if tensor.name in described:
+            yield f"%{tensor.name} is described twice"
+        described.add(tensor.name)
+    defined: set[str] = set()
+    for name in _definitions(block):
+        if name in defined or name not in described:
+            yield f"%{name}"
+        defined.add(name)
+
+
+def tensors_are_defined_before_use(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+    """An op reads only what a parameter or an earlier op defines, so the order has no cycle."""
+    defined = {parameter.tensor for parameter in block.parameters}
+    for op in block.ops:
+        for name in op.inputs:
+            if name and name not in defined:
+                yield f"op {op.id} ({op.type}) reads %{name}"
+        defined.update(op.outputs)
+    for name in end_reads(block):
+        if name not in defined:
+            yield f"the end of the step reads %{name}"
+
+
+def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+    """Every op has an id of its own, from 1."""
+    seen: set[int] = {0}
+    for op in block.ops:
+        if op.id in seen:
+            yield f"op {op.id} ({op.type})"
+        seen.add(op.id)
+
+
+def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+    """Every op is known, has all its attributes, and its outputs have the types that inference gives."""
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    for op in block.ops:
+        definition = find_op(op.type)
+        attributes = attributes_of(op)
+        if list(attributes) != list(definition.signature.attributes):
+            yield f"op {op.id} ({op.type}) has the attributes {list(attributes)}"
+            continue
+        inferred = definition.infer_types([types[name] if name else None for name in op.inputs], attributes)
+        written = tuple(types[name] for name in op.outputs)
+        if inferred != written:
+            yield f"op {op.id} ({op.type}) gives {', '.join(map(str, inferred))}, not {', '.join(map(str, written))}"
+
+
+def parameters_have_the_states_types(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+    """A tensor that stands for a state, or becomes its value, has the state's type."""
+    states = {state.name: type_of(state) for state in program.states}
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    pairs = [(p.state, p.tensor) for p in block.parameters if p.WhichOneof("source") == "state"]
+    for state, tensor in [*pairs, *((update.state, update.tensor) for update in block.updates)]:
+        if states.get(state) != types[tensor]:
+            yield f"%{tensor} and the state {state!r}"
+
+
+def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+    """A block updates a state at most once; a block that trains updates every trainable parameter it reads."""
+    updated = [update.state for update in block.updates]
+    yield from (repr(name) for name in sorted({name for name in updated if updated.count(name) > 1}))
+
+
+def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+    """An op writes in place only over what nothing reads afterwards, so every update follows the last read."""
+    last_read = {name: i for i, op in enumerate(block.ops) for name in op.inputs}
+    last_read |= dict.fromkeys((fetch.tensor for fetch in block.fetches), len(block.ops))
+    for i, op in enumerate(block.ops):
+        for pair in op.in_place:
+            if last_read[op.inputs[pair.input]] > i or list(op.inputs).count(op.inputs[pair.input]) > 1:
+                yield f"op {op.id} ({op.type}) writes over %{op.inputs[pair.input]}"
+
+
+ProgramRule = Callable[[pb.ProgramDesc], Iterator[str]]
+BlockRule = Callable[[pb.ProgramDesc, pb.BlockDesc], Iterator[str]]
+
+PROGRAM_RULES: tuple[ProgramRule, ...] = (
+    states_have_different_names,
+    entries_have_blocks,
+    random_streams_are_separate,
+)
+BLOCK_RULES: tuple[BlockRule, ...] = (
+    tensors_are_defined_once,
+    tensors_are_defined_before_use,
+    op_ids_are_unique,
+    types_are_as_inferred,
+    parameters_have_the_states_types,
+    states_are_updated_once,
+    in_place_is_the_last_read,
+)
+
+
+def _report(rule: ProgramRule | BlockRule, faults: Iterator[str], where: str = "") -> None:
+    try:
+        fault = next(faults, None)
+    except (ProgramError, KeyError) as error:
+        raise CompileError(f"{where}{error}") from None
+    if fault is not None:
+        law = (rule.__doc__ or "").rstrip(".")
+        raise CompileError(f"{where}{fault} breaks the rule: {law[0].lower()}{law[1:]}")
+
+
+def _definitions(block: pb.BlockDesc) -> Iterator[str]:
+    yield from (parameter.tensor for parameter in block.parameters)
+    for op in block.ops:
+        yield from op.outputs
