@@ -1,15 +1,19 @@
 """Every operator, by family. The list is the table of contents."""
 
+from typing import TYPE_CHECKING
+
 # ruff: noqa: F403 - a new op in a family is public without a further edit
 from registry.ops.copy import *
 from registry.ops.fill import *
+from registry.ops.index import *
 from registry.ops.pointwise import *
 from registry.ops.reduce import *
 from registry.ops.shape import *
-from registry.spelling import closest
 
+if not TYPE_CHECKING:  # a type checker knows the names without it
 
-def __getattr__(name: str) -> object:
-    from registry.op import OPS
+    def __getattr__(name: str) -> object:
+        from registry.op import OPS
+        from registry.spelling import closest
 
-    raise AttributeError(f"there is no operator {name!r}{closest(name, OPS)}")
+        raise AttributeError(f"there is no operator {name!r}{closest(name, OPS)}")

@@ -1,0 +1,93 @@
+"""Elements by numbers that are data; a number out of range stops the run before anything is read by it."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES, DTypeName
+from prograd_proto.tensor_types import Shape
+from runtime.errors import ExecutionError
+from runtime.kernel import Array, Types, kernel, require, types
+
+
+def gather_rule(x: TensorType, indices: TensorType, *, axis: int) -> Types:
+    y = TensorType(x.dtype, gathered(x, indices, axis))
+    return types(y, scratch=[] if indices.dtype == "int64" else [TensorType("int64", indices.shape)])
+
+
+@kernel(gather_rule)
+def gather(x: Array, indices: Array, *, axis: int, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
+    check_range(indices, x.shape[axis])
+    for wide in scratch:  # NumPy would make this copy itself
+        np.copyto(wide, indices)
+        indices = wide
+    np.take(x, indices, axis, out, "clip")  # with "raise" it would fill a buffer first
+
+
+def scatter_add_rule(x: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> Types:
+    require(x.dtype in FLOATS | INTEGERS, f"x is {x.dtype}, which this operator does not take")
+    y = TensorType(x.dtype, gathered(x, indices, axis))
+    require(updates == y, f"updates is {updates}, not {y}")
+    before, after = x.static_shape[: axis % x.rank], x.static_shape[axis % x.rank + 1 :]
+    scratch = [y.static_shape, (prod(before),), (prod(after),)]
+    return types(x, scratch=[TensorType("int64", shape) for shape in scratch])
+
+
+@kernel(scatter_add_rule, in_place=[(0, 0)])
+def scatter_add(x: Array, indices: Array, updates: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
+    """Adds at flat places, one by one in row-major order: NumPy is far slower at adding slices."""
+    check_range(indices, x.shape[axis])
+    flat, before, after = scratch
+    places = flat.reshape(before.size, indices.size, after.size)
+    count_up(before, x.shape[axis] * after.size)
+    count_up(after, 1)
+    np.copyto(places, indices.reshape(1, -1, 1))
+    np.multiply(places, after.size, places)
+    np.add(places, before.reshape(-1, 1, 1), places)
+    np.add(places, after, places)
+    np.copyto(out, x)
+    np.add.at(out.reshape(-1), flat.reshape(-1), updates.reshape(-1))
+
+
+def one_hot_rule(indices: TensorType, *, depth: int, dtype: DTypeName) -> Types:
+    require(indices.dtype in ("int32", "int64"), f"indices is {indices.dtype}")
+    require(depth > 0, f"the depth {depth} is not positive")
+    require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
+    return types(TensorType(dtype, (*indices.shape, depth)), scratch=[TensorType("int64", indices.shape)])
+
+
+@kernel(one_hot_rule)
+def one_hot(indices: Array, *, depth: int, dtype: DTypeName, out: Array, scratch: list[Array]) -> None:
+    places = scratch[0].reshape(-1)
+    check_range(indices, depth)
+    count_up(places, depth)
+    np.add(places, indices.reshape(-1), places)
+    out.fill(0)
+    out.reshape(-1)[places] = 1
+
+
+def gathered(x: TensorType, indices: TensorType, axis: int) -> Shape:
+    """The shape of what is gathered from x."""
+    require(indices.dtype in ("int32", "int64"), f"indices is {indices.dtype}")
+    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
+    axis %= x.rank
+    return (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+
+
+def check_range(indices: Array, size: int) -> None:
+    """Raise ExecutionError unless every index is in 0 ... size - 1."""
+    if not indices.size:
+        return
+    low, high = int(indices.min()), int(indices.max())
+    if low < 0 or high >= size:
+        raise ExecutionError(f"index {low if low < 0 else high} is out of range: there are {size} places, from 0")
+
+
+def count_up(out: Array, step: int) -> None:
+    """Fill a vector with 0, step, 2 * step and so on; NumPy has no arange that writes into an array."""
+    out.fill(step)
+    out[:1] = 0
+    np.cumsum(out, out=out)
