@@ -52,9 +52,7 @@ def attribute_value(desc: pb.AttrDesc) -> Attribute:
         case "dtype":
             name = NAMES.get(desc.dtype_value)
             if name is None:
-                raise ProgramError(
-                    f"the attribute {desc.name!r} names an unknown dtype (number {desc.dtype_value})"
-                )
+                raise ProgramError(f"the attribute {desc.name!r} names an unknown dtype (number {desc.dtype_value})")
             return name
         case "shape":
             return shape_of(desc.shape_value)

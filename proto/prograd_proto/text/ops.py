@@ -1,0 +1,102 @@
+"""The line of an op, written and read."""
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.text.tables import Definitions, Places
+from prograd_proto.text.values import attribute, read_attribute, read_typed
+from prograd_proto.text.words import STAGES, Line, enumerator, name, tensor, unquoted
+
+
+def op_line(op: pb.OpDesc, definitions: Definitions, places: Places) -> str:
+    """`%y: float32[2] = relu(%x) {…}  # forward, op 3, train.py:31`."""
+    outputs = ", ".join([definitions.at(output) for output in op.outputs]) or "()"
+    inputs = ", ".join([tensor(input) for input in op.inputs])
+    line = f"{outputs} = {name(op.type)}({inputs})"
+    if op.attributes:
+        line += f" {{{', '.join([attribute(desc) for desc in op.attributes])}}}"
+    remarks = ", ".join(op_remarks(op, definitions, places))
+    return f"{line}  # {remarks}" if remarks else line
+
+
+def op_remarks(op: pb.OpDesc, definitions: Definitions, places: Places) -> list[str]:
+    """What stands behind the `#`, where only what is there is said."""
+    remarks = [enumerator("stage", op.stage, STAGES)] if op.stage else []
+    if op.id:
+        remarks.append(f"op {op.id}")
+    if op.gradient_of:
+        remarks.append(f"of op {op.gradient_of}")
+    if op.random_stream:
+        remarks.append(f"random {op.random_stream}")
+    remarks += [f"output {pair.output} over input {pair.input}" for pair in op.in_place]
+    remarks += [f"scratch {definitions.at(scratch)}" for scratch in op.scratch]
+    remarks += [f"block {block}" for block in op.blocks]
+    if op.location:
+        remarks.append(places.word(op.location))
+    return remarks
+
+
+def read_op(line: Line, op: pb.OpDesc, block: pb.BlockDesc) -> str | None:
+    """Read an op; its tensors with types go into `block`. The user's line, if the op names one."""
+    if line.accept("("):
+        line.expect(")")
+    else:
+        op.outputs.append(read_definition(line, block))
+        while line.accept(","):
+            op.outputs.append(read_definition(line, block))
+    line.expect("=")
+    op.type = line.name()
+    line.expect("(")
+    op.inputs.extend([line.tensor() for _ in line.listed(")")])
+    if line.accept("{"):
+        for _ in line.listed("}"):
+            read_attribute(line, op.attributes.add())
+    if not line.accept("#"):
+        line.end()
+        return None
+    return read_remarks(line, op, block)
+
+
+def read_definition(line: Line, block: pb.BlockDesc) -> str:
+    """Read a tensor where it is defined; if its type is there, the block gets its description."""
+    tensor = line.tensor()
+    if line.accept(":"):
+        read_typed(line, block.tensors.add(name=tensor))
+    return tensor
+
+
+def read_remarks(line: Line, op: pb.OpDesc, block: pb.BlockDesc) -> str | None:
+    """Read what stands behind the `#`; the user's line, if it is there."""
+    place = None
+    while True:
+        word = line.take()
+        if ":" in word or word[:1] == '"':
+            place = unquoted(word) if word[:1] == '"' else word
+        else:
+            read_remark(line, word, op, block)
+        if not line.accept(","):
+            line.end()
+            return place
+
+
+def read_remark(line: Line, word: str, op: pb.OpDesc, block: pb.BlockDesc) -> None:
+    """Read one remark that begins with `word`."""
+    match word:
+        case "op":
+            op.id = line.integer()
+        case "of":
+            line.expect("op")
+            op.gradient_of = line.integer()
+        case "random":
+            op.random_stream = line.integer()
+        case "output":
+            output = line.integer()
+            line.expect("over", "input")
+            op.in_place.add(output=output, input=line.integer())
+        case "scratch":
+            op.scratch.append(read_definition(line, block))
+        case "block":
+            op.blocks.append(line.integer())
+        case "location":
+            line.expect("#")
+            op.location = line.integer()
+        case _:
+            op.stage = line.enumerator(word, "stage", STAGES)

@@ -1,0 +1,222 @@
+"""Types, shapes and attributes, written and read."""
+
+import struct
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.errors import ProgramError
+from prograd_proto.text.words import DTYPES, Line, name, quoted, real, tensor
+
+CODES: Final = {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "bool": "?", "uint8": "B"}
+NUMBERS: Final = {word: number for number, word in DTYPES.items()}
+READABLE: Final = 16
+"""A small tensor of more elements is written as bytes."""
+
+
+def dim(message: pb.Dim) -> str:
+    """An extent: a number, a symbol, or `?` if it is neither."""
+    match message.WhichOneof("extent"):
+        case "size":
+            return str(message.size)
+        case "symbol":
+            return name(message.symbol)
+        case _:
+            return "?"
+
+
+def shape(message: pb.Shape) -> str:
+    """The extents with commas, no brackets."""
+    return ", ".join(map(dim, message.dims))
+
+
+def dtype(number: int) -> str:
+    """A dtype; `#` and the number where there is no word."""
+    return DTYPES.get(number) or f"#{number}"
+
+
+def type_of_tensor(desc: pb.TensorDesc | pb.StateDesc) -> str:
+    """`float32[batch, 10]`; no brackets if there is no shape at all."""
+    return f"{dtype(desc.dtype)}[{shape(desc.shape)}]" if desc.HasField("shape") else dtype(desc.dtype)
+
+
+def typed(desc: pb.TensorDesc) -> str:
+    """A tensor at its definition: name, type, and whose gradient it is."""
+    gradient = f" gradient of {tensor(desc.gradient_of)}" if desc.gradient_of else ""
+    return f"{tensor(desc.name)}: {type_of_tensor(desc)}{gradient}"
+
+
+def attribute(desc: pb.AttrDesc) -> str:  # noqa: C901 - one case per kind of attribute, nothing else
+    """`name=value`; the way the value is written says its kind."""
+    head = f"{name(desc.name)}="
+    match desc.WhichOneof("value"):
+        case "bool_value":
+            return head + str(desc.bool_value).lower()
+        case "int_value":
+            return head + str(desc.int_value)
+        case "float_value":
+            return head + real(desc.float_value)
+        case "string_value":
+            return head + quoted(desc.string_value)
+        case "dtype_value":
+            return head + dtype(desc.dtype_value)
+        case "shape_value":
+            return f"{head}({shape(desc.shape_value)})"
+        case "ints_value":
+            return head + sequence("ints", [str(v) for v in desc.ints_value.values])
+        case "floats_value":
+            return head + sequence("floats", [real(v) for v in desc.floats_value.values])
+        case "strings_value":
+            return head + sequence("strings", [quoted(v) for v in desc.strings_value.values])
+        case "tensor_value":
+            return head + small_tensor(desc.tensor_value)
+        case _:
+            return head + "?"
+
+
+def sequence(kind: str, items: Sequence[str]) -> str:
+    """Items in brackets; only if there are none, the kind has to be said."""
+    return f"[{', '.join(items)}]" if items else f"{kind}[]"
+
+
+def small_tensor(message: pb.SmallTensor) -> str:
+    """Type and elements; bytes where elements would be many or would not read back to the same bits."""
+    head = f"{dtype(message.dtype)}[{', '.join(map(str, message.shape))}]"
+    code = CODES.get(DTYPES.get(message.dtype, ""))
+    count = prod(message.shape)
+    if code and 0 <= count <= READABLE and len(message.data) == count * struct.calcsize("<" + code):
+        values = struct.unpack(f"<{count}{code}", message.data)
+        # A bool that is neither 0 nor 1, or an unusual NaN, comes back as another byte.
+        if struct.pack(f"<{count}{code}", *values) == message.data:
+            return f"{head} {{{', '.join(element(code, v) for v in values)}}}"
+    return f"{head} 0x{message.data.hex()}"
+
+
+def element(code: str, value: float) -> str:
+    """One element; a float32 with as few digits as tell it from its neighbours."""
+    if code == "?":
+        return "true" if value else "false"
+    if code != "f" or value != value:
+        return repr(value)
+    texts = (f"{value:.{digits}g}" for digits in range(6, 10))
+    return next(text for text in texts if packs_alike(float(text), value))
+
+
+def packs_alike(a: float, b: float) -> bool:
+    """Whether two doubles are the same float32."""
+    try:
+        return struct.pack("<f", a) == struct.pack("<f", b)
+    except OverflowError:  # rounding the largest float32 to few digits goes beyond it
+        return False
+
+
+def read_dim(line: Line, message: pb.Dim) -> None:
+    """Read an extent."""
+    if line.accept("?"):
+        return
+    if line.next[:1] in "-0123456789":
+        message.size = line.integer()
+    else:
+        message.symbol = line.name()
+
+
+def read_dtype(line: Line) -> int:
+    """Read a dtype."""
+    if line.accept("#"):
+        return line.integer()
+    if line.next not in NUMBERS:
+        raise line.stands_instead_of("a dtype")
+    return NUMBERS[line.take()]
+
+
+def read_type(line: Line, desc: pb.TensorDesc | pb.StateDesc) -> None:
+    """Read dtype and shape."""
+    desc.dtype = read_dtype(line)  # pyright: ignore[reportAttributeAccessIssue]: any number may be in the field
+    if line.accept("["):
+        desc.shape.SetInParent()
+        for _ in line.listed("]"):
+            read_dim(line, desc.shape.dims.add())
+
+
+def read_typed(line: Line, desc: pb.TensorDesc) -> None:
+    """Read what follows a tensor's name at its definition."""
+    read_type(line, desc)
+    if line.accept("gradient"):
+        line.expect("of")
+        desc.gradient_of = line.tensor()
+
+
+def read_attribute(line: Line, desc: pb.AttrDesc) -> None:  # noqa: C901 - one case per way to write a value
+    """Read `name=value`."""
+    desc.name = line.name()
+    line.expect("=")
+    match line.next[:1]:
+        case '"':
+            desc.string_value = line.string()
+        case "?":
+            line.take()
+        case "(":
+            line.take()
+            desc.shape_value.SetInParent()
+            for _ in line.listed(")"):
+                read_dim(line, desc.shape_value.dims.add())
+        case "[":
+            line.take()
+            read_sequence(line, desc)
+        case _ if line.next in ("true", "false"):
+            desc.bool_value = line.take() == "true"
+        case _ if line.next in ("ints", "floats", "strings"):
+            getattr(desc, f"{line.take()}_value").SetInParent()
+            line.expect("[", "]")
+        case _ if line.next in NUMBERS or line.next == "#":
+            read_dtype_or_tensor(line, desc)
+        case _ if line.next.removeprefix("-").isdecimal():
+            desc.int_value = line.integer()
+        case _:
+            desc.float_value = line.real()
+
+
+def read_sequence(line: Line, desc: pb.AttrDesc) -> None:
+    """Read a list that is not empty, after its bracket; its first item says of what."""
+    if line.next[:1] == '"':
+        desc.strings_value.values.extend(line.string() for _ in line.listed("]"))
+    elif line.next.removeprefix("-").isdecimal():
+        desc.ints_value.values.extend(line.integer() for _ in line.listed("]"))
+    else:
+        desc.floats_value.values.extend(line.real() for _ in line.listed("]"))
+
+
+def read_dtype_or_tensor(line: Line, desc: pb.AttrDesc) -> None:
+    """Read a dtype, and if brackets follow, the small tensor that it begins."""
+    number = read_dtype(line)
+    if not line.accept("["):
+        desc.dtype_value = number  # pyright: ignore[reportAttributeAccessIssue]: any number may be in the field
+        return
+    message = desc.tensor_value
+    message.SetInParent()
+    message.dtype = number  # pyright: ignore[reportAttributeAccessIssue]: any number may be in the field
+    message.shape.extend(line.integer() for _ in line.listed("]"))
+    message.data = read_elements(line, DTYPES.get(number, "")) if line.accept("{") else line.data()
+
+
+def read_elements(line: Line, dtype: str) -> bytes:
+    """Read the elements of a small tensor, after their brace, as its bytes."""
+    if dtype not in CODES:
+        raise ProgramError("elements are written for a known dtype only; write the bytes, beginning with 0x")
+    code = CODES[dtype]
+    match code:
+        case "?":
+            values = [read_bool(line) for _ in line.listed("}")]
+        case "f" | "d":
+            values = [line.real() for _ in line.listed("}")]
+        case _:
+            values = [line.integer() for _ in line.listed("}")]
+    return struct.pack(f"<{len(values)}{code}", *values)
+
+
+def read_bool(line: Line) -> bool:
+    """Read true or false."""
+    if line.next not in ("true", "false"):
+        raise line.stands_instead_of("true or false")
+    return line.take() == "true"

@@ -1,0 +1,207 @@
+"""A program as text: to_text, block_to_text, and the lines they are made of."""
+
+from collections.abc import Iterator
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.text.ops import op_line
+from prograd_proto.text.tables import Definitions, Places
+from prograd_proto.text.values import type_of_tensor
+from prograd_proto.text.words import (
+    DIRECTIONS,
+    FORMATS,
+    KINDS,
+    LIFESPANS,
+    OVERS,
+    REMAINDERS,
+    enumerator,
+    name,
+    quoted,
+    real,
+    tensor,
+)
+
+
+def to_text(program: pb.ProgramDesc) -> str:
+    """All of a program; `from_text` gives a program of the same canonical bytes."""
+    places = Places(program)
+    return "\n".join(program_lines(program, places)) + "\n"
+
+
+def block_to_text(program: pb.ProgramDesc, index: int) -> str:
+    """One block as it stands in `to_text`, for people to read."""
+    return "\n".join(block_lines(program, index, Places(program))) + "\n"
+
+
+def program_lines(program: pb.ProgramDesc, places: Places) -> Iterator[str]:
+    """The lines of a program, empty ones between its parts."""
+    yield joined(
+        f"program {name(program.name)}",
+        f"format {program.format_version}" if program.format_version else "",
+        f"seed {program.seed}" if program.seed else "",
+        f"producer {quoted(program.producer)}" if program.producer else "",
+        "complete" if program.complete else "",
+    )
+    yield from part([f"operator {name(o.type)} version {o.version}" for o in program.operators])
+    yield from part([file_line(file) for file in program.files])
+    if program.HasField("data"):
+        yield from part(list(data_lines(program.data)))
+    if program.HasField("run"):
+        yield from part(list(run_lines(program.run)))
+    yield from part([line for state in program.states for line in state_lines(state, places)])
+    for entry in program.entries:
+        yield from part(list(entry_lines(entry)))
+    for index in range(len(program.blocks)):
+        yield from part(list(block_lines(program, index, places)))
+    yield from part(places.lines())
+
+
+def part(lines: list[str]) -> list[str]:
+    """Lines that belong together, after an empty one."""
+    return ["", *lines] if lines else []
+
+
+def joined(*clauses: str) -> str:
+    """The clauses that are there, with commas."""
+    return ", ".join(filter(None, clauses))
+
+
+def clause(field: str, number: int, words: dict[int, str]) -> str:
+    """An enumerator, nothing if it is unspecified."""
+    return enumerator(field, number, words) if number else ""
+
+
+def file_line(file: pb.FileDesc) -> str:
+    """`file digits.safetensors, 115200 bytes, sha256 0x…`."""
+    sha256 = f"sha256 0x{file.sha256.hex()}" if file.sha256 else ""
+    return joined(f"file {name(file.path)}", f"{file.bytes} bytes", sha256)
+
+
+def data_lines(data: pb.DataDesc) -> Iterator[str]:
+    """The data, then its columns and splits."""
+    yield joined(
+        f"data {name(data.file)}",
+        clause("format", data.format, FORMATS),
+        "shuffle" if data.shuffle else "",
+        clause("remainder", data.remainder, REMAINDERS),
+    )
+    yield from (f"  column {name(column.feed)} <- {name(column.key)}" for column in data.columns)
+    for split in data.splits:
+        match split.WhichOneof("selection"):
+            case "key":
+                selection = f" <- key {name(split.key)}"
+            case "rows":
+                selection = f" <- rows{rows(split.rows)}"
+            case _:
+                selection = ""
+        yield f"  split {name(split.name)}{selection}"
+
+
+def rows(range: pb.RowRange) -> str:
+    """` from 0 to 1797 step 3`, without what is 0."""
+    parts = {"from": range.start, "to": range.stop, "step": range.stride}
+    return "".join(f" {word} {number}" for word, number in parts.items() if number)
+
+
+def run_lines(run: pb.RunDesc) -> Iterator[str]:
+    """The run, then what is evaluated and kept."""
+    yield joined(
+        f"run {name(run.entry)}",
+        f"epochs {run.epochs}" if run.epochs else "",
+        f"split {name(run.split)}" if run.split else "",
+        f"stop after {run.stop_after}" if run.stop_after else "",
+    )
+    if run.HasField("evaluate"):
+        yield joined(
+            f"  evaluate {name(run.evaluate.entry)}",
+            f"split {name(run.evaluate.split)}" if run.evaluate.split else "",
+            f"every {run.evaluate.every}" if run.evaluate.every else "",
+        )
+    if run.HasField("keep_best"):
+        best = run.keep_best
+        yield joined(f"  keep {name(best.metric)}", clause("direction", best.direction, DIRECTIONS))
+
+
+def state_lines(state: pb.StateDesc, places: Places) -> Iterator[str]:
+    """A state, then where its first value comes from."""
+    usual = usual_scale(state)
+    yield joined(
+        f"state {name(state.name)}: {type_of_tensor(state)}",
+        clause("kind", state.kind, KINDS),
+        f"of {name(state.slot_of)}" if state.slot_of else "",
+        f"called {name(state.slot)}" if state.slot else "",
+        "trainable" if state.trainable else "",
+        clause("lifespan", state.lifespan, LIFESPANS),
+        f"rate {real(state.rate_scale)}" if real(state.rate_scale) != usual else "",
+        f"decay {real(state.decay_scale)}" if real(state.decay_scale) != usual else "",
+    )
+    match state.WhichOneof("initial"):
+        case "op":
+            yield f"  {op_line(state.op, Definitions(), places)}"
+        case "external":
+            yield f"  external {name(state.external.path)}, key {name(state.external.key)}"
+        case _:
+            pass
+
+
+def usual_scale(state: pb.StateDesc) -> str:
+    """The scale that needs no clause: what is trained is scaled by one, and nothing else has a scale."""
+    return "1.0" if state.trainable else "0.0"
+
+
+def entry_lines(entry: pb.EntryDesc) -> Iterator[str]:
+    """An entry, its bindings, and their plans."""
+    yield f"entry {name(entry.name)} = block {entry.source_block}"
+    for binding in entry.bindings:
+        yield f"  binding {sizes(binding)} = block {binding.block}"
+        if not binding.HasField("plan"):
+            continue
+        plan = binding.plan
+        yield joined(
+            f"    plan {plan.arena_bytes} bytes",
+            f"lower bound {plan.lower_bound}" if plan.lower_bound else "",
+            "optimal" if plan.optimal else "",
+        )
+        yield from (f"      place {tensor(p.tensor)} at {p.offset}" for p in plan.placements)
+
+
+def sizes(binding: pb.Binding) -> str:
+    """`{batch=32}`."""
+    return "{" + ", ".join(f"{name(dim.symbol)}={dim.size}" for dim in binding.dims) + "}"
+
+
+def block_lines(program: pb.ProgramDesc, index: int, places: Places) -> Iterator[str]:
+    """A block: a remark on who uses it, then everything in it."""
+    block = program.blocks[index]
+    if users := list(block_users(program, index)):
+        yield f"# {', '.join(users)}"
+    yield f"block {index}"
+    definitions = Definitions(block.tensors)
+    for parameter in block.parameters:
+        yield f"  parameter {definitions.at(parameter.tensor)}{source(parameter)}"
+    yield from (f"  {op_line(op, definitions, places)}" for op in block.ops)
+    yield from definitions.rest()
+    yield from (f"  result {tensor(result)}" for result in block.results)
+    yield from (f"  update {name(update.state)} <- {tensor(update.tensor)}" for update in block.updates)
+    for fetch in block.fetches:
+        yield joined(f"  fetch {name(fetch.name)} <- {tensor(fetch.tensor)}", clause("over", fetch.over, OVERS))
+
+
+def block_users(program: pb.ProgramDesc, index: int) -> Iterator[str]:
+    """Who uses a block: `train with {batch=32}`."""
+    for entry in program.entries:
+        if entry.source_block == index:
+            yield f"{name(entry.name)} as built"
+        yield from (f"{name(entry.name)} with {sizes(b)}" for b in entry.bindings if b.block == index)
+
+
+def source(parameter: pb.ParameterDesc) -> str:
+    """` <- feed x`; nothing if the parameter has no source."""
+    match parameter.WhichOneof("source"):
+        case "feed":
+            return f" <- feed {name(parameter.feed)}"
+        case "state":
+            return f" <- state {name(parameter.state)}"
+        case "argument":
+            return f" <- argument {parameter.argument}"
+        case _:
+            return ""
