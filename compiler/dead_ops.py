@@ -2,7 +2,8 @@
 
 1. A block's fetches, updates and results are needed.
 2. From the last op to the first: an op with a needed output is kept, and its inputs are needed.
-3. All other ops go; so do tensors and parameters that nothing mentions any more.
+3. All other ops go; so do tensors and parameters that nothing mentions any more. The descriptions of tensors are
+   put in the order of their definitions.
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ def _eliminate(block: pb.BlockDesc) -> None:
         _keep(block.ops, [op.id in alive for op in block.ops])
     _keep(block.tensors, [tensor.name in needed for tensor in block.tensors])
     _keep(block.parameters, [p.tensor in needed for p in block.parameters])
+    _order_tensors(block)
+
+
+def _order_tensors(block: pb.BlockDesc) -> None:
+    order = [parameter.tensor for parameter in block.parameters]
+    order += [name for op in block.ops for name in (*op.outputs, *op.scratch)]
+    if order != [tensor.name for tensor in block.tensors]:
+        position = {name: i for i, name in enumerate(order)}
+        block.tensors.sort(key=lambda tensor: position[tensor.name])
 
 
 def _keep(field: object, keep: list[bool]) -> None:

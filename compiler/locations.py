@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
 
-_OWN = tuple(str(Path(__file__).parents[1] / room) + os.sep for room in ("compiler", "registry"))
+_OWN = (
+    *(str(Path(__file__).parents[1] / room) + os.sep for room in ("compiler", "registry")),
+    contextlib.__file__,  # our context managers are entered through it
+)
 
 
 class Locations:

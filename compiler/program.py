@@ -249,7 +249,6 @@ class Program:
             kind=kind,
             lifespan=pb.LIFESPAN_ALWAYS,
         )
-        state.rate_scale = state.decay_scale = 1.0
         if initial is not None:
             state.op.CopyFrom(self._initial_op(name, type, initial))
         self.states[name] = state

@@ -1,0 +1,39 @@
+"""The check of an untrusted program, before anything is allocated.
+
+    names     what may be a name or a path
+    states    states and their initial values
+    blocks    a bound block: definitions, types, in-place, updates, fetches
+    ops       one op against its kernel's rule
+    run       entries, data, files and what executing does
+
+Every index, name, type, size, path and operator is looked at. What passes can be placed and run without a
+further look.
+"""
+
+from __future__ import annotations
+
+from prograd_proto import ProgramError
+from prograd_proto import program_pb2 as pb
+
+from runtime.check.blocks import check_block
+from runtime.check.run import check_data, check_entries, check_files, check_run
+from runtime.check.states import check_states
+
+
+def check_program(program: pb.ProgramDesc) -> None:
+    """Raise ProgramError with the first fault of a program; it is not changed, and nothing is allocated."""
+    check_states(program)
+    check_files(program)
+    check_entries(program)
+    for number in bound_blocks(program):
+        try:
+            check_block(program, program.blocks[number])
+        except ProgramError as error:
+            raise ProgramError(f"block {number}: {error}") from None
+    check_data(program)
+    check_run(program)
+
+
+def bound_blocks(program: pb.ProgramDesc) -> list[int]:
+    """The numbers of the blocks that can run, each once."""
+    return list(dict.fromkeys(binding.block for entry in program.entries for binding in entry.bindings))

@@ -1,0 +1,123 @@
+"""A bound block: every tensor defined once and before its use, of the type that the kernels give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prograd_proto import TensorType, type_of
+from prograd_proto import program_pb2 as pb
+
+from runtime.check.names import check_unique, static_type
+from runtime.check.ops import check_op, described, op_types
+from runtime.kernel import require
+from runtime.kernels import KERNELS
+from runtime.memory.lifetimes import storage_of
+
+
+def check_block(program: pb.ProgramDesc, block: pb.BlockDesc) -> None:
+    """Raise ProgramError with the first fault of a block that is to run."""
+    check_unique((tensor.name for tensor in block.tensors), "tensor")
+    types = {tensor.name: static_type(tensor) for tensor in block.tensors}
+    states = {state.name: type_of(state) for state in program.states}
+    require(not block.results, "it has results, which only a sub-block has")
+    defined = _check_parameters(block, types, states)
+    seen: set[int] = set()
+    for op in block.ops:
+        require(op.id > 0 and op.id not in seen, f"two ops have the id {op.id}, or it is 0")
+        seen.add(op.id)
+        _check_definitions(program, op, types, defined)
+    for name in types:
+        require(name in defined, f"%{name} is described, and nothing defines it")
+    _check_in_place(program, block, types)
+    _check_ends(block, defined, states)
+
+
+def _check_parameters(
+    block: pb.BlockDesc, types: Mapping[str, TensorType], states: Mapping[str, TensorType]
+) -> dict[str, TensorType]:
+    check_unique((p.feed for p in block.parameters if p.WhichOneof("source") == "feed"), "feed")
+    check_unique((p.state for p in block.parameters if p.WhichOneof("source") == "state"), "state parameter")
+    defined: dict[str, TensorType] = {}
+    for parameter in block.parameters:
+        name = parameter.tensor
+        require(name in types and name not in defined, f"the parameter %{name} is not described, or defined twice")
+        source = parameter.WhichOneof("source")
+        require(source in ("feed", "state"), f"the parameter %{name} comes from neither a feed nor a state")
+        if source == "state":
+            require(
+                parameter.state in states, f"%{name} stands for the state {parameter.state!r}, which does not exist"
+            )
+            wanted = states[parameter.state]
+            require(types[name] == wanted, f"%{name} is {types[name]}, its state {parameter.state!r} is {wanted}")
+        defined[name] = types[name]
+    return defined
+
+
+def _check_definitions(
+    program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType], defined: dict[str, TensorType]
+) -> None:
+    given = check_op(program, op, defined)
+    where = described(program, op)
+    for name, type in zip(op.outputs, given, strict=True):
+        require(
+            name in types and name not in defined, f"{where}: its output %{name} is not described, or defined twice"
+        )
+        require(types[name] == type, f"{where}: its output %{name} is {types[name]}, the kernel gives {type}")
+    scratch = op_types(op, defined).scratch
+    defined.update((name, types[name]) for name in op.outputs)
+    require(
+        len(op.scratch) in (0, len(scratch)), f"{where}: it has {len(op.scratch)} scratch tensors, not {len(scratch)}"
+    )
+    for name, type in zip(op.scratch, scratch, strict=False):
+        fits = name in types and name not in defined and types[name] == type
+        require(fits, f"{where}: its scratch %{name} is not a tensor of its own of type {type}")
+        defined[name] = type
+
+
+def _check_in_place(program: pb.ProgramDesc, block: pb.BlockDesc, types: Mapping[str, TensorType]) -> None:
+    """In place means: the kernel can, the sizes are equal, and nobody reads the old value afterwards."""
+    if not any(op.in_place for op in block.ops):
+        return
+    for op in block.ops:
+        for pair in op.in_place:
+            where = described(program, op)
+            allowed = (pair.output, pair.input) in KERNELS[op.type].in_place
+            require(allowed, f"{where}: its kernel cannot write output {pair.output} over input {pair.input}")
+            new, old = op.outputs[pair.output], op.inputs[pair.input]
+            require(
+                types[new] == types[old], f"{where}: %{new} is {types[new]}, and cannot lie over %{old}: {types[old]}"
+            )
+    storage = storage_of(block)
+    last_read = {name: i for i, op in enumerate(block.ops) for name in op.inputs}
+    ends = {fetch.tensor for fetch in block.fetches} | {update.tensor for update in block.updates}
+    constants = {name for op in block.ops if op.type == "constant" for name in op.outputs}
+    becomes = {update.state: update.tensor for update in block.updates}
+    state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    for i, op in enumerate(block.ops):
+        for pair in op.in_place:
+            new, old = op.outputs[pair.output], op.inputs[pair.input]
+            where = described(program, op)
+            once = list(op.inputs).count(old) == 1 and last_read[old] == i and old not in ends
+            require(once, f"{where}: it writes over %{old}, which is read again")
+            require(old not in constants, f"{where}: it writes over the constant %{old}")
+            state = state_of.get(storage[old])
+            final = state is None or (becomes.get(state) == new)
+            require(final, f"{where}: it writes over the state {state!r} without being its update")
+
+
+def _check_ends(block: pb.BlockDesc, defined: Mapping[str, TensorType], states: Mapping[str, TensorType]) -> None:
+    check_unique((fetch.name for fetch in block.fetches), "fetch")
+    for fetch in block.fetches:
+        require(fetch.tensor in defined, f"the fetch {fetch.name!r} reads %{fetch.tensor}, which nothing defines")
+        require(
+            fetch.over in pb.Over.values() and fetch.over != 0,
+            f"the fetch {fetch.name!r} has the unknown over {fetch.over}",
+        )
+    check_unique((update.state for update in block.updates), "update")
+    for update in block.updates:
+        require(update.state in states, f"an update is of the state {update.state!r}, which does not exist")
+        require(
+            update.tensor in defined, f"the update of {update.state!r} reads %{update.tensor}, which nothing defines"
+        )
+        found, wanted = defined[update.tensor], states[update.state]
+        require(found == wanted, f"the update of {update.state!r} is {found}, the state is {wanted}")

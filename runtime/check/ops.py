@@ -1,0 +1,95 @@
+"""One op against its kernel: the operator, its version, operands, attributes, and the types by the kernel's rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prograd_proto import ProgramError, TensorType, attributes_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import Attribute, attribute_kind
+
+from runtime.kernel import Kernel, Types, require
+from runtime.kernels import KERNELS
+
+
+def check_op(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType]) -> list[TensorType]:
+    """The output types of an op whose operands have these types; raises ProgramError that names op and line."""
+    try:
+        return list(_check(program, op, types).outputs)
+    except ProgramError as error:
+        raise ProgramError(f"{described(program, op)}: {error}") from None
+
+
+def op_types(op: pb.OpDesc, types: Mapping[str, TensorType]) -> Types:
+    """What the kernel's rule says of an op that was checked."""
+    operands = [types[name] if name else None for name in op.inputs]
+    return KERNELS[op.type].rule(*operands, **attributes_of(op))
+
+
+def described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
+    """op 17 (matmul from train.py:31)."""
+    known = 0 < op.location <= len(program.locations)
+    line = f" from {program.locations[op.location - 1]}" if known else ""
+    return f"op {op.id} ({op.type}{line})"
+
+
+def _check(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType]) -> Types:
+    if op.type not in KERNELS:
+        raise ProgramError(f"this runtime has no kernel {op.type!r}{_closest(op.type)}")
+    kernel = KERNELS[op.type]
+    _check_version(program, op.type, kernel)
+    require(op.location <= len(program.locations), "its location is not in the table")
+    require(op.stage in pb.Stage.values() and op.stage != 0, f"its stage {op.stage} is unknown")
+    require(not op.blocks, "it has sub-blocks, which no kernel of this runtime takes")
+    require(bool(op.random_stream) == kernel.random, "a random stream and a random kernel go together")
+    _check_operands(op, kernel, types)
+    attributes = _checked_attributes(op, kernel)
+    result = op_types(op, types) if attributes is not None else Types(())
+    require(
+        len(result.outputs) == len(op.outputs), f"it has {len(op.outputs)} outputs, its kernel {len(result.outputs)}"
+    )
+    return result
+
+
+def _check_version(program: pb.ProgramDesc, type: str, kernel: Kernel) -> None:
+    listed = [operator.version for operator in program.operators if operator.type == type]
+    require(
+        listed == [kernel.version],
+        f"the program lists versions {listed} of {type!r}, this runtime has {kernel.version}",
+    )
+
+
+def _check_operands(op: pb.OpDesc, kernel: Kernel, types: Mapping[str, TensorType]) -> None:
+    fixed = len(kernel.inputs) - kernel.variadic
+    fits = len(op.inputs) > fixed if kernel.variadic else len(op.inputs) == fixed
+    require(fits, f"it has {len(op.inputs)} operands, its kernel takes ({', '.join(kernel.inputs)})")
+    for i, name in enumerate(op.inputs):
+        require(
+            bool(name) or fixed - kernel.optional <= i < fixed,
+            f"its operand {kernel.inputs[min(i, fixed)]!r} is absent",
+        )
+        require(not name or name in types, f"it reads %{name}, which nothing defines before it")
+
+
+def _checked_attributes(op: pb.OpDesc, kernel: Kernel) -> dict[str, Attribute]:
+    kinds = {attribute.name: attribute_kind(attribute) for attribute in op.attributes}
+    require(
+        len(kinds) == len(op.attributes) and kinds == kernel.attributes,
+        f"it has the attributes {_shown(kinds)}, its kernel takes {_shown(kernel.attributes)}",
+    )
+    attributes = attributes_of(op)
+    for name, kind in kinds.items():
+        static = kind != "shape" or all(isinstance(extent, int) and extent >= 0 for extent in attributes[name])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType, reportUnknownArgumentType]: the kind says that it is a shape
+        require(static, f"its attribute {name!r} is no static shape")
+    return attributes
+
+
+def _shown(kinds: Mapping[str, str]) -> str:
+    return f"({', '.join(f'{name}: {kind}' for name, kind in kinds.items())})"
+
+
+def _closest(name: str) -> str:
+    from difflib import get_close_matches  # slow to import, and needed only here
+
+    matches = get_close_matches(name, KERNELS, n=1)
+    return f"; the closest is {matches[0]!r}" if matches else ""

@@ -1,0 +1,88 @@
+"""Entries, data, files and what executing does."""
+
+from __future__ import annotations
+
+from prograd_proto import program_pb2 as pb
+
+from runtime.check.names import check_name, check_path, check_unique
+from runtime.kernel import require
+
+
+def check_entries(program: pb.ProgramDesc) -> None:
+    """Raise ProgramError unless every entry has a name, blocks that exist and sizes."""
+    check_unique((entry.name for entry in program.entries), "entry")
+    require(bool(program.entries), "the program has no entry to run")
+    for entry in program.entries:
+        count = len(program.blocks)
+        require(entry.source_block < count, f"entry {entry.name!r}: there is no block {entry.source_block}")
+        for binding in entry.bindings:
+            require(binding.block < count, f"entry {entry.name!r}: there is no block {binding.block}")
+            check_unique((dim.symbol for dim in binding.dims), "bound symbol")
+            sane = all(dim.size > 0 for dim in binding.dims) and binding.plan.arena_bytes >= 0
+            require(sane, f"entry {entry.name!r}: a size is not positive")
+
+
+def check_files(program: pb.ProgramDesc) -> None:
+    """Raise ProgramError unless every file has a path inside the program's folder, a size and a hash."""
+    check_unique((file.path for file in program.files), "file")
+    for file in program.files:
+        check_path(file.path)
+        require(
+            file.bytes >= 0 and len(file.sha256) == 32, f"the file {file.path!r} has no size or no SHA-256 of 32 bytes"
+        )
+
+
+def check_data(program: pb.ProgramDesc) -> None:
+    """Raise ProgramError unless the data names one of the files, and columns and splits are whole."""
+    if not program.HasField("data"):
+        return
+    data = program.data
+    check_path(data.file)
+    require(
+        data.file in {file.path for file in program.files}, f"the data {data.file!r} is not among the program's files"
+    )
+    require(data.format in pb.DataFormat.values() and data.format != 0, f"the data format {data.format} is unknown")
+    require(
+        data.remainder in pb.Remainder.values() and data.remainder != 0, f"the remainder {data.remainder} is unknown"
+    )
+    check_unique((column.feed for column in data.columns), "column")
+    for column in data.columns:
+        check_name(column.key, "column's key")
+    check_unique((split.name for split in data.splits), "split")
+    for split in data.splits:
+        rows = split.rows
+        chosen = split.WhichOneof("selection")
+        sane = (
+            bool(split.key)
+            if chosen == "key"
+            else chosen == "rows" and rows.start >= 0 and rows.stop >= 0 and rows.stride > 0
+        )
+        require(sane, f"the split {split.name!r} selects no rows")
+
+
+def check_run(program: pb.ProgramDesc) -> None:
+    """Raise ProgramError unless the run names entries, splits and a metric that exist."""
+    if not program.HasField("run"):
+        return
+    run = program.run
+    entries = {entry.name: entry for entry in program.entries}
+    splits = {split.name for split in program.data.splits}
+    require(run.entry in entries, f"the run is of the entry {run.entry!r}, which does not exist")
+    require(
+        run.epochs >= 1 and run.stop_after >= 0, f"the run has {run.epochs} epochs and stops after {run.stop_after}"
+    )
+    if not run.HasField("evaluate"):
+        require(not run.HasField("keep_best") and not run.stop_after, "the run keeps the best without evaluating")
+        return
+    evaluate = run.evaluate
+    require(evaluate.entry in entries, f"the run evaluates the entry {evaluate.entry!r}, which does not exist")
+    require(evaluate.every >= 1, f"the run evaluates every {evaluate.every} epochs")
+    known = not program.HasField("data") or evaluate.split in splits
+    require(known, f"the run evaluates on the split {evaluate.split!r}, which does not exist")
+    fetches = {fetch.name for fetch in program.blocks[entries[evaluate.entry].source_block].fetches}
+    if run.HasField("keep_best"):
+        best = run.keep_best
+        require(best.metric in fetches, f"the run keeps the best {best.metric!r}, which its evaluation does not fetch")
+        require(
+            best.direction in (pb.DIRECTION_MIN, pb.DIRECTION_MAX), f"the run's direction {best.direction} is unknown"
+        )

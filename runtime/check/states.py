@@ -1,0 +1,46 @@
+"""States and their initial values."""
+
+from __future__ import annotations
+
+from prograd_proto import ProgramError, TensorType
+from prograd_proto import program_pb2 as pb
+
+from runtime.check.names import check_unique, static_type
+from runtime.check.ops import check_op
+from runtime.kernel import require
+
+COUNTERS = ("seed", "step", "total_steps")
+_COUNTER_TYPE = TensorType("int64", ())
+
+
+def check_states(program: pb.ProgramDesc) -> None:
+    """Raise ProgramError with the first fault of a state."""
+    check_unique((state.name for state in program.states), "state")
+    types = {state.name: static_type(state) for state in program.states}
+    for name in COUNTERS:
+        require(types.get(name) == _COUNTER_TYPE, f"there is no state {name!r} of type {_COUNTER_TYPE}")
+    files = {file.path for file in program.files}
+    for state in program.states:
+        try:
+            _check_state(program, state, types, files)
+        except ProgramError as error:
+            raise ProgramError(f"state {state.name!r}: {error}") from None
+
+
+def _check_state(program: pb.ProgramDesc, state: pb.StateDesc, types: dict[str, TensorType], files: set[str]) -> None:
+    require(":" not in state.name, "its name has a colon, which marks the runtime's own tensors")
+    require(state.kind in pb.StateKind.values() and state.kind != 0, f"its kind {state.kind} is unknown")
+    require(state.lifespan in pb.Lifespan.values() and state.lifespan != 0, f"its lifespan {state.lifespan} is unknown")
+    require(not state.slot_of or state.slot_of in types, f"it is a slot of {state.slot_of!r}, which is no state")
+    match state.WhichOneof("initial"):
+        case "op":
+            counters = {name: types[name] for name in COUNTERS}
+            results = check_op(program, state.op, counters)
+            require(list(state.op.outputs) == [state.name], "its initial op does not define it")
+            require(results == [types[state.name]], f"its initial op gives {results[0]}, not {types[state.name]}")
+            require(not state.op.scratch and not state.op.in_place, "its initial op has scratch or in-place marks")
+        case "external":
+            require(state.external.path in files, f"its file {state.external.path!r} is not among the program's files")
+            require(bool(state.external.key), "its initial value has no key")
+        case _:
+            pass
