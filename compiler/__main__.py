@@ -1,0 +1,212 @@
+"""The command `compiler`: show, check, compile and list; results on stdout, words on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from prograd_proto import ProgramError
+from prograd_proto import program_pb2 as pb
+from prograd_proto.files import load, save
+from prograd_proto.identity import program_sha256
+from prograd_proto.text import block_to_text, from_text, to_text
+
+EXIT_DONE, EXIT_USAGE, EXIT_PROGRAM, EXIT_BUG, EXIT_INTERRUPTED = 0, 2, 3, 70, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        options.verb_function(options)
+    except ProgramError as error:
+        return _failed(options, str(error), EXIT_PROGRAM)
+    except FileExistsError as error:
+        return _failed(options, f"{error.filename} exists; give --force to replace it", EXIT_USAGE)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        return _failed(
+            options, f"a fault of prograd itself, {type(error).__name__}: {error}; see --traceback", EXIT_BUG
+        )
+    return EXIT_DONE
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print a program, or the training-time form of one entry, as text."""
+    program = load(options.program)
+    if options.entry is None:
+        print(to_text(program), end="")
+        return
+    entry = next((entry for entry in program.entries if entry.name == options.entry), None)
+    if entry is None:
+        names = ", ".join(entry.name for entry in program.entries)
+        raise ProgramError(f"{options.program}: there is no entry {options.entry!r}; the program has {names}")
+    number = entry.bindings[0].block if options.bound and entry.bindings else entry.source_block
+    print(block_to_text(program, number), end="")
+
+
+def check(options: argparse.Namespace) -> None:
+    """Load a program, verify every rule of a well-formed one, and say what it is."""
+    from compiler.verify import verify
+
+    program = load(options.program)
+    try:
+        verify(program)
+    except ProgramError as error:
+        raise ProgramError(f"{options.program}: {error}") from None
+    ops = sum(len(block.ops) for block in program.blocks)
+    names = ",".join(entry.name for entry in program.entries)
+    print(f"OK ops={ops} states={len(program.states)} entries={names} program_sha256={program_sha256(program)}")
+
+
+def compile_(options: argparse.Namespace) -> None:
+    """Compile a program file or its text form anew, with other sizes or a look at what a pass did."""
+    from compiler.compiled import compile_program
+
+    program = _read(options.program)
+    after = _dumper(options.dump_after) if options.dump_after else None
+    try:
+        compiled = compile_program(program, _sizes(options.bind, program), after)
+    except ProgramError as error:
+        raise ProgramError(f"{options.program}: {error}") from None
+    if options.output is not None:
+        files = list(compiled.desc.files)
+        save(compiled.desc, options.output, force=options.force)
+        _note_files(options.output, files)
+    print(f"OK program_sha256={compiled.sha256}")
+
+
+def ops(options: argparse.Namespace) -> None:
+    """List every operator, or show the ones that are named."""
+    from compiler.reference import reference
+    from registry.op import OPS, find_op
+
+    if options.markdown:
+        print(reference(), end="")
+        return
+    for op in [find_op(name) for name in options.names] or [OPS[name] for name in sorted(OPS)]:
+        print(f"{op.name}({', '.join((*op.signature.inputs, *op.signature.attributes))}): {_first_line(op.__doc__)}")
+
+
+def _read(path: str) -> pb.ProgramDesc:
+    if Path(path).suffix != ".txt":
+        return load(path)
+    try:
+        return from_text(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProgramError(f"{path}: cannot be read as text: {error}") from None
+    except ProgramError as error:
+        raise ProgramError(f"{path}: {error}") from None
+
+
+def _sizes(given: Sequence[str], program: pb.ProgramDesc) -> dict[str, int]:
+    """The sizes the file was compiled with, replaced by those given as symbol=size."""
+    sizes = {dim.symbol: dim.size for e in program.entries for b in e.bindings[:1] for dim in b.dims}
+    for text in given:
+        symbol, _, size = text.partition("=")
+        if not size.isdecimal():
+            raise ProgramError(f"--bind {text}: write symbol=size, as in batch=64")
+        sizes[symbol] = int(size)
+    return sizes
+
+
+def _dumper(name: str) -> Callable[[str, pb.ProgramDesc], None]:
+    from compiler.pipeline import PASSES
+    from registry.spelling import closest
+
+    known = [change.__name__ for change in PASSES]
+    if name not in known:
+        raise ProgramError(f"there is no pass {name!r}{closest(name, known)}; the passes are {', '.join(known)}")
+
+    def dump(done: str, program: pb.ProgramDesc) -> None:
+        if done == name:
+            print(to_text(program), end="")
+
+    return dump
+
+
+def _note_files(output: str, files: Sequence[pb.FileDesc]) -> None:
+    for file in files:
+        if not (Path(output).parent / file.path).exists():
+            print(f"note: {output} reads {file.path}, which must lie beside it", file=sys.stderr)
+
+
+def _first_line(doc: str | None) -> str:
+    return (doc or "").strip().partition("\n")[0]
+
+
+def _failed(options: argparse.Namespace, sentence: str, code: int) -> int:
+    if options.traceback:
+        raise  # noqa: PLE0704: called while the exception is handled
+    print(f"compiler: {sentence}", file=sys.stderr)
+    return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"compiler: {message}; see {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="compiler", description="Looks at, checks and compiles program files.", allow_abbrev=False)
+    parser.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+    verb = _verb(verbs, "show", show, "print a program as text", "compiler show digits.pb --entry train --bound")
+    verb.add_argument("program")
+    verb.add_argument("--entry", help="only the block of this entry")
+    verb.add_argument("--bound", action="store_true", help="with --entry: with sizes instead of symbols")
+
+    verb = _verb(verbs, "check", check, "verify every rule of a well-formed program", "compiler check digits.pb")
+    verb.add_argument("program")
+
+    verb = _verb(
+        verbs,
+        "compile",
+        compile_,
+        "compile a program or its text form anew",
+        "compiler compile digits.pb --bind batch=64 -o digits64.pb",
+    )
+    verb.add_argument("program", help="a program file, or its text form ending in .txt")
+    verb.add_argument("--bind", action="append", default=[], metavar="SYMBOL=SIZE", help="the size of a symbol")
+    verb.add_argument("-o", "--output", help="the program file to write")
+    verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
+    verb.add_argument("--dump-after", metavar="PASS", help="print the program as this pass leaves it")
+
+    verb = _verb(verbs, "ops", ops, "list the operators", "compiler ops conv2d matmul")
+    verb.add_argument("names", nargs="*", help="only these")
+    verb.add_argument("--markdown", action="store_true", help="the whole reference, as in docs/ops.md")
+    return parser
+
+
+def _verb(
+    verbs: argparse._SubParsersAction[_Parser],  # pyright: ignore[reportPrivateUsage]: argparse names its type so
+    name: str,
+    function: Callable[[argparse.Namespace], None],
+    summary: str,
+    example: str,
+) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(
+        name,
+        help=summary,
+        description=f"{(function.__doc__ or '').strip()}",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    verb.set_defaults(verb_function=function)
+    return verb
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""A multi-layer perceptron on 8 x 8 handwritten digits, with momentum, weight decay and gradient clipping.
+
+    python examples/digits_mlp.py              builds examples/digits_mlp.pb
+    runtime execute examples/digits_mlp.pb     trains it and keeps the parameters of the best evaluation
+"""
+
+from pathlib import Path
+
+from compiler import Program, Value, global_norm, glorot_uniform, momentum, ops, warmup_cosine, zeros
+
+SIZES = (64, 64, 32, 10)
+
+
+def build() -> Program:
+    """The training run: 20 epochs of gradient descent with momentum."""
+    program = Program("digits_mlp", seed=2)
+    image = program.input("image", "uint8", ("batch", 8, 8, 1))  # 0 to 16
+    label = program.input("label", "int64", ("batch",))
+
+    x = ops.reshape(ops.cast(image, dtype="float32") / 16.0, shape=("batch", 64))
+    for i, (fan_in, fan_out) in enumerate(zip(SIZES, SIZES[1:], strict=False), start=1):
+        x = dense(program, f"layer{i}", x, fan_in, fan_out)
+        if fan_out != SIZES[-1]:
+            x = ops.tanh(x)
+    loss = ops.softmax_cross_entropy(x, label)
+
+    rate = warmup_cosine(0.1, warmup=20)
+    program.minimize(loss, momentum(rate, nesterov=True, decay=1e-4, clip=global_norm(5.0)))
+    program.metrics(accuracy=ops.accuracy(x, label))
+    program.outputs(probabilities=ops.softmax(x), digit=ops.argmax(x))
+
+    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.run(epochs=20, split="train", evaluate="test", keep_best="loss", best="min", stop_after=5)
+    return program
+
+
+def dense(program: Program, name: str, x: Value, fan_in: int, fan_out: int) -> Value:
+    """A fully connected layer; its bias does not decay."""
+    w = program.parameter(f"{name}.w", (fan_in, fan_out), glorot_uniform())
+    b = program.parameter(f"{name}.b", (fan_out,), zeros(), decay_scale=0.0)
+    return x @ w + b
+
+
+if __name__ == "__main__":
+    build().compile(batch=32).save(Path(__file__).with_suffix(".pb"))
