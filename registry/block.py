@@ -67,7 +67,7 @@ class Block:
         outputs: Sequence[tuple[str, TensorType]],
         attributes: Sequence[pb.AttrDesc],
         *,
-        random: bool = False,
+        random_stream: int = 0,
     ) -> list[Value]:
         """Append an op whose outputs have those suffixes ("" for a single one) and types."""
         stem = self._free_stem(type, [suffix for suffix, _ in outputs])
@@ -80,11 +80,15 @@ class Block:
             attributes=attributes,
             stage=self._stage,
             gradient_of=self._gradient_of,
-            random_stream=next(self._streams) if random else 0,
+            random_stream=random_stream,
             location=self.location(),
         )
         self.next_id += 1
         return values
+
+    def new_stream(self) -> int:
+        """A random stream that no other op draws from."""
+        return next(self._streams)
 
     def constant(self, dtype: str, number: float) -> Value:
         """A rank-0 constant, shared by all its uses in the block; raises OpError if `dtype` cannot hold it."""

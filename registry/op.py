@@ -55,6 +55,9 @@ class Op(Generic[P, R]):
         names = {*self.signature.inputs, *self.signature.outputs}
         if self.name in OPS:
             raise OpError(f"operator {self.name!r} is declared twice")
+        taken = names & {f"d{name}" for name in self.signature.outputs}
+        if taken:
+            raise OpError(f"{self.name}: a rule could not tell {sorted(taken)} from the gradient of an output")
         if not self.no_gradient <= names:
             raise OpError(
                 f"{self.name}: no_gradient names {sorted(self.no_gradient - names)}; it may name {sorted(names)}"
@@ -63,16 +66,20 @@ class Op(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Append the op to the block of its operands and give its outputs."""
-        operands = [value for value in args if isinstance(value, Value)]
-        operands += [value for value in kwargs.values() if isinstance(value, Value)]
-        if not operands:
-            raise OpError(f"{self.name}: no operand is a tensor of a program; use ops.{self.name}.on(program)(...)")
-        return self._append(operands[0].block, args, kwargs)
+        return self._append(self._block_of(args, kwargs), args, kwargs)
 
     def on(self, block: Block | HasBlock) -> Callable[P, R]:
         """The operator as a function that appends to that block or program: for operators without operands."""
         target = block if isinstance(block, Block) else block.block
         return lambda *args, **kwargs: self._append(target, args, kwargs)
+
+    def replay(self, random_stream: int) -> Callable[P, R]:
+        """The operator as a function whose new op draws the numbers of that stream once more."""
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return self._append(self._block_of(args, kwargs), args, kwargs, random_stream)
+
+        return call
 
     def written(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Attach the rule that gives attributes in the form that is stored, where a call may use another."""
@@ -80,7 +87,10 @@ class Op(Generic[P, R]):
         return rule
 
     def gradient(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Attach the gradient rule; it may name any input, output, d<output> or attribute."""
+        """Attach the gradient rule; it may name any input, output, d<output> or attribute.
+
+        The rule of a random op may also name `random_stream`, the number that `replay` takes.
+        """
         self.gradient_rule = self._checked_rule(rule, "gradient", {f"d{name}" for name in self.signature.outputs})
         return rule
 
@@ -100,9 +110,16 @@ class Op(Generic[P, R]):
         """What a rule may name of an op in `block`: its inputs, outputs and attributes."""
         inputs = [block.value(name) if name else None for name in desc.inputs]
         outputs = [block.value(name) for name in desc.outputs]
-        return self.signature.name_inputs(inputs) | self.signature.name_outputs(outputs) | attributes
+        stream = {"random_stream": desc.random_stream} if self.random else {}
+        return self.signature.name_inputs(inputs) | self.signature.name_outputs(outputs) | attributes | stream
 
-    def _append(self, block: Block, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    def _block_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Block:
+        for operand in (*args, *kwargs.values()):
+            if isinstance(operand, Value):
+                return operand.block
+        raise OpError(f"{self.name}: no operand is a tensor of a program; use ops.{self.name}.on(program)(...)")
+
+    def _append(self, block: Block, args: tuple[Any, ...], kwargs: dict[str, Any], random_stream: int = 0) -> R:
         values, attributes = self._bind(block, args, kwargs)
         types = [None if value is None else value.type for value in values]
         try:
@@ -117,7 +134,9 @@ class Op(Generic[P, R]):
         suffixes = self.signature.output_suffixes(len(results))
         inputs = ["" if value is None else value.name for value in values]
         outputs = list(zip(suffixes, results, strict=True))
-        made = block.append(self.name, inputs, outputs, messages, random=self.random)
+        if self.random and not random_stream:
+            random_stream = block.new_stream()
+        made = block.append(self.name, inputs, outputs, messages, random_stream=random_stream)
         if self.signature.variadic_outputs:
             return cast(R, made)
         return cast(R, made[0] if len(made) == 1 else tuple(made))
@@ -161,6 +180,7 @@ class Op(Generic[P, R]):
 
     def _checked_rule(self, rule: Callable[..., Any], what: str, more: set[str]) -> Callable[..., Any]:
         known = {*self.signature.inputs, *self.signature.outputs, *self.signature.attributes, *more}
+        known |= {"random_stream"} if self.random else set()
         asked = set(rule_names(rule))
         if not asked <= known:
             raise OpError(f"the {what} of {self.name!r} asks for {sorted(asked - known)}; it may use {sorted(known)}")
@@ -227,6 +247,16 @@ def op(
 @overload
 def op(
     y1: str,
+    /,
+    *,
+    differentiable: bool = True,
+    no_gradient: tuple[str, ...] = (),
+    random: bool = False,
+    version: int = 1,
+) -> Declare: ...
+@overload
+def op(
+    y1: str,
     y2: str,
     /,
     *,
@@ -284,7 +314,7 @@ def op(
     """Declare an operator from the function that infers its result types.
 
     Args:
-        *args: the inference function, or the names of the outputs when there are several ("y" is the name of one).
+        *args: the inference function, or the names of the outputs; one output is "y" unless named.
         differentiable: False declares that no gradient flows through any input or output.
         no_gradient: inputs and outputs through which no gradient flows.
         random: the op draws random numbers and gets a stream of its own.
