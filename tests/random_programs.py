@@ -4,10 +4,13 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from hypothesis import strategies as st
+
 from prograd_proto import program_pb2 as pb
 
 POOL = ("x", "w", "y", "layer/0.w", "batch", "", "_", "nan", "true", "float32", "train.py:31", "ints")
-NAMES = st.sampled_from(POOL) | st.text(max_size=6) | st.sampled_from(['"', "\n", "\\n", "%x", "\u2028", "é", "😀", "\0"])
+NAMES = (
+    st.sampled_from(POOL) | st.text(max_size=6) | st.sampled_from(['"', "\n", "\\n", "%x", "\u2028", "é", "😀", "\0"])
+)
 SMALL = st.integers(0, 4)
 
 

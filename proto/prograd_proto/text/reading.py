@@ -50,7 +50,7 @@ class Reader:
         self._has_begun = False
         self._owner: pb.StateDesc | pb.BlockDesc | None = None
         self._places: list[tuple[pb.OpDesc, str]] = []
-        self._order: list[str] = []
+        self._listed: list[str] = []
 
     def read(self, line: Line) -> None:
         """Read one line."""
@@ -58,11 +58,11 @@ class Reader:
         if not self._has_begun and word != "program":
             raise line.stands_instead_of("the line that begins a program, 'program' and its name,")
         if word[0] in "%(_":
-            return self.read_op_line(line)
-        if word not in LINES:
+            return self._op(line)
+        if word not in self._LINES:
             raise ProgramError(f"no line begins with {word!r}")
         line.take()
-        LINES[word](self, line)
+        self._LINES[word](self, line)
         line.end()
 
     def finish(self) -> None:
@@ -79,7 +79,7 @@ class Reader:
                 numbers[text] = len(self.program.locations)
             op.location = numbers[text]
 
-    def read_program(self, line: Line) -> None:
+    def _program(self, line: Line) -> None:
         if self._has_begun:
             raise ProgramError("a second program begins")
         self._has_begun = True
@@ -98,12 +98,12 @@ class Reader:
                 case _:
                     raise says_nothing(word)
 
-    def read_operator(self, line: Line) -> None:
+    def _operator(self, line: Line) -> None:
         operator = self.program.operators.add(type=line.name())
         line.expect("version")
         operator.version = line.integer()
 
-    def read_file(self, line: Line) -> None:
+    def _file(self, line: Line) -> None:
         file = self.program.files.add(path=line.name())
         line.expect(",")
         file.bytes = line.integer()
@@ -112,7 +112,7 @@ class Reader:
             line.expect("sha256")
             file.sha256 = line.data()
 
-    def read_data(self, line: Line) -> None:
+    def _data(self, line: Line) -> None:
         refuse_second("data", self.program.HasField("data"))
         data = self.program.data
         data.SetInParent()
@@ -125,13 +125,13 @@ class Reader:
             else:
                 data.format = line.enumerator(word, "format", FORMATS)
 
-    def read_column(self, line: Line) -> None:
+    def _column(self, line: Line) -> None:
         require("data", self.program.HasField("data"))
         column = self.program.data.columns.add(feed=line.name())
         line.expect("<-")
         column.key = line.name()
 
-    def read_split(self, line: Line) -> None:
+    def _split(self, line: Line) -> None:
         require("data", self.program.HasField("data"))
         split = self.program.data.splits.add(name=line.name())
         if not line.accept("<-"):
@@ -145,7 +145,7 @@ class Reader:
             if line.accept(word):
                 setattr(split.rows, field, line.integer())
 
-    def read_run(self, line: Line) -> None:
+    def _run(self, line: Line) -> None:
         refuse_second("run", self.program.HasField("run"))
         run = self.program.run
         run.SetInParent()
@@ -162,7 +162,7 @@ class Reader:
                 case _:
                     raise says_nothing(word)
 
-    def read_evaluate(self, line: Line) -> None:
+    def _evaluate(self, line: Line) -> None:
         require("run", self.program.HasField("run"))
         refuse_second("evaluate", self.program.run.HasField("evaluate"))
         evaluate = self.program.run.evaluate
@@ -177,16 +177,17 @@ class Reader:
                 case _:
                     raise says_nothing(word)
 
-    def read_keep(self, line: Line) -> None:
+    def _keep(self, line: Line) -> None:
         require("run", self.program.HasField("run"))
         refuse_second("keep", self.program.run.HasField("keep_best"))
         best = self.program.run.keep_best
         best.SetInParent()
+        line.expect("best")
         best.metric = line.name()
         for word in line.clauses():
             best.direction = line.enumerator(word, "direction", DIRECTIONS)
 
-    def read_state(self, line: Line) -> None:
+    def _state(self, line: Line) -> None:
         self._end_block()
         state = self._owner = self.program.states.add(name=line.name())
         line.expect(":")
@@ -210,7 +211,7 @@ class Reader:
         state.rate_scale = scales.get("rate", usual)
         state.decay_scale = scales.get("decay", usual)
 
-    def read_external(self, line: Line) -> None:
+    def _external(self, line: Line) -> None:
         state = self._owner
         if not isinstance(state, pb.StateDesc):
             raise ProgramError("this line belongs to a state, and none stands before it")
@@ -219,7 +220,7 @@ class Reader:
         line.expect(",", "key")
         state.external.key = line.name()
 
-    def read_op_line(self, line: Line) -> None:
+    def _op(self, line: Line) -> None:
         owner = self._owner
         if owner is None:
             raise ProgramError("an op belongs to a block or a state, and none stands before it")
@@ -235,12 +236,12 @@ class Reader:
         if place is not None:
             self._places.append((op, place))
 
-    def read_entry(self, line: Line) -> None:
+    def _entry(self, line: Line) -> None:
         entry = self.program.entries.add(name=line.name())
         line.expect("=", "block")
         entry.source_block = line.integer()
 
-    def read_binding(self, line: Line) -> None:
+    def _binding(self, line: Line) -> None:
         require("entry", bool(self.program.entries))
         binding = self.program.entries[-1].bindings.add()
         line.expect("{")
@@ -251,7 +252,7 @@ class Reader:
         line.expect("=", "block")
         binding.block = line.integer()
 
-    def read_plan(self, line: Line) -> None:
+    def _plan(self, line: Line) -> None:
         binding = self._last_binding()
         refuse_second("plan", binding.HasField("plan"))
         binding.plan.arena_bytes = line.integer()
@@ -267,7 +268,7 @@ class Reader:
                 case _:
                     raise says_nothing(word)
 
-    def read_place(self, line: Line) -> None:
+    def _place(self, line: Line) -> None:
         binding = self._last_binding()
         require("plan", binding.HasField("plan"))
         placement = binding.plan.placements.add(tensor=line.tensor())
@@ -278,7 +279,7 @@ class Reader:
         require("binding", bool(self.program.entries and self.program.entries[-1].bindings))
         return self.program.entries[-1].bindings[-1]
 
-    def read_block(self, line: Line) -> None:
+    def _block(self, line: Line) -> None:
         self._end_block()
         number, next = line.integer(), len(self.program.blocks)
         if number != next:
@@ -286,10 +287,10 @@ class Reader:
         self._owner = self.program.blocks.add()
 
     def _end_block(self) -> None:
-        if self._order:
-            raise ProgramError(f"the order before this line ends after {len(self._order)} tensors of the block")
+        if self._listed:
+            raise ProgramError(f"the order before this line ends after {len(self._listed)} tensors of the block")
 
-    def read_parameter(self, line: Line) -> None:
+    def _parameter(self, line: Line) -> None:
         block = self._this_block()
         parameter = block.parameters.add(tensor=read_definition(line, block))
         if not line.accept("<-"):
@@ -304,27 +305,27 @@ class Reader:
             case word:
                 raise says_nothing(word)
 
-    def read_tensor(self, line: Line) -> None:
+    def _tensor(self, line: Line) -> None:
         read_definition(line, self._this_block())
 
-    def read_order(self, line: Line) -> None:
+    def _order(self, line: Line) -> None:
         block = self._this_block()
-        self._order.append(line.tensor())
+        self._listed.append(line.tensor())
         while line.accept(","):
-            self._order.append(line.tensor())
-        if len(self._order) >= len(block.tensors):
-            reorder(block, self._order)
-            self._order = []
+            self._listed.append(line.tensor())
+        if len(self._listed) >= len(block.tensors):
+            reorder(block, self._listed)
+            self._listed = []
 
-    def read_result(self, line: Line) -> None:
+    def _result(self, line: Line) -> None:
         self._this_block().results.append(line.tensor())
 
-    def read_update(self, line: Line) -> None:
+    def _update(self, line: Line) -> None:
         update = self._this_block().updates.add(state=line.name())
         line.expect("<-")
         update.tensor = line.tensor()
 
-    def read_fetch(self, line: Line) -> None:
+    def _fetch(self, line: Line) -> None:
         fetch = self._this_block().fetches.add(name=line.name())
         line.expect("<-")
         fetch.tensor = line.tensor()
@@ -336,9 +337,35 @@ class Reader:
             raise ProgramError("this line belongs to a block, and none stands before it")
         return self._owner
 
-    def read_location(self, line: Line) -> None:
+    def _location(self, line: Line) -> None:
         text = line.take()
         self.program.locations.append(unquoted(text) if text[:1] == '"' else text)
+
+    _LINES: Final[dict[str, Callable[["Reader", Line], None]]] = {
+        "program": _program,
+        "operator": _operator,
+        "file": _file,
+        "data": _data,
+        "column": _column,
+        "split": _split,
+        "run": _run,
+        "evaluate": _evaluate,
+        "keep": _keep,
+        "state": _state,
+        "external": _external,
+        "entry": _entry,
+        "binding": _binding,
+        "plan": _plan,
+        "place": _place,
+        "block": _block,
+        "parameter": _parameter,
+        "tensor": _tensor,
+        "order": _order,
+        "result": _result,
+        "update": _update,
+        "fetch": _fetch,
+        "location": _location,
+    }
 
 
 def require(what: str, is_there: bool) -> None:
@@ -351,30 +378,3 @@ def refuse_second(what: str, is_there: bool) -> None:
     """Raise ProgramError if what there can be one of is there."""
     if is_there:
         raise ProgramError(f"a second {what!r}, where there can be one")
-
-
-LINES: Final[dict[str, Callable[[Reader, Line], None]]] = {
-    "program": Reader.read_program,
-    "operator": Reader.read_operator,
-    "file": Reader.read_file,
-    "data": Reader.read_data,
-    "column": Reader.read_column,
-    "split": Reader.read_split,
-    "run": Reader.read_run,
-    "evaluate": Reader.read_evaluate,
-    "keep": Reader.read_keep,
-    "state": Reader.read_state,
-    "external": Reader.read_external,
-    "entry": Reader.read_entry,
-    "binding": Reader.read_binding,
-    "plan": Reader.read_plan,
-    "place": Reader.read_place,
-    "block": Reader.read_block,
-    "parameter": Reader.read_parameter,
-    "tensor": Reader.read_tensor,
-    "order": Reader.read_order,
-    "result": Reader.read_result,
-    "update": Reader.read_update,
-    "fetch": Reader.read_fetch,
-    "location": Reader.read_location,
-}

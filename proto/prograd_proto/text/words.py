@@ -175,7 +175,7 @@ class Line:
         try:
             data = bytes.fromhex(self.next.removeprefix("0x") if self.next[:2] == "0x" else "-")
         except ValueError:
-            raise self.stands_instead_of("0x and two digits per byte") from None
+            raise self.stands_instead_of("a whole number of bytes, such as 0x01ff,") from None
         self._at += 1
         return data
 
@@ -197,6 +197,8 @@ def says_nothing(word: str) -> ProgramError:
 
 def unquoted(token: str) -> str:
     """The string that `quoted` wrote."""
+    if token == '"':
+        raise ProgramError("a string does not end on its line")
     try:
         text = json.loads(token)
         text.encode()

@@ -118,7 +118,7 @@ def run_lines(run: pb.RunDesc) -> Iterator[str]:
         )
     if run.HasField("keep_best"):
         best = run.keep_best
-        yield joined(f"  keep {name(best.metric)}", clause("direction", best.direction, DIRECTIONS))
+        yield joined(f"  keep best {name(best.metric)}", clause("direction", best.direction, DIRECTIONS))
 
 
 def state_lines(state: pb.StateDesc, places: Places) -> Iterator[str]:
