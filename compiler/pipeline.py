@@ -53,11 +53,12 @@ def run_passes(
     Raises:
         CompileError: a pass failed or left a malformed program; the message names the pass.
     """
-    verify(program)
+    well_formed: set[bytes] = set()
+    verify(program, well_formed)
     for change in passes:
         try:
             change(program)
-            verify(program)
+            verify(program, well_formed)
         except ProgramError as error:
             raise CompileError(f"{change.__name__}: {error}") from None
         if after is not None:

@@ -278,15 +278,27 @@ class Program:
             program.entries.add(name="train", source_block=0)
         for name, outputs in self._entry_outputs().items():
             program.entries.add(name=name, source_block=len(program.blocks))
-            block = program.blocks.add()
-            block.CopyFrom(self._block.desc)
-            _add_fetches(block, outputs)
+            program.blocks.append(self._part(outputs))
         if self.data_desc is not None:
             program.data.CopyFrom(self.data_desc)
         if self.run_desc is not None:
             program.run.CopyFrom(self.run_desc)
         program.locations.extend(self.locations.texts)
         return program
+
+    def _part(self, outputs: Outputs) -> pb.BlockDesc:
+        """The part of the training block that these outputs need."""
+        needed = {value.name for value, _ in outputs.values()}
+        ops: list[pb.OpDesc] = []
+        for op in reversed(self._block.desc.ops):
+            if not needed.isdisjoint(op.outputs):
+                needed.update(op.inputs, op.outputs)
+                ops.append(op)
+        block = pb.BlockDesc(ops=reversed(ops))
+        block.parameters.extend(p for p in self._block.desc.parameters if p.tensor in needed)
+        block.tensors.extend(tensor for tensor in self._block.desc.tensors if tensor.name in needed)
+        _add_fetches(block, outputs)
+        return block
 
     def _entry_outputs(self) -> dict[str, Outputs]:
         loss = {name: out for name, out in self._train_fetches.items() if name == "loss"}

@@ -5,6 +5,7 @@ A broken rule is a fault of the pass before it, or of a program that was edited 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 
 from compiler.errors import CompileError
@@ -15,13 +16,23 @@ from prograd_proto.tensor_types import shape_of
 from registry.op import find_op
 
 
-def verify(program: pb.ProgramDesc) -> None:
-    """Raise CompileError with the first broken rule and where it is broken."""
+def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
+    """Raise CompileError with the first broken rule and where it is broken.
+
+    Args:
+        program: any program.
+        known: digests of blocks that were found well formed; they are not looked at again, new ones are added.
+    """
     for rule in PROGRAM_RULES:
         _report(rule, rule(program))
+    known = set() if known is None else known
+    states = b"".join(state.SerializeToString() for state in program.states)
     for number, block in enumerate(program.blocks):
-        for rule in BLOCK_RULES:
-            _report(rule, rule(program, block), f"block {number}: ")
+        digest = hashlib.sha256(states + block.SerializeToString()).digest()
+        if digest not in known:
+            for rule in BLOCK_RULES:
+                _report(rule, rule(program, block), f"block {number}: ")
+            known.add(digest)
 
 
 def states_have_different_names(program: pb.ProgramDesc) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Tensor types in Python: a dtype name and a shape of sizes and symbols."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
@@ -58,10 +59,15 @@ def shape_message(shape: Iterable[int | str]) -> pb.Shape:
 
 def type_of(desc: pb.TensorDesc | pb.StateDesc) -> TensorType:
     """The type written in a tensor's or state's description; raises ProgramError for an unknown dtype."""
-    name = NAMES.get(desc.dtype)
-    if name is None:
+    type = _parsed_type(desc.dtype, desc.shape.SerializeToString())
+    if type is None:
         raise ProgramError(f"{desc.name!r} has no known dtype (number {desc.dtype})")
-    return TensorType(name, shape_of(desc.shape))
+    return type
+
+
+@lru_cache(maxsize=1 << 16)  # a program has few different types and very many tensors
+def _parsed_type(dtype: int, shape: bytes) -> TensorType | None:
+    return TensorType(NAMES[dtype], shape_of(pb.Shape.FromString(shape))) if dtype in NAMES else None
 
 
 def tensor_desc(name: str, type: TensorType) -> pb.TensorDesc:
