@@ -34,15 +34,10 @@ def identity_gradient(dy: Value) -> Value:
     return dy
 
 
-@op
+@op(no_gradient=("x",))
 def stop_gradient(x: Value) -> TensorType:
     """The tensor itself, as if it were a constant: no gradient flows back."""
     return x.type
-
-
-@stop_gradient.gradient
-def stop_gradient_gradient() -> None:
-    return None
 
 
 @stop_gradient.inference
