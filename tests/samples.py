@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from prograd_proto import program_pb2 as pb
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -75,3 +77,184 @@ def typed(dtype: str, shape: tuple[int, ...]) -> Operand:
 def sample(op: str, *operands: Operand | tuple[int, ...] | None, order: int = 2, **attributes: Any) -> Sample:
     made = tuple(Operand(o) if isinstance(o, tuple) else o for o in operands)
     return Sample(op, made, attributes, order)
+
+
+def positive_ints(shape: tuple[int, ...], dtype: str = "int64") -> Operand:
+    return Operand(shape, dtype, "below", 9)
+
+
+BINARY = ["add", "sub", "mul"]
+COMPARISONS = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+
+POINTWISE = [
+    *(sample(op, (2, 3), (2, 3)) for op in BINARY),
+    *(sample(op, (4, 1, 3), (2, 1)) for op in BINARY),
+    *(sample(op, (), (2, 3)) for op in BINARY),
+    *(sample(op, (0, 3), (3,)) for op in BINARY),
+    *(sample(op, typed(dtype, (2, 3)), typed(dtype, (3,)), order=0) for op in BINARY for dtype in ("int32", "uint8")),
+    sample("div", (2, 3), positive((2, 3))),
+    sample("div", (2, 1), positive((3,))),
+    sample("pow", positive((2, 3)), (2, 3)),
+    sample("pow", positive((2, 3)), ()),
+    sample("pow", positive((3, 1)), (1, 2)),
+    sample("maximum", distinct((2, 3)), (1, 3)),
+    sample("minimum", distinct((2, 3)), (1, 3)),
+    sample("maximum", typed("int32", (2, 3)), typed("int32", (1, 3)), order=0),
+    sample("minimum", typed("uint8", (2, 3)), typed("uint8", (2, 3)), order=0),
+    *(sample(op, (2, 3), (3,), order=0) for op in COMPARISONS),
+    *(sample(op, ints((2, 3), 2), ints((2, 3), 2), order=0) for op in COMPARISONS),
+    *(sample(op, bools((4,)), bools((2, 4)), order=0) for op in ("logical_and", "logical_or", "equal")),
+    sample("logical_not", bools((2, 4)), order=0),
+    sample("where", bools((2, 3)), (2, 3), (2, 3)),
+    sample("where", bools((3,)), (2, 1), ()),
+    sample("where", bools((2, 3)), ints((3,), 9), ints((2, 1), 9), order=0),
+    sample("abs", distinct((2, 3))),
+    sample("abs", typed("int32", (2, 3)), order=0),
+    sample("sign", distinct((2, 3))),
+    sample("sign", typed("int64", (2, 3)), order=0),
+    sample("relu", distinct((2, 3))),
+    sample("sqrt", positive((2, 3))),
+    sample("log", positive((2, 3))),
+    *(sample(op, (2, 3)) for op in ("neg", "square", "exp", "sin", "cos", "tanh", "sigmoid")),
+    *(sample(op, ()) for op in ("neg", "exp", "sigmoid")),
+    *(sample(op, typed("int32", (5,)), order=0) for op in ("neg", "square")),
+]
+
+COPY = [
+    sample("cast", (2, 3), dtype="float64"),
+    sample("cast", (2, 3), dtype="int32"),
+    sample("cast", (2, 3), dtype="bool"),
+    sample("cast", bools((2, 3)), dtype="float64", order=0),
+    sample("cast", positive_ints((2, 3)), dtype="uint8", order=0),
+    sample("cast", positive_ints((2, 3), "uint8"), dtype="float32", order=0),
+    sample("identity", (2, 3)),
+    sample("identity", bools(()), order=0),
+    sample("stop_gradient", (2, 3)),
+]
+
+REDUCE = [
+    *(sample(op, distinct((2, 3, 4))) for op in ("sum", "mean", "max")),
+    *(sample(op, distinct((2, 3, 4)), axes=(1,)) for op in ("sum", "mean", "max")),
+    *(sample(op, distinct((2, 3, 4)), axes=(-1, 0), keepdims=True) for op in ("sum", "mean", "max")),
+    *(sample(op, distinct(())) for op in ("sum", "mean", "max")),
+    sample("sum", (0, 3), axes=(0,)),
+    *(sample("sum", typed(dtype, (3, 4)), axes=(1,), order=0) for dtype in ("int32", "int64", "uint8", "bool")),
+    *(sample("max", typed(dtype, (3, 4)), axes=(1,), order=0) for dtype in ("int32", "uint8", "bool")),
+    sample("argmax", (3, 4), order=0),
+    sample("argmax", (3, 4, 2), axis=1, order=0),
+    sample("argmax", ints((3, 4), 2), axis=0, order=0),
+    sample("broadcast_to", (3, 1), shape=(2, 3, 4)),
+    sample("broadcast_to", (), shape=(2, 3)),
+    sample("broadcast_to", bools((2, 1)), shape=(2, 3), order=0),
+]
+
+SHAPE = [
+    sample("reshape", (2, 3, 4), shape=(2, 12)),
+    sample("reshape", (2, 3, 4), shape=(-1, 3)),
+    sample("reshape", (1, 1), shape=()),
+    sample("transpose", (2, 3, 4)),
+    sample("transpose", (2, 3, 4), axes=(1, -1, 0)),
+    sample("slice", (4, 5), axes=(1,), starts=(1,), stops=(4,), strides=(1,)),
+    sample("slice", (2, 5, 6), axes=(2, 1), starts=(5, 0), stops=(-1, 5), strides=(-2, 2)),
+    sample("slice", (4, 5), axes=(0,), starts=(2,), stops=(2,), strides=(1,)),
+    sample("unslice", (4, 3), shape=(4, 5), axes=(1,), starts=(1,), stops=(4,), strides=(1,)),
+    sample("unslice", (2, 3), shape=(2, 6), axes=(1,), starts=(5,), stops=(-1,), strides=(-2,)),
+    sample("pad", (2, 3), before=(0, 1), after=(2, 0)),
+    sample("pad", (2, 3), before=(0, 1), after=(0, 1), value=1.5),
+    sample("pad", ints((3,), 9), before=(1,), after=(1,), value=7.0, order=0),
+    sample("split", (6, 2), sizes=(1, 3, 2)),
+    sample("split", (2, 5), sizes=(2, 0, 3), axis=-1),
+    sample("concat", (2, 3), (2, 1), (2, 4), axis=-1),
+    sample("concat", (2, 3), (0, 3)),
+    sample("concat", (2, 3)),
+]
+
+INDEX = [
+    sample("gather", (4, 3), ints((5,), 4)),
+    sample("gather", (2, 4, 3), ints((2, 3), 4), axis=-2),
+    sample("gather", (4,), Operand((), "int32", "below", 4)),
+    sample("gather", (4, 3), ints((0,), 4)),
+    sample("scatter_add", (4, 3), ints((5,), 4), (5, 3)),
+    sample("scatter_add", (2, 4, 3), Operand((2, 3), "int32", "below", 4), (2, 2, 3, 3), axis=1),
+    sample("scatter_add", ints((4,), 9), ints((6,), 4), ints((6,), 9), order=0),
+    sample("one_hot", ints((2, 3), 5), depth=5, order=0),
+    sample("one_hot", Operand((4,), "int32", "below", 3), depth=3, dtype="int32", order=0),
+]
+
+FILL = [
+    sample("constant", value=pb.SmallTensor(dtype=pb.D_TYPE_INT32, shape=[2], data=b"\1\0\0\0\2\0\0\0"), order=0),
+    sample("full", shape=(2, 3), value=1.5, dtype="float64", order=0),
+    sample("full", shape=(), value=1.0, dtype="bool", order=0),
+    sample("size", shape=(2, 3), order=0),
+    sample("size", shape=(), dtype="float32", order=0),
+]
+
+LINALG = [
+    sample("matmul", (2, 3), (3, 4)),
+    sample("matmul", (3, 2), (3, 4), transpose_a=True),
+    sample("matmul", (2, 3), (4, 3), transpose_b=True),
+    sample("matmul", (3, 2), (4, 3), transpose_a=True, transpose_b=True),
+    *(
+        sample("matmul", (2, 5, *a), b, transpose_a=a == (4, 3), transpose_b=b[-1] == 4)
+        for a in ((3, 4), (4, 3))
+        for b in ((4, 2), (2, 4), (5, 4, 2), (2, 1, 2, 4))
+    ),
+    sample("matmul", (3, 4), (2, 4, 2)),
+    sample("matmul", (2, 3, 4, 4), (3, 4, 4), transpose_a=True, transpose_b=True),
+    sample("matmul", (1, 1), (1, 1)),
+    sample("matmul", (2, 0), (0, 3)),
+    sample("matmul", (0, 2), (2, 3)),
+    sample("matmul", (5, 1), (1, 4)),
+    sample("outer_sum", (4, 3), (4, 2)),
+    sample("outer_sum", (2, 4, 3), (2, 4, 5)),
+    sample("outer_sum", (0, 3), (0, 2)),
+]
+
+SAMPLES = [*POINTWISE, *COPY, *REDUCE, *SHAPE, *INDEX, *FILL, *LINALG]
+
+WIDE = (200, 300)
+"""More than 64 KiB of any dtype but bool and uint8 would be, so that a copy shows."""
+
+LARGE_LINALG = [
+    sample("matmul", WIDE, (300, 100)),
+    sample("matmul", WIDE, WIDE, transpose_a=True),
+    sample("matmul", WIDE, WIDE, transpose_b=True),
+    sample("matmul", WIDE, (300, 200), transpose_a=True, transpose_b=True),
+    *(sample("matmul", (5, *WIDE), (5, *WIDE), transpose_a=a, transpose_b=not a) for a in (True, False)),
+    sample("matmul", (5, *WIDE), (300, 300), transpose_b=True),
+    sample("matmul", WIDE, (300, 1)),
+    sample("outer_sum", (5, *WIDE), (5, *WIDE)),
+]
+
+LARGE = [
+    *(sample(op, WIDE, (300,)) for op in [*BINARY, *COMPARISONS, "div", "maximum", "minimum"]),
+    sample("pow", positive(WIDE), ()),
+    *(sample(op, bools((400, 300)), bools((300,))) for op in ("logical_and", "logical_or")),
+    sample("logical_not", bools((400, 300))),
+    sample("where", bools(WIDE), WIDE, (300,)),
+    *(sample(op, WIDE) for op in ("neg", "abs", "sign", "square", "exp", "sin", "cos", "tanh", "sigmoid", "relu")),
+    *(sample(op, positive(WIDE)) for op in ("sqrt", "log")),
+    *(sample("cast", WIDE, dtype=dtype) for dtype in ("float32", "int32", "bool")),
+    *(sample(op, WIDE) for op in ("identity", "stop_gradient")),
+    *(sample(op, WIDE, axes=axes) for op in ("sum", "mean", "max") for axes in ((), (0,), (1,))),
+    *(sample("sum", typed(dtype, (400, 300)), axes=axes) for dtype in ("uint8", "int32") for axes in ((0,), (1,))),
+    *(sample("argmax", WIDE, axis=axis) for axis in (0, 1)),
+    sample("broadcast_to", (1, 300), shape=WIDE),
+    sample("reshape", WIDE, shape=(-1,)),
+    sample("transpose", WIDE),
+    sample("slice", WIDE, axes=(1,), starts=(299,), stops=(-1,), strides=(-1,)),
+    sample("unslice", (200, 150), shape=WIDE, axes=(1,), starts=(1,), stops=(300,), strides=(2,)),
+    sample("pad", WIDE, before=(1, 1), after=(1, 1)),
+    sample("split", WIDE, sizes=(100, 200), axis=1),
+    sample("concat", WIDE, WIDE, axis=1),
+    *(sample("gather", WIDE, Operand((20000,), dtype, "below", 200), axis=0) for dtype in ("int32", "int64")),
+    sample("gather", WIDE, ints((300,), 300), axis=1),
+    *(
+        sample("scatter_add", (200, 3), Operand((20000,), dtype, "below", 200), (20000, 3))
+        for dtype in ("int32", "int64")
+    ),
+    sample("one_hot", Operand((2000,), "int32", "below", 100), depth=100),
+    sample("full", shape=WIDE, value=1.0),
+    *LARGE_LINALG,
+]
+"""Like SAMPLES, a case at least for each operator whose kernel could make a copy of more than 64 KiB."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from registry.ops.copy import *
 from registry.ops.fill import *
 from registry.ops.index import *
+from registry.ops.linalg import *
 from registry.ops.pointwise import *
 from registry.ops.reduce import *
 from registry.ops.shape import *

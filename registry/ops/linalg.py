@@ -1,0 +1,60 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType
+from registry.errors import require
+from registry.op import op
+from registry.ops.reduce import sum_to
+from registry.shapes import broadcast_shapes, require_equal_dtypes, require_float
+from registry.value import Value
+
+
+@op
+def matmul(a: Value, b: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> TensorType:
+    """The matrix product a @ b over the last two axes, either operand transposed first if asked.
+
+    Leading axes broadcast as in NumPy; both operands have at least two axes.
+    """
+    m, inner_a = _matrix(a, transpose_a)
+    inner_b, n = _matrix(b, transpose_b)
+    require_equal_dtypes(a.type, b.type)
+    require_float(a)
+    require(inner_a == inner_b, f"inner sizes differ: {inner_a} and {inner_b}")
+    return TensorType(a.dtype, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n))
+
+
+@matmul.gradient
+def matmul_gradient(a: Value, b: Value, dy: Value, *, transpose_a: bool, transpose_b: bool) -> tuple[Value, Value]:
+    if transpose_a:
+        da = matmul(b, dy, transpose_a=transpose_b, transpose_b=True)
+    else:
+        da = matmul(dy, b, transpose_b=not transpose_b)
+    if b.rank == 2 and not transpose_a:  # one product of tall matrices, not many small ones and their sum
+        db = outer_sum(dy, a) if transpose_b else outer_sum(a, dy)
+    elif transpose_b:
+        db = matmul(dy, a, transpose_a=True, transpose_b=transpose_a)
+    else:
+        db = matmul(a, dy, transpose_a=not transpose_a)
+    return sum_to(da, a), sum_to(db, b)
+
+
+@op
+def outer_sum(a: Value, b: Value) -> TensorType:
+    """The sum over all leading axes of the outer product of the last axes: y[i, j] = sum a[..., i] * b[..., j]."""
+    require(a.rank >= 2 and b.rank >= 2, "both operands need two axes or more")
+    require_equal_dtypes(a.type, b.type)
+    require_float(a)
+    require(a.shape[:-1] == b.shape[:-1], "the leading axes differ")
+    return TensorType(a.dtype, (a.shape[-1], b.shape[-1]))
+
+
+@outer_sum.gradient
+def outer_sum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
+    return matmul(b, dy, transpose_b=True), matmul(a, dy)
+
+
+def _matrix(x: Value, transposed: bool) -> tuple[int | str, int | str]:
+    require(x.rank >= 2, f"an operand has {x.rank} axes and needs two or more")
+    rows, columns = x.shape[-2:]
+    return (columns, rows) if transposed else (rows, columns)
