@@ -103,7 +103,7 @@ POINTWISE = [
     sample("minimum", typed("uint8", (2, 3)), typed("uint8", (2, 3)), order=0),
     *(sample(op, (2, 3), (3,), order=0) for op in COMPARISONS),
     *(sample(op, ints((2, 3), 2), ints((2, 3), 2), order=0) for op in COMPARISONS),
-    *(sample(op, bools((4,)), bools((2, 4)), order=0) for op in ("logical_and", "logical_or", "equal")),
+    *(sample(op, bools((2, 4)), bools((4,)), order=0) for op in ("logical_and", "logical_or", "equal")),
     sample("logical_not", bools((2, 4)), order=0),
     sample("where", bools((2, 3)), (2, 3), (2, 3)),
     sample("where", bools((3,)), (2, 1), ()),

@@ -210,16 +210,11 @@ sigmoid = pointwise("sigmoid", "The logistic function 1 / (1 + exp(-x)).", lambd
 relu = pointwise("relu", "The larger of x and 0; the gradient is 0 at 0.", lambda x, y, dy: where(y > 0.0, dy, 0.0))
 
 
-@op
+@op(no_gradient=("x",))
 def sign(x: Value) -> TensorType:
-    """1, 0 or -1 like the sign of x; its gradient is 0 everywhere."""
+    """1, 0 or -1 like the sign of x; the gradient is 0 everywhere."""
     require_dtype(x, NUMERIC)
     return x.type
-
-
-@sign.gradient
-def sign_gradient() -> None:
-    return None
 
 
 def _divided(dy: Value, to_a: Value, tie: Value) -> tuple[Value, Value]:

@@ -44,7 +44,15 @@ def broadcast(*operands: TensorType) -> tuple[int, ...]:
 
 
 def relu(x: Array, out: Array) -> None:
-    np.maximum(x, ZERO[x.dtype.char], out)
+    np.maximum(x, ZERO[x.dtype.char], out=out)
+
+
+def maximum(a: Array, b: Array, out: Array) -> None:
+    np.maximum(a, b, out=out)  # NumPy has deprecated `out` by position for this one and the next
+
+
+def minimum(a: Array, b: Array, out: Array) -> None:
+    np.minimum(a, b, out=out)
 
 
 ZERO = {code: np.zeros((), code) for code in "fd"}
@@ -57,8 +65,8 @@ elementwise("sub", np.subtract, of_two(NUMERIC), in_place=EITHER)
 elementwise("mul", np.multiply, of_two(NUMERIC), in_place=EITHER)
 elementwise("div", np.divide, of_two(FLOATS), in_place=EITHER)
 elementwise("pow", np.power, of_two(FLOATS), in_place=EITHER)
-elementwise("maximum", np.maximum, of_two(NUMERIC), in_place=EITHER)
-elementwise("minimum", np.minimum, of_two(NUMERIC), in_place=EITHER)
+elementwise("maximum", maximum, of_two(NUMERIC), in_place=EITHER)
+elementwise("minimum", minimum, of_two(NUMERIC), in_place=EITHER)
 
 elementwise("equal", np.equal, of_two(ITEM_BYTES, "bool"))
 elementwise("not_equal", np.not_equal, of_two(ITEM_BYTES, "bool"))
@@ -97,7 +105,7 @@ def sigmoid(x: Array, *, out: Array, scratch: list[Array]) -> None:
     np.negative(below, below)
     np.exp(below, below)
     np.add(below, 1, below)
-    np.minimum(x, ZERO[x.dtype.char], out)
+    np.minimum(x, ZERO[x.dtype.char], out=out)
     np.exp(out, out)
     np.divide(out, below, out)
 

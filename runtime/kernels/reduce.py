@@ -12,21 +12,13 @@ from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.kernels.pointwise import broadcast
 
-SUM_BUFFER = 4096  # elements converted at a time: 32 KiB of int64
-
-
 def sum_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
     return types(TensorType(x.dtype if x.dtype in FLOATS else "int64", reduced(x, axes, keepdims)))
 
 
 @kernel(sum_rule)
 def sum_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
-    if x.dtype == out.dtype:
-        np.add.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
-        return
-    with np.errstate():  # gives the buffer size back as well
-        np.setbufsize(SUM_BUFFER)
-        np.add.reduce(x, axis=axes or None, dtype=out.dtype, out=out, keepdims=keepdims)
+    np.add.reduce(x, axis=axes or None, dtype=out.dtype, out=out, keepdims=keepdims)
 
 
 def mean_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
