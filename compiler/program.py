@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any, Literal
+from typing import Literal
 
 from compiler.backward import blockers, gradients
 from compiler.compiled import Compiled, compile_program
-from compiler.data import data_desc, run_desc
+from compiler.data import data_desc
 from compiler.errors import CompileError
 from compiler.initialisers import Initialiser, glorot_uniform, zeros
 from compiler.locations import Locations
@@ -185,14 +185,62 @@ class Program:
                 raise OpError(f"entry {entry!r}: {value!r} belongs to another program")
             self._entries.setdefault(entry, {})[name] = value, _OVER[over]
 
-    def data(self, file: str, **options: Any) -> None:
-        """Read rows from a file beside the program; see compiler.data.data_desc for the options."""
-        feeds = [p.feed for p in self._block.desc.parameters if p.WhichOneof("source") == "feed"]
-        self.data_desc = data_desc(file, feeds=feeds, **options)
+    def data(
+        self,
+        file: str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        splits: Mapping[str, str | slice] | None = None,
+        shuffle: bool = False,
+        remainder: Literal["drop", "exact"] = "drop",
+    ) -> None:
+        """Read rows from a file beside the program.
 
-    def run(self, epochs: int, **options: Any) -> None:
-        """What executing the file does; see compiler.data.run_desc for the options."""
-        self.run_desc = run_desc(epochs, **options)
+        Args:
+            file: a safetensors or npz file, by its path relative to the folder that the program is saved in.
+            columns: for each input the key in the file; its own name unless given. Axis 0 counts the rows.
+            splits: for each split a key, of an int64 tensor of row numbers, or a slice of rows.
+            shuffle: whether training takes the rows in another order each epoch.
+            remainder: "drop" leaves out the rows that do not fill the last training step, "exact" refuses them.
+        """
+        feeds = [p.feed for p in self._block.desc.parameters if p.WhichOneof("source") == "feed"]
+        self.data_desc = data_desc(file, feeds, columns or {}, splits or {}, shuffle=shuffle, remainder=remainder)
+
+    def run(
+        self,
+        epochs: int,
+        *,
+        split: str = "train",
+        evaluate: str | None = None,
+        every: int = 1,
+        keep_best: str | None = None,
+        best: Literal["min", "max"] = "max",
+        stop_after: int = 0,
+    ) -> None:
+        """Say what executing the file does.
+
+        Args:
+            epochs: how often training sees the rows.
+            split: the rows to train on; all rows if the data has no split of that name and it is "train".
+            evaluate: the split to evaluate on, if any.
+            every: evaluate after every so many epochs.
+            keep_best: the metric of the evaluation by which the best states are kept and given at the end.
+            best: whether a higher or a lower metric is better.
+            stop_after: stop after so many evaluations without improvement; 0 never stops early.
+        """
+        if epochs < 1 or every < 1 or stop_after < 0:
+            raise OpError(
+                f"run: epochs={epochs}, every={every}, stop_after={stop_after}; the first two start at 1, the last at 0"
+            )
+        if evaluate is None and (keep_best is not None or stop_after):
+            raise OpError("run: keep_best and stop_after need a split to evaluate on; give evaluate=")
+        run = pb.RunDesc(entry="train", epochs=epochs, split=split, stop_after=stop_after)
+        if evaluate is not None:
+            run.evaluate.CopyFrom(pb.EvaluateDesc(entry="evaluate", split=evaluate, every=every))
+        if keep_best is not None:
+            direction = pb.DIRECTION_MAX if best == "max" else pb.DIRECTION_MIN
+            run.keep_best.CopyFrom(pb.KeepBestDesc(metric=keep_best, direction=direction))
+        self.run_desc = run
 
     def compile(self, **sizes: int) -> Compiled:
         """Bind the symbols, run the passes, and give the finished program.
