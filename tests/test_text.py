@@ -1,6 +1,8 @@
 """The text form: the same bytes after a way there and back, one line an op, errors that name the line."""
 
 import struct
+import textwrap
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -105,6 +107,13 @@ def test_tensors_that_share_a_name_have_lines_of_their_own():
         type="f", outputs=["a"]
     )
     assert block_to_text(program, 0) == "block 0\n  %a = f()\n  tensor %a: float32\n  tensor %a: float64\n"
+
+
+def test_the_example_in_the_documentation_is_in_the_grammar():
+    page = (Path(__file__).parent.parent / "docs" / "format.md").read_text(encoding="utf-8")
+    indented = page.split("abridged):\n\n")[1].split("\n\nThe grammar")[0] + "\n"
+    example = textwrap.dedent(indented)
+    assert to_text(from_text(example)) == example
 
 
 ERRORS = {
