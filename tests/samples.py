@@ -210,7 +210,29 @@ LINALG = [
     sample("outer_sum", (0, 3), (0, 2)),
 ]
 
-SAMPLES = [*POINTWISE, *COPY, *REDUCE, *SHAPE, *INDEX, *FILL, *LINALG]
+CONV = [
+    sample("conv2d", (2, 5, 6, 3), (3, 2, 3, 4)),
+    sample("conv2d", (1, 7, 5, 2), (3, 3, 2, 3), stride=(2, 1), padding=(1, 0, 2, 1)),
+    sample("conv2d", (2, 8, 7, 4), (2, 3, 2, 6), stride=(3, 2), padding=(2, 1), dilation=(2, 3), groups=2),
+    sample("conv2d", (2, 4, 5, 5), (2, 2, 1, 10), padding=(1, 1), groups=5),
+    sample("conv2d", (2, 4, 4, 4), (3, 3, 1, 4), padding=(1, 1), groups=4),
+    sample("conv2d", (2, 3, 3, 4), (1, 1, 4, 3)),
+    sample("conv2d", (2, 3, 3, 4), (1, 1, 2, 6), groups=2),
+    sample("conv2d", (2, 5, 4, 1), (1, 1, 1, 3), stride=(2, 3)),
+    sample("conv2d", (2, 2, 2, 5), (2, 2, 5, 1)),
+    sample("conv2d", (1, 2, 3, 1), (3, 4, 1, 2), padding=(5, 3, 4, 4), stride=(2, 2)),
+    sample("conv2d", (0, 4, 4, 2), (3, 3, 2, 2)),
+    sample(
+        "conv2d_input_gradient", (2, 3, 2, 4), (2, 3, 3, 4), shape=(2, 6, 5, 3), stride=(2, 2), padding=(0, 0, 1, 1)
+    ),
+    sample("conv2d_input_gradient", (2, 3, 3, 4), (1, 1, 2, 4), shape=(2, 3, 3, 4), groups=2),
+    sample(
+        "conv2d_filter_gradient", (2, 6, 5, 3), (2, 3, 2, 4), shape=(2, 3, 3, 4), stride=(2, 2), padding=(0, 0, 1, 1)
+    ),
+    sample("conv2d_filter_gradient", (3, 4, 4, 2), (3, 4, 4, 2), shape=(3, 3, 1, 2), padding=(1, 1), groups=2),
+]
+
+SAMPLES = [*POINTWISE, *COPY, *REDUCE, *SHAPE, *INDEX, *FILL, *LINALG, *CONV]
 
 WIDE = (200, 300)
 """More than 64 KiB of any dtype but bool and uint8 would be, so that a copy shows."""
@@ -224,6 +246,31 @@ LARGE_LINALG = [
     sample("matmul", (5, *WIDE), (300, 300), transpose_b=True),
     sample("matmul", WIDE, (300, 1)),
     sample("outer_sum", (5, *WIDE), (5, *WIDE)),
+]
+
+LARGE_CONV = [
+    *(
+        sample(op, *operands, **attributes, padding=(0, 1), stride=stride, groups=groups)
+        for stride, size in (((1, 1), 26), ((2, 2), 13))
+        for groups in (1, 16)
+        for op, operands, attributes in (
+            ("conv2d", ((20, 28, 26, 16), (3, 3, 16 // groups, 32)), {}),
+            (
+                "conv2d_input_gradient",
+                ((20, size, size, 32), (3, 3, 16 // groups, 32)),
+                {"shape": (20, 28, 26, 16)},
+            ),
+            (
+                "conv2d_filter_gradient",
+                ((20, 28, 26, 16), (20, size, size, 32)),
+                {"shape": (3, 3, 16 // groups, 32)},
+            ),
+        )
+    ),
+    sample("conv2d", (20, 28, 26, 1), (5, 5, 1, 16)),
+    sample("conv2d", (20, 28, 26, 16), (1, 1, 8, 16), groups=2),
+    sample("conv2d_input_gradient", (20, 28, 26, 16), (1, 1, 8, 16), shape=(20, 28, 26, 16), groups=2),
+    sample("conv2d_filter_gradient", (20, 28, 26, 16), (20, 28, 26, 16), shape=(1, 1, 8, 16), groups=2),
 ]
 
 LARGE = [
@@ -256,5 +303,6 @@ LARGE = [
     sample("one_hot", Operand((2000,), "int32", "below", 100), depth=100),
     sample("full", shape=WIDE, value=1.0),
     *LARGE_LINALG,
+    *LARGE_CONV,
 ]
 """Like SAMPLES, a case at least for each operator whose kernel could make a copy of more than 64 KiB."""

@@ -1,0 +1,142 @@
+"""Convolution of images: a product of images and filters, and its two adjoints, each other's gradients.
+
+Images are [n, h, w, c], filters [h, w, c / groups, o]. The filter is not flipped (it is a cross-correlation, as
+in all neural networks). Each of the three operators is linear in both operands, and the gradient of one is the
+other two. Windows are described as in `registry/windows.py`.
+"""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType
+from prograd_proto.tensor_types import Shape
+from registry.errors import require
+from registry.op import op
+from registry.shapes import require_equal_dtypes, require_float, show_shape, size_known
+from registry.value import Value
+from registry.windows import four_edges, require_image, window_counts
+
+Numbers = tuple[int, ...]
+
+
+@op
+def conv2d(
+    x: Value,
+    w: Value,
+    *,
+    stride: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    dilation: tuple[int, ...] = (1, 1),
+    groups: int = 1,
+) -> TensorType:
+    """The sum of x under the window w at every place of it: x [n, h, w, c], w [h, w, c / groups, o].
+
+    With `groups`, the first c / groups channels make the first o / groups results, and so on.
+    """
+    require_image(x)
+    require(w.rank == 4, f"w has the axes [h, w, c / groups, o], not {w.rank} of them")
+    _require_same_float(x, w)
+    return TensorType(x.dtype, _convolved(x.shape, w.shape, stride, padding, dilation, groups))
+
+
+@conv2d.written
+def conv2d_written(*, padding: Numbers) -> dict[str, Numbers]:
+    return {"padding": four_edges(padding)}
+
+
+@conv2d.gradient
+def conv2d_gradient(
+    x: Value, w: Value, dy: Value, *, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
+) -> tuple[Value, Value]:
+    window = dict(stride=stride, padding=padding, dilation=dilation)
+    dx = conv2d_input_gradient(dy, w, shape=x.shape, groups=groups, **window)
+    dw = conv2d_filter_gradient(x, dy, shape=w.shape, groups=groups, **window)
+    return dx, dw
+
+
+@op("dx")
+def conv2d_input_gradient(
+    dy: Value,
+    w: Value,
+    *,
+    shape: Shape,
+    stride: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    dilation: tuple[int, ...] = (1, 1),
+    groups: int = 1,
+) -> TensorType:
+    """The gradient of conv2d for images of `shape`: dy spread by the window w, a transposed convolution."""
+    _require_same_float(dy, w)
+    _require_adjoint("dy", dy.shape, _convolved(shape, w.shape, stride, padding, dilation, groups))
+    return TensorType(dy.dtype, shape)
+
+
+@conv2d_input_gradient.written
+def conv2d_input_gradient_written(*, padding: Numbers) -> dict[str, Numbers]:
+    return {"padding": four_edges(padding)}
+
+
+@conv2d_input_gradient.gradient
+def conv2d_input_gradient_gradient(
+    dy: Value, w: Value, ddx: Value, *, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
+) -> tuple[Value, Value]:
+    window = dict(stride=stride, padding=padding, dilation=dilation)
+    ddy = conv2d(ddx, w, groups=groups, **window)
+    dw = conv2d_filter_gradient(ddx, dy, shape=w.shape, groups=groups, **window)
+    return ddy, dw
+
+
+@op("dw")
+def conv2d_filter_gradient(
+    x: Value,
+    dy: Value,
+    *,
+    shape: Shape,
+    stride: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    dilation: tuple[int, ...] = (1, 1),
+    groups: int = 1,
+) -> TensorType:
+    """The gradient of conv2d for filters of `shape`: the products of x and dy that meet in the window."""
+    _require_same_float(x, dy)
+    _require_adjoint("dy", dy.shape, _convolved(x.shape, shape, stride, padding, dilation, groups))
+    return TensorType(x.dtype, shape)
+
+
+@conv2d_filter_gradient.written
+def conv2d_filter_gradient_written(*, padding: Numbers) -> dict[str, Numbers]:
+    return {"padding": four_edges(padding)}
+
+
+@conv2d_filter_gradient.gradient
+def conv2d_filter_gradient_gradient(
+    x: Value, dy: Value, ddw: Value, *, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
+) -> tuple[Value, Value]:
+    window = dict(stride=stride, padding=padding, dilation=dilation)
+    dx = conv2d_input_gradient(dy, ddw, shape=x.shape, groups=groups, **window)
+    ddy = conv2d(x, ddw, groups=groups, **window)
+    return dx, ddy
+
+
+def _convolved(x: Shape, w: Shape, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int) -> Shape:
+    """The shape of conv2d's result, from those of images and filters."""
+    require(len(x) == len(w) == 4, "images and filters have four axes")
+    n, height, width, channels = x
+    *window, depth, made = (size_known(extent, "an extent of the filter") for extent in w)
+    channels = size_known(channels, "the number of channels")
+    require(groups > 0, f"groups={groups} is not positive")
+    require(channels == depth * groups, f"x has {channels} channels, w expects {depth * groups}")
+    require(made % groups == 0, f"w makes {made} channels, which {groups} groups do not divide")
+    return (
+        n,
+        *window_counts(height, width, window=tuple(window), stride=stride, padding=padding, dilation=dilation),
+        made,
+    )
+
+
+def _require_same_float(a: Value, b: Value) -> None:
+    require_equal_dtypes(a.type, b.type)
+    require_float(a)
+
+
+def _require_adjoint(name: str, shape: Shape, expected: Shape) -> None:
+    require(shape == expected, f"{name} has the shape {show_shape(shape)}, not {show_shape(expected)}")

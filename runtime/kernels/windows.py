@@ -1,0 +1,49 @@
+"""Windows that slide over images [n, h, w, c]: how many places they have, and what lies under each of their taps.
+
+A tap is one element of the window. `stride`, `dilation` and `window` are (vertical, horizontal), `padding` is
+(top, left, bottom, right).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runtime.kernel import Array, require
+
+Numbers = tuple[int, ...]
+
+
+def window_counts(
+    height: int, width: int, *, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers = (1, 1)
+) -> tuple[int, int]:
+    """How many places a window has on an image, from top to bottom and from left to right."""
+    require(len(window) == len(stride) == len(dilation) == 2, "window, stride and dilation need two numbers each")
+    require(min(*window, *stride, *dilation) > 0, "window, stride and dilation must be positive")
+    require(len(padding) == 4 and min(padding) >= 0, f"padding {padding} must be four numbers from 0")
+    top, left, bottom, right = padding
+    rows = (height + top + bottom - dilation[0] * (window[0] - 1) - 1) // stride[0] + 1
+    columns = (width + left + right - dilation[1] * (window[1] - 1) - 1) // stride[1] + 1
+    require(rows > 0 and columns > 0, f"the window {window} is larger than an image of {height} x {width}")
+    return rows, columns
+
+
+def taps(
+    x: Array, y: Array, *, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers = (1, 1)
+) -> Iterator[tuple[int, int, Array, Array]]:
+    """For every tap in row-major order: its row and column, what of x it touches, and for which places of y.
+
+    Both are views of equal shape. Places where the tap lies in the padding are left out.
+    """
+    for i in range(window[0]):
+        x_rows, y_rows = _overlap(x.shape[1], y.shape[1], i * dilation[0] - padding[0], stride[0])
+        for j in range(window[1]):
+            x_columns, y_columns = _overlap(x.shape[2], y.shape[2], j * dilation[1] - padding[1], stride[1])
+            yield i, j, x[:, x_rows, x_columns], y[:, y_rows, y_columns]
+
+
+def _overlap(size: int, places: int, offset: int, stride: int) -> tuple[slice, slice]:
+    """Of the positions offset + stride * place those within the image, as a slice of it and one of the places."""
+    first = max(0, -(offset // stride))
+    stop = max(first, min(places, (size - 1 - offset) // stride + 1))
+    start = offset + stride * first
+    return slice(start, start + stride * (stop - first), stride), slice(first, stop)
