@@ -12,6 +12,7 @@ from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.kernels.pointwise import broadcast
 
+
 def sum_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
     return types(TensorType(x.dtype if x.dtype in FLOATS else "int64", reduced(x, axes, keepdims)))
 
