@@ -43,6 +43,10 @@ def gradients(
     """
     targets = [targets] if isinstance(targets, Value) else list(targets)
     seeds = [None] * len(targets) if seeds is None else list(seeds)
+    if len(seeds) != len(targets) or not targets:
+        raise CompileError(
+            f"gradients: {len(targets)} targets and {len(seeds)} seeds; give one seed, or None, for each"
+        )
     block = _common_block([*targets, *inputs, *(seed for seed in seeds if seed is not None)])
     walk = _Walk(block, _varying(block, inputs))
     active = _active_ops(block, walk.varies, targets)

@@ -3,7 +3,7 @@
 1. An entry whose source block updates no state does not train.
 2. There, an op whose operator registers an inference form is replaced by what the form appends: dropout becomes
    its input, batch_norm normalises by its running statistics.
-3. Tensors keep their names where their op is kept, so fetches still find theirs. Ids start anew.
+3. Ops that are kept keep their ids and the names of their tensors; new ops get new ids.
 """
 
 from __future__ import annotations
@@ -38,23 +38,25 @@ def _rewritten(entry: str, old: pb.BlockDesc) -> pb.BlockDesc:
             copy.CopyFrom(op)
             copy.inputs[:] = [_present(entry, name, now) for name in op.inputs]
             continue
-        for name, value in zip(op.outputs, _form(block, definition, op, now), strict=True):
+        inputs = [_present(entry, name, now) for name in op.inputs]
+        for name, value in zip(op.outputs, _form(block, definition, op, inputs), strict=True):
             now[name] = value.name if value is not None else None
-    for fetch in block.desc.fetches:
-        fetch.tensor = _present(entry, fetch.tensor, now)
     block.desc.fetches.extend(
         pb.FetchDesc(name=f.name, tensor=_present(entry, f.tensor, now), over=f.over) for f in old.fetches
     )
     return block.desc
 
 
-def _form(block: Block, definition: Op[..., object], op: pb.OpDesc, now: dict[str, str | None]) -> list[Value | None]:
+def _form(block: Block, definition: Op[..., object], op: pb.OpDesc, inputs: list[str]) -> list[Value | None]:
     rule = definition.inference_rule
     assert rule is not None, "the caller has looked"
-    renamed = pb.OpDesc(type=op.type, inputs=[_present("", name, now) for name in op.inputs], attributes=op.attributes)
-    scope = definition.scope(block, renamed, attributes_of(op))
+    values = [block.value(name) if name else None for name in inputs]
+    scope = definition.signature.name_inputs(values) | attributes_of(op)
+    first = len(block.desc.ops)
     with block.on_behalf_of(stage=op.stage, op=op):
         result = rule(**{name: scope[name] for name in rule_names(rule)})
+    for new in block.desc.ops[first:]:
+        new.gradient_of = op.gradient_of  # they stand for the op, and do not differentiate it
     return [result] if isinstance(result, Value) else list(result)
 
 

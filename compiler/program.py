@@ -16,8 +16,9 @@ from compiler.optimizers import Optimizer, rate_for
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, ITEM_BYTES, NUMBERS, DTypeName
-from prograd_proto.tensor_types import Shape, shape_message
+from prograd_proto.tensor_types import shape_message
 from registry import Block, OpError, Value, ops
+from registry.spelling import closest
 
 Over = Literal["last", "mean", "sum"]
 Outputs = dict[str, tuple[Value, pb.Over]]
@@ -56,7 +57,7 @@ class Program:
 
     def input(self, name: str, dtype: DTypeName, shape: Sequence[int | str]) -> Value:
         """A tensor that is fed at every step; extents that are strings are bound by `compile`."""
-        value = self._block.define(name, _checked_type(name, dtype, shape))
+        value = self._block.define(name, self._checked_type(f"input {name!r}", name, dtype, shape))
         self._block.desc.parameters.add(tensor=name, feed=name)
         return value
 
@@ -82,9 +83,9 @@ class Program:
             rate_scale: multiplies the learning rate.
             decay_scale: multiplies the weight decay.
         """
-        type = _checked_type(name, dtype, shape)
+        type = self._checked_type(f"parameter {name!r}", name, dtype, shape)
         if dtype not in FLOATS:
-            raise OpError(f"parameter {name!r}: {dtype} cannot be trained; use float32 or float64, or a buffer")
+            raise self._error(f"parameter {name!r}: {dtype} cannot be trained; use float32 or float64, or a buffer")
         state = self._add_state(name, type, pb.STATE_KIND_PARAMETER, initial or glorot_uniform())
         state.trainable, state.rate_scale, state.decay_scale = trainable, rate_scale, decay_scale
         return self.state(name)
@@ -102,7 +103,8 @@ class Program:
 
         With lifespan "epoch" it goes back to its initial value at the start of each epoch.
         """
-        state = self._add_state(name, _checked_type(name, dtype, shape), pb.STATE_KIND_BUFFER, initial or zeros())
+        type = self._checked_type(f"buffer {name!r}", name, dtype, shape)
+        state = self._add_state(name, type, pb.STATE_KIND_BUFFER, initial or zeros())
         state.lifespan = pb.LIFESPAN_EPOCH if lifespan == "epoch" else pb.LIFESPAN_ALWAYS
         return self.state(name)
 
@@ -113,7 +115,7 @@ class Program:
     def state(self, name: str) -> Value:
         """The tensor that stands for a state: its value at the start of the step."""
         if name not in self.states:
-            raise OpError(f"there is no state {name!r}")
+            raise self._error(f"there is no state {name!r}{closest(name, self.states)}")
         if name not in self._block.state_tensors:
             desc = self.states[name]
             self._block.define(name, TensorType(_dtype_name(desc), tuple(dim.size for dim in desc.shape.dims)))
@@ -124,15 +126,19 @@ class Program:
     def update(self, state: Value, value: Value) -> None:
         """At the end of each training step the state becomes `value`; a later update takes the place of this one."""
         if state.name not in self.states or state.block is not self._block:
-            raise OpError(f"update: {state!r} is not a state of this program")
-        if state.type != value.type or value.block is not self._block:
-            raise OpError(f"update: {value!r} cannot become the value of {state!r}; the types must be equal")
+            raise self._error(f"update: {state!r} is not a state of this program")
+        self._require_own("update", value)
+        if state.type != value.type:
+            raise self._error(f"update: {value!r} cannot become the value of the state {state!r}; the types differ")
         self._updates[state.name] = value
 
     def minimize(
         self, loss: Value, optimizer: Optimizer, parameters: Sequence[Value] | None = None
     ) -> list[tuple[Value, Value]]:
         """Append the gradients of the loss and the optimizer's updates.
+
+        All gradients are at the states' values at the start of the step. A parameter that two losses train is
+        updated by the first optimizer and then, from there, by the second.
 
         Args:
             loss: a rank-0 float tensor.
@@ -145,16 +151,17 @@ class Program:
         Raises:
             CompileError: the loss is no scalar, reaches no parameter or not a given one, or an op has no gradient.
         """
+        self._require_own("minimize", loss)
         if loss.rank != 0:
             raise CompileError(
                 f"{self._here()}minimize(loss: {loss.type}): the loss must be a scalar; "
                 "take ops.mean(loss) or ops.sum(loss)"
             )
         pairs = self._parameter_gradients(loss, parameters)
-        self.fetch("loss", loss, over="mean")
+        self.fetch(self._free_fetch("loss"), loss, over="mean")
         with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
             rate = optimizer.rate(self._block)
-            self.fetch("rate", rate, over="last")
+            self.fetch(self._free_fetch("rate"), rate, over="last")
             grads = [grad for _, grad in pairs]
             for (w, _), dw in zip(pairs, optimizer.clip(grads) if optimizer.clip else grads, strict=True):
                 self._append_update(optimizer, w, dw, rate)
@@ -162,8 +169,9 @@ class Program:
 
     def fetch(self, name: str, value: Value, *, over: Over = "last") -> None:
         """Report `value` from training under that name; over an epoch as the last one, the mean by rows or the sum."""
-        while name in self._train_fetches:
-            name += "_"
+        self._require_own(f"fetch {name!r}", value)
+        if name in self._train_fetches:
+            raise self._error(f"fetch {name!r}: training already reports a value of that name; give another name")
         self._train_fetches[name] = value, _OVER[over]
 
     def metrics(self, **values: Value) -> None:
@@ -179,10 +187,9 @@ class Program:
     def entry(self, entry: str, /, *, over: Over = "last", **values: Value) -> None:
         """Add fetches to a named entry that computes without training: ops take their inference form."""
         if entry == "train":
-            raise OpError("the entry 'train' is what minimize and update build; give another name")
+            raise self._error("the entry 'train' is what minimize and update build; give another name")
         for name, value in values.items():
-            if value.block is not self._block:
-                raise OpError(f"entry {entry!r}: {value!r} belongs to another program")
+            self._require_own(f"entry {entry!r}", value)
             self._entries.setdefault(entry, {})[name] = value, _OVER[over]
 
     def data(
@@ -245,24 +252,24 @@ class Program:
     def compile(self, **sizes: int) -> Compiled:
         """Bind the symbols, run the passes, and give the finished program.
 
-        Raises CompileError for a symbol without a size, an unknown symbol, or a parameter that is never trained.
+        Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, or a
+        program that computes nothing.
         """
         return compile_program(self._assembled(), sizes)
 
     def _parameter_gradients(self, loss: Value, parameters: Sequence[Value] | None) -> list[tuple[Value, Value]]:
         given = list(parameters) if parameters is not None else self._trainable()
         for value in given:
+            self._require_own("minimize", value)
             if value.name not in self.states or not self.states[value.name].trainable:
                 raise CompileError(f"{self._here()}minimize: {value!r} is not a trainable parameter of this program")
-        if loss.block is not self._block:
-            raise CompileError(f"{self._here()}minimize: {loss!r} belongs to another program")
         found = [(w, dw) for w, dw in zip(given, gradients(loss, given), strict=True) if dw is not None]
         reached = {w.name for w, _ in found}
         missed = [w.name for w in given if w.name not in reached]
         if not found or (parameters is not None and missed):
-            what = "no parameter" if not found else "not " + ", ".join(map(repr, missed))
+            named = ", ".join(map(repr, missed)) if parameters is not None else "any trainable parameter"
             stops = "".join(f"; {line}" for line in blockers(self._block, [loss]))
-            raise CompileError(f"{self._here()}minimize(loss: {loss.type}): the loss reaches {what}{stops}")
+            raise CompileError(f"{self._here()}minimize(loss: {loss.type}): the loss does not depend on {named}{stops}")
         return found
 
     def _trainable(self) -> list[Value]:
@@ -279,7 +286,7 @@ class Program:
 
     def _slot(self, w: Value, slot: str) -> Value:
         name = f"{w.name}.{slot}"
-        while name in self.states:
+        while name in self.states or name in self._block.types:
             name += "_"
         desc = self._add_state(name, w.type, pb.STATE_KIND_SLOT, zeros())
         desc.slot_of, desc.slot = w.name, slot
@@ -288,8 +295,6 @@ class Program:
     def _add_state(
         self, name: str, type: TensorType, kind: pb.StateKind, initial: Initialiser | None = None
     ) -> pb.StateDesc:
-        if name in self.states or name in self._block.types:
-            raise OpError(f"{self._here()}the name {name!r} is taken by another tensor of this program")
         state = pb.StateDesc(
             name=name,
             dtype=NUMBERS[type.dtype],
@@ -308,7 +313,7 @@ class Program:
         )
         value = initial(block, type)
         if value.type != type or len(block.desc.ops) != 1:
-            raise OpError(f"{self._here()}the initialiser of {name!r} does not make {type} by one op")
+            raise self._error(f"the initialiser of {name!r} does not make {type} by one op")
         op = block.desc.ops[0]
         op.id = 1
         op.outputs[:] = [name]
@@ -318,15 +323,18 @@ class Program:
         program = pb.ProgramDesc(name=self.name, seed=self.seed, states=self.states.values())
         self._require_training()
         if self._updates:
-            self._count_steps()
             block = program.blocks.add()
             block.CopyFrom(self._block.desc)
             block.updates.extend(pb.UpdateDesc(state=s, tensor=v.name) for s, v in self._updates.items())
+            if "step" not in self._updates:
+                _count_steps(block)
             _add_fetches(block, self._train_fetches)
             program.entries.add(name="train", source_block=0)
         for name, outputs in self._entry_outputs().items():
             program.entries.add(name=name, source_block=len(program.blocks))
             program.blocks.append(self._part(outputs))
+        if not program.entries:
+            raise CompileError("the program computes nothing; minimize a loss, update a state or name outputs")
         if self.data_desc is not None:
             program.data.CopyFrom(self.data_desc)
         if self.run_desc is not None:
@@ -363,18 +371,54 @@ class Program:
                 "minimize a loss that depends on it, or declare trainable=False"
             )
 
-    def _count_steps(self) -> None:
-        if "step" not in self._updates:
-            with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
-                step = self.state("step")
-                self.update(step, ops.add(step, 1))
+    def _free_fetch(self, name: str) -> str:
+        while name in self._train_fetches:
+            name += "_"
+        return name
+
+    def _require_own(self, what: str, value: Value) -> None:
+        if value.block is not self._block:
+            raise self._error(f"{what}: {value!r} belongs to another program")
+
+    def _checked_type(self, what: str, name: str, dtype: str, shape: Sequence[int | str]) -> TensorType:
+        """The type of a new tensor, if its name is free and good."""
+        if not name or not name.isprintable() or ":" in name:
+            raise self._error(f"{what}: a name is not empty, and all printable without a colon")
+        if name in self.states or name in self._block.types:
+            raise self._error(f"{what}: the name is taken by another tensor of this program")
+        if dtype not in ITEM_BYTES:
+            raise self._error(f"{what}: there is no dtype {dtype!r}{closest(str(dtype), ITEM_BYTES)}")
+        for extent in shape:
+            if not (extent.isidentifier() if isinstance(extent, str) else _is_size(extent)):
+                raise self._error(f"{what}: the extent {extent!r} is neither a size nor the name of a symbol")
+        return TensorType(dtype, tuple(d if isinstance(d, str) else d.__index__() for d in shape))
+
+    def _error(self, message: str) -> OpError:
+        return OpError(f"{self._here()}{message}")
 
     def _here(self) -> str:
-        return f"{self.locations.text(self.locations.here())}: "
+        text = self.locations.text(self.locations.here())
+        return f"{text}: " if text else ""
+
+
+def _is_size(extent: object) -> bool:
+    return hasattr(extent, "__index__") and int(extent) >= 0  # pyright: ignore[reportArgumentType]: just checked
 
 
 def _initial_state(block: Block, name: str) -> Value:
     return block.value(name) if name in block.types else block.define(name, TensorType("int64", ()))
+
+
+def _count_steps(desc: pb.BlockDesc) -> None:
+    """Let the finished block count its steps; the block that the user builds stays as it is."""
+    block = Block(desc)
+    with block.on_behalf_of(stage=pb.STAGE_UPDATE):
+        if "step" in block.types:
+            step = block.value("step")
+        else:
+            step = block.define("step", TensorType("int64", ()))
+            desc.parameters.add(tensor="step", state="step")
+        desc.updates.add(state="step", tensor=ops.add(step, 1).name)
 
 
 def _add_fetches(block: pb.BlockDesc, outputs: Outputs) -> None:
@@ -383,13 +427,3 @@ def _add_fetches(block: pb.BlockDesc, outputs: Outputs) -> None:
 
 def _dtype_name(desc: pb.StateDesc) -> str:
     return next(name for name, number in NUMBERS.items() if number == desc.dtype)
-
-
-def _checked_type(name: str, dtype: str, shape: Sequence[int | str]) -> TensorType:
-    if dtype not in ITEM_BYTES:
-        raise OpError(f"{name!r}: there is no dtype {dtype!r}; use one of {', '.join(ITEM_BYTES)}")
-    checked: Shape = tuple(extent if isinstance(extent, str) else extent.__index__() for extent in shape)
-    for extent in checked:
-        if (isinstance(extent, str) and not extent.isidentifier()) or (isinstance(extent, int) and extent < 0):
-            raise OpError(f"{name!r}: the extent {extent!r} is neither a size nor the name of a symbol")
-    return TensorType(dtype, checked)

@@ -12,6 +12,7 @@ from compiler.errors import CompileError
 from compiler.use_def import end_reads
 from prograd_proto import ProgramError, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import attribute_kind
 from prograd_proto.tensor_types import shape_of
 from registry.op import find_op
 
@@ -40,7 +41,7 @@ def states_have_different_names(program: pb.ProgramDesc) -> Iterator[str]:
     seen: set[str] = set()
     for state in program.states:
         if state.name in seen or not all(isinstance(extent, int) for extent in shape_of(state.shape)):
-            yield repr(state.name)
+            yield f"the state {state.name!r} is there twice or has a symbol in its shape"
         seen.add(state.name)
 
 
@@ -50,7 +51,7 @@ def entries_have_blocks(program: pb.ProgramDesc) -> Iterator[str]:
     for entry in program.entries:
         numbers = [entry.source_block, *(binding.block for binding in entry.bindings)]
         if entry.name in seen or max(numbers) >= len(program.blocks):
-            yield repr(entry.name)
+            yield f"the entry {entry.name!r} is there twice or has a block that does not exist"
         seen.add(entry.name)
 
 
@@ -60,7 +61,7 @@ def random_streams_are_separate(program: pb.ProgramDesc) -> Iterator[str]:
         types: dict[int, str] = {}
         for op in block.ops:
             if op.random_stream and types.setdefault(op.random_stream, op.type) != op.type:
-                yield f"op {op.id} ({op.type})"
+                yield f"op {op.id} ({op.type}) draws from the stream of an op of another type"
 
 
 def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
@@ -73,8 +74,10 @@ def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc) -> It
     defined: set[str] = set()
     for name in _definitions(block):
         if name in defined or name not in described:
-            yield f"%{name}"
+            yield f"%{name} is {'defined twice' if name in defined else 'not described'}"
         defined.add(name)
+    for name in sorted(described - defined):
+        yield f"%{name} is described, and nothing defines it"
 
 
 def tensors_are_defined_before_use(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
@@ -95,18 +98,22 @@ def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[
     seen: set[int] = {0}
     for op in block.ops:
         if op.id in seen:
-            yield f"op {op.id} ({op.type})"
+            yield f"op {op.id} ({op.type}) has the id 0 or that of another op"
         seen.add(op.id)
 
 
 def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
-    """Every op is known, has all its attributes, and its outputs have the types that inference gives."""
+    """Every op is known, has all its operands and attributes, and outputs of the types that inference gives."""
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     for op in block.ops:
         definition = find_op(op.type)
         attributes = attributes_of(op)
-        if list(attributes) != list(definition.signature.attributes):
-            yield f"op {op.id} ({op.type}) has the attributes {list(attributes)}"
+        kinds = [(attribute.name, attribute_kind(attribute)) for attribute in op.attributes]
+        if kinds != [(name, spec.kind) for name, spec in definition.signature.attributes.items()]:
+            yield f"op {op.id} ({op.type}) has the attributes {', '.join(f'{name}: {kind}' for name, kind in kinds)}"
+            continue
+        if not definition.signature.takes(op.inputs):
+            yield f"op {op.id} ({op.type}) has the operands {list(op.inputs)}"
             continue
         inferred = definition.infer_types([types[name] if name else None for name in op.inputs], attributes)
         written = tuple(types[name] for name in op.outputs)
@@ -115,29 +122,39 @@ def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc) -> Itera
 
 
 def parameters_have_the_states_types(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
-    """A tensor that stands for a state, or becomes its value, has the state's type."""
+    """One tensor stands for a state; it has the state's type, and so has the one that becomes its value."""
     states = {state.name: type_of(state) for state in program.states}
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     pairs = [(p.state, p.tensor) for p in block.parameters if p.WhichOneof("source") == "state"]
     for state, tensor in [*pairs, *((update.state, update.tensor) for update in block.updates)]:
         if states.get(state) != types[tensor]:
-            yield f"%{tensor} and the state {state!r}"
+            yield f"%{tensor} is not of the type of the state {state!r}"
+    names = [state for state, _ in pairs]
+    for state in sorted({name for name in names if names.count(name) > 1}):
+        yield f"two tensors stand for the state {state!r}"
 
 
 def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
     """A block updates a state at most once; a block that trains updates every trainable parameter it reads."""
     updated = [update.state for update in block.updates]
-    yield from (repr(name) for name in sorted({name for name in updated if updated.count(name) > 1}))
+    for name in sorted({name for name in updated if updated.count(name) > 1}):
+        yield f"the state {name!r} is updated twice"
+    trainable = {state.name for state in program.states if state.trainable}
+    read = {parameter.state for parameter in block.parameters if parameter.WhichOneof("source") == "state"}
+    for name in sorted((trainable & read) - set(updated) if updated else ()):
+        yield f"the trainable parameter {name!r} is read and not updated"
 
 
 def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
     """An op writes in place only over what nothing reads afterwards, so every update follows the last read."""
     last_read = {name: i for i, op in enumerate(block.ops) for name in op.inputs}
-    last_read |= dict.fromkeys((fetch.tensor for fetch in block.fetches), len(block.ops))
+    last_read |= dict.fromkeys(end_reads(block), len(block.ops))
     for i, op in enumerate(block.ops):
         for pair in op.in_place:
-            if last_read[op.inputs[pair.input]] > i or list(op.inputs).count(op.inputs[pair.input]) > 1:
-                yield f"op {op.id} ({op.type}) writes over %{op.inputs[pair.input]}"
+            if pair.input >= len(op.inputs) or pair.output >= len(op.outputs):
+                yield f"op {op.id} ({op.type}) has no output {pair.output} or no operand {pair.input}"
+            elif last_read[op.inputs[pair.input]] > i or list(op.inputs).count(op.inputs[pair.input]) > 1:
+                yield f"op {op.id} ({op.type}) writes over %{op.inputs[pair.input]}, which is read again"
 
 
 ProgramRule = Callable[[pb.ProgramDesc], Iterator[str]]
@@ -166,10 +183,10 @@ def _report(rule: ProgramRule | BlockRule, faults: Iterator[str], where: str = "
         raise CompileError(f"{where}{error}") from None
     if fault is not None:
         law = (rule.__doc__ or "").rstrip(".")
-        raise CompileError(f"{where}{fault} breaks the rule: {law[0].lower()}{law[1:]}")
+        raise CompileError(f"{where}{fault}; this breaks the rule: {law[0].lower()}{law[1:]}")
 
 
 def _definitions(block: pb.BlockDesc) -> Iterator[str]:
     yield from (parameter.tensor for parameter in block.parameters)
     for op in block.ops:
-        yield from op.outputs
+        yield from (*op.outputs, *op.scratch)

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+from math import isfinite
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
@@ -96,7 +97,8 @@ class Block:
         if key not in self._constants:
             tensor = pb.SmallTensor(dtype=NUMBERS[dtype], data=key[1])
             attribute = pb.AttrDesc(name="value", tensor_value=tensor)
-            [self._constants[key]] = self.append("constant", (), [("", TensorType(dtype, ()))], [attribute])
+            with self.on_behalf_of(stage=pb.STAGE_FORWARD):  # whatever op asks first, all stages share it
+                [self._constants[key]] = self.append("constant", (), [("", TensorType(dtype, ()))], [attribute])
         return self._constants[key]
 
     def state(self, name: str) -> Value:
@@ -129,7 +131,7 @@ class Block:
 
 def scalar_bytes(dtype: str, number: float) -> bytes:
     """One element, little-endian; raises OpError if `dtype` cannot hold the number."""
-    if dtype not in FLOATS and number != int(number):
+    if dtype not in FLOATS and not (isfinite(number) and number == int(number)):
         raise OpError(f"{number} is not a whole number, as {dtype} needs")
     try:
         return struct.pack(_STRUCT_CODE[dtype], number if dtype in FLOATS else int(number))

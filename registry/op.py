@@ -8,7 +8,7 @@ are attributes with their defaults. The body *infers types*; it computes nothing
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from prograd_proto import Attribute, TensorType
@@ -117,6 +117,8 @@ class Op(Generic[P, R]):
         for operand in (*args, *kwargs.values()):
             if isinstance(operand, Value):
                 return operand.block
+        if any(isinstance(operand, list | tuple) for operand in args):
+            raise OpError(f"{self.name}: the operands are given one by one; a list goes as ops.{self.name}(*xs)")
         raise OpError(f"{self.name}: no operand is a tensor of a program; use ops.{self.name}.on(program)(...)")
 
     def _append(self, block: Block, args: tuple[Any, ...], kwargs: dict[str, Any], random_stream: int = 0) -> R:
@@ -156,7 +158,8 @@ class Op(Generic[P, R]):
         if operand is STATE_MARK:
             operand = block.state(name)
         elif isinstance(operand, Real) and name in self.signature.numbers:
-            operand = block.constant(self._dtype_beside(operand, operands), float(operand))
+            number = int(operand) if isinstance(operand, Integral) else float(operand)
+            operand = block.constant(self._dtype_beside(operand, operands), number)
         if operand is None and name in self.signature.defaults:
             return None
         if not isinstance(operand, Value):

@@ -50,6 +50,14 @@ class Signature:
         attributes = {name: self._attribute(name, spec, kwargs) for name, spec in self.attributes.items()}
         return self._operands(args, kwargs), attributes
 
+    def takes(self, inputs: Sequence[str]) -> bool:
+        """Whether an op may have these operands; "" is an absent one."""
+        fixed = len(self.inputs) - self.variadic
+        enough = len(inputs) > fixed if self.variadic else len(inputs) == fixed
+        return enough and all(
+            name or self.defaults.get(self.input_name(i), "") is None for i, name in enumerate(inputs)
+        )
+
     def name_inputs(self, values: Sequence[Any]) -> dict[str, Any]:
         """Inputs by name; the variadic one is a list."""
         if not self.variadic:
@@ -84,6 +92,11 @@ class Signature:
         fixed = self.inputs[:-1] if self.variadic else self.inputs
         if len(args) > len(fixed) and not self.variadic:
             raise OpError(f"takes {len(fixed)} tensors ({', '.join(fixed)}), not {len(args)}; attributes go by name")
+        twice = [name for name in self.inputs[: len(args)] if name in kwargs]
+        if twice:
+            raise OpError(f"the operand {twice[0]!r} is given twice")
+        if self.variadic and self.inputs[-1] in kwargs:
+            raise OpError(f"the tensors {self.inputs[-1]!r} are given one by one, not by name")
         operands = list(args)
         for name in fixed[len(args) :]:
             if name not in kwargs and name not in self.defaults:
