@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from prograd_proto import TensorType, attributes_of, type_of
+from prograd_proto import ProgramError, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 
 from runtime.arena import aligned_bytes, view
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
-from runtime.memory import Buffer, arena_size, buffers_of, check_placement, place, storage_of
+from runtime.memory import Buffer, aligned, arena_size, buffers_of, check_placement, place, storage_of
 
 Call = Callable[[], object]
 
@@ -67,7 +67,7 @@ def bind(
     types.update(name_and_type for row in scratch for name_and_type in row)
     arrays = _outside(block, states)
     arrays.update((b.name, view(memory, offset, types[b.name])) for b, offset in zip(buffers, offsets, strict=True))
-    for name, root in storage_of(block).items():
+    for name, root in storage_of(block, pinned).items():
         arrays.setdefault(name, arrays[root])
     ops = [
         _bound(op, arrays, [arrays[name] for name, _ in row])
@@ -80,14 +80,25 @@ def bind(
 def _scratch_types(op: pb.OpDesc, types: dict[str, TensorType]) -> list[tuple[str, TensorType]]:
     inputs = [types[name] if name else None for name in op.inputs]
     wanted = KERNELS[op.type].rule(*inputs, **attributes_of(op)).scratch
-    names = list(op.scratch) or [f"scratch {i} of op {op.id}" for i in range(len(wanted))]
+    names = list(op.scratch) or [_unused(f"scratch {i} of op {op.id}", types) for i in range(len(wanted))]
     return list(zip(names, wanted, strict=True))
+
+
+def _unused(name: str, types: dict[str, TensorType]) -> str:
+    while name in types:
+        name += "_"
+    return name
 
 
 def _offsets(buffers: list[Buffer], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
     planned = {p.tensor: p.offset for p in plan.placements} if plan else {}
     if planned.keys() == {buffer.name for buffer in buffers} and plan is not None:
         offsets, arena_bytes = [planned[buffer.name] for buffer in buffers], plan.arena_bytes
+        apart = sum(aligned(buffer.nbytes) for buffer in buffers)
+        if arena_bytes > apart:
+            raise ProgramError(
+                f"the plan has an arena of {arena_bytes} bytes; without any sharing its buffers take {apart}"
+            )
     else:
         offsets = place(buffers)
         arena_bytes = arena_size(buffers, offsets)
@@ -101,8 +112,9 @@ def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:
         if op.type == "constant":
             small = op.attributes[0].tensor_value
             dtype = np.dtype(KERNELS["constant"].rule(value=small).outputs[0].dtype)
-            array = np.frombuffer(small.data, dtype.newbyteorder("<")).astype(dtype)
-            arrays[op.outputs[0]] = array.reshape(tuple(small.shape))
+            array = np.frombuffer(small.data, dtype.newbyteorder("<")).astype(dtype).reshape(tuple(small.shape))
+            array.flags.writeable = False
+            arrays[op.outputs[0]] = array
     return arrays
 
 

@@ -109,7 +109,7 @@ class Executor:
         except ExecutionError as error:
             self._raise(len(self._calls) - length_hint(calls) - 1, error)
 
-    def _raise(self, position: int, error: Exception) -> None:
+    def _raise(self, position: int, error: BaseException) -> None:
         if not isinstance(error, ExecutionError):
             raise error
         op = self._bound.ops[position].desc

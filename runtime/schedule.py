@@ -110,12 +110,12 @@ class Worklist:
         self._missing: list[int] = []
         self._left = 0
         self._closed = False
-        self.failure: tuple[int, Exception] | None = None
+        self.failure: tuple[int, BaseException] | None = None
         for number in range(threads - 1):
             threading.Thread(target=self._serve, name=f"prograd-{number + 1}", daemon=True).start()
 
     def run(self) -> None:
-        """Run every task once; the caller is one of the threads. `failure` has the task that raised, if any."""
+        """Run every task once; the caller is one of the threads. `failure` has the first task that raised, if any."""
         with self._condition:
             self.failure = None
             self._missing = list(self._waits)
@@ -149,8 +149,10 @@ class Worklist:
         if self.failure is None:
             try:
                 self._calls[i]()
-            except Exception as error:
-                self.failure = (i, error)
+            except BaseException as error:  # an interrupt too: the other threads must come to rest before it is raised
+                with self._condition:
+                    if self.failure is None or i < self.failure[0]:
+                        self.failure = (i, error)
         with self._condition:
             self._left -= 1
             for j in self._after[i]:

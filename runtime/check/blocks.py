@@ -21,13 +21,14 @@ def check_block(program: pb.ProgramDesc, block: pb.BlockDesc) -> None:
     states = {state.name: type_of(state) for state in program.states}
     require(not block.results, "it has results, which only a sub-block has")
     defined = _check_parameters(block, types, states)
+    scratch: set[str] = set()
     seen: set[int] = set()
     for op in block.ops:
         require(op.id > 0 and op.id not in seen, f"two ops have the id {op.id}, or it is 0")
         seen.add(op.id)
-        _check_definitions(program, op, types, defined)
+        _check_definitions(program, op, types, defined, scratch)
     for name in types:
-        require(name in defined, f"%{name} is described, and nothing defines it")
+        require(name in defined or name in scratch, f"%{name} is described, and nothing defines it")
     _check_in_place(program, block, types)
     _check_ends(block, defined, states)
 
@@ -54,24 +55,28 @@ def _check_parameters(
 
 
 def _check_definitions(
-    program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType], defined: dict[str, TensorType]
+    program: pb.ProgramDesc,
+    op: pb.OpDesc,
+    types: Mapping[str, TensorType],
+    defined: dict[str, TensorType],
+    scratch: set[str],
 ) -> None:
+    """Check an op, and add its outputs to `defined`, its scratch, which no op reads, to `scratch`."""
     given = check_op(program, op, defined)
     where = described(program, op)
+    wanted = op_types(op, defined).scratch
     for name, type in zip(op.outputs, given, strict=True):
-        require(
-            name in types and name not in defined, f"{where}: its output %{name} is not described, or defined twice"
-        )
+        new = name in types and name not in defined and name not in scratch
+        require(new, f"{where}: its output %{name} is not described, or defined twice")
         require(types[name] == type, f"{where}: its output %{name} is {types[name]}, the kernel gives {type}")
-    scratch = op_types(op, defined).scratch
-    defined.update((name, types[name]) for name in op.outputs)
-    require(
-        len(op.scratch) in (0, len(scratch)), f"{where}: it has {len(op.scratch)} scratch tensors, not {len(scratch)}"
-    )
-    for name, type in zip(op.scratch, scratch, strict=False):
-        fits = name in types and name not in defined and types[name] == type
-        require(fits, f"{where}: its scratch %{name} is not a tensor of its own of type {type}")
         defined[name] = type
+    require(
+        len(op.scratch) in (0, len(wanted)), f"{where}: it has {len(op.scratch)} scratch tensors, not {len(wanted)}"
+    )
+    for name, type in zip(op.scratch, wanted, strict=False):
+        fits = name in types and name not in defined and name not in scratch and types[name] == type
+        require(fits, f"{where}: its scratch %{name} is not a tensor of its own of type {type}")
+        scratch.add(name)
 
 
 def _check_in_place(program: pb.ProgramDesc, block: pb.BlockDesc, types: Mapping[str, TensorType]) -> None:
@@ -81,7 +86,7 @@ def _check_in_place(program: pb.ProgramDesc, block: pb.BlockDesc, types: Mapping
     for op in block.ops:
         for pair in op.in_place:
             where = described(program, op)
-            allowed = (pair.output, pair.input) in KERNELS[op.type].in_place
+            allowed = (pair.output, pair.input) in KERNELS[op.type].in_place and bool(op.inputs[pair.input])
             require(allowed, f"{where}: its kernel cannot write output {pair.output} over input {pair.input}")
             new, old = op.outputs[pair.output], op.inputs[pair.input]
             require(

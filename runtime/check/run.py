@@ -15,6 +15,7 @@ def check_entries(program: pb.ProgramDesc) -> None:
     for entry in program.entries:
         count = len(program.blocks)
         require(entry.source_block < count, f"entry {entry.name!r}: there is no block {entry.source_block}")
+        require(bool(entry.bindings), f"entry {entry.name!r} has no block to run; compile the program")
         for binding in entry.bindings:
             require(binding.block < count, f"entry {entry.name!r}: there is no block {binding.block}")
             check_unique((dim.symbol for dim in binding.dims), "bound symbol")
@@ -71,6 +72,8 @@ def check_run(program: pb.ProgramDesc) -> None:
     require(
         run.epochs >= 1 and run.stop_after >= 0, f"the run has {run.epochs} epochs and stops after {run.stop_after}"
     )
+    known = not program.HasField("data") or run.split in splits or run.split == "train"
+    require(known, f"the run trains on the split {run.split!r}, which does not exist")
     if not run.HasField("evaluate"):
         require(not run.HasField("keep_best") and not run.stop_after, "the run keeps the best without evaluating")
         return

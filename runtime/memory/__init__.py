@@ -9,6 +9,7 @@ from runtime.memory.check import check_placement as check_placement
 from runtime.memory.lifetimes import Buffer as Buffer
 from runtime.memory.lifetimes import buffers_of as buffers_of
 from runtime.memory.lifetimes import storage_of as storage_of
+from runtime.memory.place import aligned as aligned
 from runtime.memory.place import arena_size as arena_size
 from runtime.memory.place import place as place
 from runtime.memory.sharing import in_place_pairs as in_place_pairs

@@ -7,7 +7,7 @@ Scratch lives for both ticks of its op. What a fetch or an update reads lives to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from prograd_proto import TensorType
@@ -23,12 +23,17 @@ class Buffer(NamedTuple):
     stop: int
 
 
-def storage_of(block: pb.BlockDesc) -> dict[str, str]:
-    """The tensor in whose memory each tensor lies: itself, or the root of its in-place chain."""
+def storage_of(block: pb.BlockDesc, pinned: Collection[str] = ()) -> dict[str, str]:
+    """The tensor in whose memory each tensor lies: itself, or the root of its in-place chain.
+
+    Nothing is written over a pinned tensor.
+    """
     storage = {parameter.tensor: parameter.tensor for parameter in block.parameters}
     for op in block.ops:
         storage.update((name, name) for name in op.outputs)
         for pair in op.in_place:
+            if op.inputs[pair.input] in pinned:
+                continue
             storage[op.outputs[pair.output]] = storage[op.inputs[pair.input]]
     return storage
 
@@ -37,7 +42,7 @@ def buffers_of(
     block: pb.BlockDesc,
     types: Mapping[str, TensorType],
     scratch: Sequence[Sequence[tuple[str, int]]],
-    pinned: Iterable[str] = (),
+    pinned: Collection[str] = (),
 ) -> list[Buffer]:
     """The buffers of a bound block that belong in the arena, in the order of their definition.
 
@@ -47,7 +52,7 @@ def buffers_of(
         scratch: for each op, the names and bytes of its scratch arrays.
         pinned: tensors that must live to the end, besides fetches and updates.
     """
-    storage = storage_of(block)
+    storage = storage_of(block, pinned)
     outside = {parameter.tensor for parameter in block.parameters if parameter.WhichOneof("source") == "state"}
     outside |= {name for op in block.ops if op.type == "constant" for name in op.outputs}
     start: dict[str, int] = {p.tensor: 0 for p in block.parameters if p.tensor not in outside}
