@@ -29,7 +29,8 @@ def gradient_ops(
         fresh_names: gives an unused name for a new tensor, from a suggestion.
 
     Returns:
-        The gradient ops in execution order, and a tensor name per input, "" where no gradient flows.
+        The gradient ops in execution order, numbered from 1, and a tensor name per input, "" where no gradient
+        flows.
 
     Raises:
         OpError: the operator has no gradient rule, or is declared non-differentiable.
@@ -38,7 +39,8 @@ def gradient_ops(
     for name, type in types.items():
         block.define(name, type)
     given = [Value(block, name, types[name]) if name else None for name in output_grads]
-    grads = ["" if grad is None else grad.name for grad in differentiate(block, op, given)]
+    with block.on_behalf_of(stage=pb.STAGE_DERIVATIVE, op=op):
+        grads = ["" if grad is None else grad.name for grad in differentiate(block, op, given)]
     new = {name: fresh_names(name) for desc in block.desc.ops for name in desc.outputs}
     for desc in block.desc.ops:
         desc.inputs[:] = [new.get(name, name) for name in desc.inputs]
