@@ -125,6 +125,8 @@ def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signa
         positional += (names[code.co_argcount + code.co_kwonlyargcount],)
     defaults = infer.__defaults__ or ()
     annotations = infer.__annotations__
+    if not all(isinstance(annotation, str) for annotation in annotations.values()):
+        raise OpError(f"{infer.__name__}: begin its module with `from __future__ import annotations`")
     optional = positional[code.co_argcount - len(defaults) : code.co_argcount]
     return Signature(
         inputs=positional,

@@ -222,6 +222,15 @@ def unknown_attribute_type():
         return x.type
 
 
+def annotations_that_are_evaluated():
+    def odd(x: Value, *, flag: bool = False) -> TensorType:
+        """Nothing."""
+        return x.type
+
+    odd.__annotations__ = {"x": Value, "flag": bool, "return": TensorType}
+    op(odd)
+
+
 def declared_twice():
     @op
     def add(x: Value) -> TensorType:
@@ -336,6 +345,7 @@ DECLARATIONS = {
         "odd: the attribute 'callback' is annotated 'Callable[[], None]'; use one of ['bool', 'int', 'float', 'str', "
         "'DTypeName', 'Shape', 'tuple[int, ...]', 'tuple[float, ...]', 'tuple[str, ...]', 'pb.SmallTensor']"
     ),
+    annotations_that_are_evaluated: "odd: begin its module with `from __future__ import annotations`",
     declared_twice: "operator 'add' is declared twice",
     unknown_name_without_gradient: "odd: no_gradient names ['w']; it may name ['x', 'y']",
     rule_asks_for_the_unknown: "the gradient of 'odd' asks for ['dz']; it may use ['axis', 'dy', 'x', 'y']",
