@@ -232,7 +232,28 @@ CONV = [
     sample("conv2d_filter_gradient", (3, 4, 4, 2), (3, 4, 4, 2), shape=(3, 3, 1, 2), padding=(1, 1), groups=2),
 ]
 
-SAMPLES = [*POINTWISE, *COPY, *REDUCE, *SHAPE, *INDEX, *FILL, *LINALG, *CONV]
+WINDOWS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    # the image, the places of the window, the window
+    ((2, 4, 6, 3), (2, 2, 3, 3), dict(window=(2, 2), stride=(2, 2))),
+    ((1, 5, 6, 2), (1, 3, 4, 2), dict(window=(3, 2), stride=(1, 2), padding=(0, 1, 0, 1))),
+    ((2, 5, 3, 1), (2, 3, 3, 1), dict(window=(3, 3), stride=(2, 1), padding=(1, 1))),
+    ((2, 5, 4, 2), (2, 2, 2, 2), dict(window=(2, 1), stride=(3, 2), padding=(0, 0, 1, 0))),
+    ((0, 4, 4, 2), (0, 2, 2, 2), dict(window=(2, 2), stride=(2, 2))),
+]
+
+POOL = [
+    *(sample("max_pool2d", distinct(x), **window) for x, _, window in WINDOWS),
+    *(sample("max_pool2d_input_gradient", distinct(x), y, **window) for x, y, window in WINDOWS),
+    *(sample("max_pool2d_select", distinct(x), x, **window) for x, _, window in WINDOWS),
+    *(sample("avg_pool2d", x, **window, count_include_pad=c) for x, _, window in WINDOWS for c in (False, True)),
+    *(
+        sample("avg_pool2d_input_gradient", y, shape=x, **window, count_include_pad=c)
+        for x, y, window in WINDOWS
+        for c in (False, True)
+    ),
+]
+
+SAMPLES = [*POINTWISE, *COPY, *REDUCE, *SHAPE, *INDEX, *FILL, *LINALG, *CONV, *POOL]
 
 WIDE = (200, 300)
 """More than 64 KiB of any dtype but bool and uint8 would be, so that a copy shows."""
@@ -273,6 +294,20 @@ LARGE_CONV = [
     sample("conv2d_filter_gradient", (20, 28, 26, 16), (20, 28, 26, 16), shape=(1, 1, 8, 16), groups=2),
 ]
 
+LARGE_POOL = [
+    *(
+        sample(op, *operands, window=(3, 3), stride=stride, padding=(1, 1), **attributes)
+        for stride, size in (((1, 1), 28), ((3, 3), 10))
+        for op, operands, attributes in (
+            ("max_pool2d", ((8, 28, 28, 16),), {}),
+            ("max_pool2d_input_gradient", ((8, 28, 28, 16), (8, size, size, 16)), {}),
+            ("max_pool2d_select", ((8, 28, 28, 16), (8, 28, 28, 16)), {}),
+            ("avg_pool2d", ((8, 28, 28, 16),), {}),
+            ("avg_pool2d_input_gradient", ((8, size, size, 16),), {"shape": (8, 28, 28, 16)}),
+        )
+    ),
+]
+
 LARGE = [
     *(sample(op, WIDE, (300,)) for op in [*BINARY, *COMPARISONS, "div", "maximum", "minimum"]),
     sample("pow", positive(WIDE), ()),
@@ -304,5 +339,6 @@ LARGE = [
     sample("full", shape=WIDE, value=1.0),
     *LARGE_LINALG,
     *LARGE_CONV,
+    *LARGE_POOL,
 ]
 """Like SAMPLES, a case at least for each operator whose kernel could make a copy of more than 64 KiB."""

@@ -9,6 +9,7 @@ from registry.ops.fill import *
 from registry.ops.index import *
 from registry.ops.linalg import *
 from registry.ops.pointwise import *
+from registry.ops.pool import *
 from registry.ops.reduce import *
 from registry.ops.shape import *
 

@@ -15,7 +15,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, ITEM_BYTES
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
-from runtime.kernels.windows import taps, window_counts
+from runtime.kernels.windows import BUFFER, taps, window_counts
 
 Numbers = tuple[int, ...]
 
@@ -135,11 +135,17 @@ def conv2d_input_gradient(
         return
     out.fill(0)
     window = dict(window=w.shape[:2], stride=stride, padding=padding, dilation=dilation)
-    for images in chunks(len(dy), scratch):
-        part = scratch[0][: images.stop - images.start]
-        for i, j, dx, spread in taps(out[images], part, **window):
-            np.matmul(by_group(dy[images], groups), by_group(w[i, j], groups).swapaxes(1, 2), by_group(part, groups))
-            np.add(dx, spread, dx)
+    with np.errstate():  # gives the buffer size back as well
+        np.setbufsize(BUFFER)
+        for images in chunks(len(dy), scratch):
+            add_spread(dy[images], w, groups, window, scratch[0][: images.stop - images.start], out[images])
+
+
+def add_spread(dy: Array, w: Array, groups: int, window: dict[str, Numbers], part: Array, dx: Array) -> None:
+    """Add to dx what every tap of w makes of dy, one after the other; `part` holds it."""
+    for i, j, inside, places in taps(dx, part, **window):
+        np.matmul(by_group(dy, groups), by_group(w[i, j], groups).swapaxes(1, 2), by_group(part, groups))
+        np.add(dx[inside], part[places], dx[inside])
 
 
 def convolved(

@@ -11,6 +11,12 @@ from collections.abc import Iterator
 from runtime.kernel import Array, require
 
 Numbers = tuple[int, ...]
+Index = tuple[slice, slice, slice]
+
+EVERY = slice(None)
+
+BUFFER = 512
+"""Elements for `np.setbufsize`: with its own 8192 NumPy copies parts of images into buffers where it need not."""
 
 
 def window_counts(
@@ -29,16 +35,16 @@ def window_counts(
 
 def taps(
     x: Array, y: Array, *, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers = (1, 1)
-) -> Iterator[tuple[int, int, Array, Array]]:
+) -> Iterator[tuple[int, int, Index, Index]]:
     """For every tap in row-major order: its row and column, what of x it touches, and for which places of y.
 
-    Both are views of equal shape. Places where the tap lies in the padding are left out.
+    The last two index x and y to equal shapes. Places where the tap lies in the padding are left out.
     """
     for i in range(window[0]):
         x_rows, y_rows = _overlap(x.shape[1], y.shape[1], i * dilation[0] - padding[0], stride[0])
         for j in range(window[1]):
             x_columns, y_columns = _overlap(x.shape[2], y.shape[2], j * dilation[1] - padding[1], stride[1])
-            yield i, j, x[:, x_rows, x_columns], y[:, y_rows, y_columns]
+            yield i, j, (EVERY, x_rows, x_columns), (EVERY, y_rows, y_columns)
 
 
 def _overlap(size: int, places: int, offset: int, stride: int) -> tuple[slice, slice]:

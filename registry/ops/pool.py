@@ -1,0 +1,157 @@
+"""Maxima and means of images under a sliding window, and the operators that their gradients need.
+
+Images are [n, h, w, c]. Windows are described as in `registry/windows.py`; every edge's padding is smaller than the
+window, so that a window never lies in the padding alone.
+"""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType
+from prograd_proto.tensor_types import Shape
+from registry.errors import require
+from registry.op import op
+from registry.shapes import require_equal_dtypes, require_float, show_shape
+from registry.value import Value
+from registry.windows import four_edges, window_counts
+
+Numbers = tuple[int, ...]
+
+
+@op
+def max_pool2d(
+    x: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
+) -> TensorType:
+    """The maximum of x [n, h, w, c] under the window at every place; padding never wins.
+
+    The gradient goes to the first of equal maxima, in row-major order.
+    """
+    require_float(x)
+    return TensorType(x.dtype, _pooled(x.shape, window, stride, padding))
+
+
+@max_pool2d.written
+def max_pool2d_written(*, padding: Numbers) -> dict[str, Numbers]:
+    return {"padding": four_edges(padding)}
+
+
+@max_pool2d.gradient
+def max_pool2d_gradient(x: Value, dy: Value, *, window: Numbers, stride: Numbers, padding: Numbers) -> Value:
+    return max_pool2d_input_gradient(x, dy, window=window, stride=stride, padding=padding)
+
+
+@op("dx", no_gradient=("x",))
+def max_pool2d_input_gradient(
+    x: Value, dy: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
+) -> TensorType:
+    """The gradient of max_pool2d: every element of dy added where the window's maximum is."""
+    require_equal_dtypes(x.type, dy.type)
+    require_float(x)
+    _require_shape("dy", dy, _pooled(x.shape, window, stride, padding))
+    return x.type
+
+
+@max_pool2d_input_gradient.written
+def max_pool2d_input_gradient_written(*, padding: Numbers) -> dict[str, Numbers]:
+    return {"padding": four_edges(padding)}
+
+
+@max_pool2d_input_gradient.gradient
+def max_pool2d_input_gradient_gradient(
+    x: Value, ddx: Value, *, window: Numbers, stride: Numbers, padding: Numbers
+) -> tuple[None, Value]:
+    return None, max_pool2d_select(x, ddx, window=window, stride=stride, padding=padding)
+
+
+@op(no_gradient=("x",))
+def max_pool2d_select(
+    x: Value, z: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
+) -> TensorType:
+    """The elements of z where max_pool2d finds the maxima of x: the adjoint of max_pool2d_input_gradient."""
+    require(x.type == z.type, f"z is {z.type}, not {x.type} as x is")
+    require_float(x)
+    return TensorType(x.dtype, _pooled(x.shape, window, stride, padding))
+
+
+@max_pool2d_select.written
+def max_pool2d_select_written(*, padding: Numbers) -> dict[str, Numbers]:
+    return {"padding": four_edges(padding)}
+
+
+@max_pool2d_select.gradient
+def max_pool2d_select_gradient(
+    x: Value, dy: Value, *, window: Numbers, stride: Numbers, padding: Numbers
+) -> tuple[None, Value]:
+    return None, max_pool2d_input_gradient(x, dy, window=window, stride=stride, padding=padding)
+
+
+@op
+def avg_pool2d(
+    x: Value,
+    *,
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    count_include_pad: bool = False,
+) -> TensorType:
+    """The mean of x [n, h, w, c] under the window at every place.
+
+    Padding counts as zeros with `count_include_pad`, otherwise the mean is over what is not padding.
+    """
+    require_float(x)
+    return TensorType(x.dtype, _pooled(x.shape, window, stride, padding))
+
+
+@avg_pool2d.written
+def avg_pool2d_written(*, padding: Numbers) -> dict[str, Numbers]:
+    return {"padding": four_edges(padding)}
+
+
+@avg_pool2d.gradient
+def avg_pool2d_gradient(
+    x: Value, dy: Value, *, window: Numbers, stride: Numbers, padding: Numbers, count_include_pad: bool
+) -> Value:
+    return avg_pool2d_input_gradient(
+        dy, shape=x.shape, window=window, stride=stride, padding=padding, count_include_pad=count_include_pad
+    )
+
+
+@op("dx")
+def avg_pool2d_input_gradient(
+    dy: Value,
+    *,
+    shape: Shape,
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    count_include_pad: bool = False,
+) -> TensorType:
+    """The gradient of avg_pool2d for images of `shape`: every element of dy shared out under its window."""
+    require_float(dy)
+    _require_shape("dy", dy, _pooled(shape, window, stride, padding))
+    return TensorType(dy.dtype, shape)
+
+
+@avg_pool2d_input_gradient.written
+def avg_pool2d_input_gradient_written(*, padding: Numbers) -> dict[str, Numbers]:
+    return {"padding": four_edges(padding)}
+
+
+@avg_pool2d_input_gradient.gradient
+def avg_pool2d_input_gradient_gradient(
+    ddx: Value, *, window: Numbers, stride: Numbers, padding: Numbers, count_include_pad: bool
+) -> Value:
+    return avg_pool2d(ddx, window=window, stride=stride, padding=padding, count_include_pad=count_include_pad)
+
+
+def _pooled(x: Shape, window: Numbers, stride: Numbers, padding: Numbers) -> Shape:
+    require(len(x) == 4, f"an image has the axes [n, h, w, c], not {len(x)} of them")
+    n, height, width, channels = x
+    counts = window_counts(height, width, window=window, stride=stride, padding=padding)
+    top, left, bottom, right = four_edges(padding)
+    fits = max(top, bottom) < window[0] and max(left, right) < window[1]
+    require(fits, f"padding {(top, left, bottom, right)} is not smaller than the window {window}")
+    return n, *counts, channels
+
+
+def _require_shape(name: str, x: Value, shape: Shape) -> None:
+    require(x.shape == shape, f"{name} has the shape {show_shape(x.shape)}, not {show_shape(shape)}")
