@@ -34,7 +34,7 @@ def check_placement(buffers: Sequence[Buffer], offsets: Sequence[int], arena_byt
 
 
 def _require_disjoint(buffers: Sequence[Buffer], offsets: Sequence[int], a: int, b: int) -> None:
-    low, high = sorted((a, b), key=lambda i: offsets[i])
+    low, high = sorted((a, b), key=lambda i: (offsets[i], i))
     if offsets[low] + buffers[low].nbytes > offsets[high]:
         raise ProgramError(
             f"the plan puts %{buffers[low].name} and %{buffers[high].name} in the same bytes while both are needed"
