@@ -1,10 +1,3 @@
 """The closest known name to one that is not known."""
 
-from collections.abc import Iterable
-from difflib import get_close_matches
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'matmul'?`, or nothing if no known name is near."""
-    matches = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+from prograd_proto.spelling import closest as closest
