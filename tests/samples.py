@@ -254,7 +254,56 @@ POOL = [
     ),
 ]
 
-SAMPLES = [*POINTWISE, *COPY, *REDUCE, *SHAPE, *INDEX, *FILL, *LINALG, *CONV, *POOL]
+
+def channels(count: int) -> tuple[Operand, ...]:
+    """Scale, bias, running mean and running variance."""
+    return positive((count,)), Operand((count,)), Operand((count,)), positive((count,))
+
+
+NORM = [
+    *(sample(op, (2, 5)) for op in ("softmax", "log_softmax")),
+    *(sample(op, (3, 4, 2), axis=1) for op in ("softmax", "log_softmax")),
+    *(sample(op, (3, 1)) for op in ("softmax", "log_softmax")),
+    *(sample(op, (0, 3)) for op in ("softmax", "log_softmax")),
+    sample("batch_norm", (7, 3), *channels(3)),
+    sample("batch_norm", (2, 3, 4, 2), *channels(2), momentum=0.7, epsilon=0.1),
+    sample("batch_norm", (4, 3, 1), *channels(1)),
+]
+
+LOSS = [
+    *(sample("softmax_cross_entropy", (4, 3), ints((4,), 3), reduction=r) for r in ("mean", "sum", "none")),
+    *(sample("softmax_cross_entropy", (2, 3, 5), ints((2, 3), 5), reduction=r) for r in ("mean", "none")),
+    sample("softmax_cross_entropy", (3,), Operand((), "int32", "below", 3)),
+    *(sample("squared_error", (4, 3), (4, 3), reduction=r) for r in ("mean", "sum", "none")),
+    sample("squared_error", (), ()),
+    sample("accuracy", (4, 3), ints((4,), 3), order=0),
+    sample("accuracy", typed("float32", (2, 3, 2)), Operand((2, 3), "int32", "below", 2), order=0),
+]
+
+
+def parameter(shape: tuple[int, ...], *more: Operand, dtype: str = "float64") -> tuple[Operand, ...]:
+    """An updated tensor, its gradient, what else is of its type, and the rate."""
+    return (*[typed(dtype, shape)] * 2, *more, Operand((), dtype, "positive"))
+
+
+STEP = ints((), 9)
+
+UPDATE = [
+    *(sample("sgd", *parameter((3, 4)), decay=decay, order=0) for decay in (0.0, 0.1)),
+    sample("sgd", *parameter((), dtype="float32"), decay=0.1, order=0),
+    sample("sgd", *parameter((0, 2)), order=0),
+    *(
+        sample("momentum", *parameter((3, 4), Operand((3, 4))), nesterov=nesterov, decay=decay, order=0)
+        for nesterov in (False, True)
+        for decay in (0.0, 0.1)
+    ),
+    *(
+        sample("adam", *parameter((3, 4), Operand((3, 4)), positive((3, 4))), STEP, decay=decay, order=0)
+        for decay in (0.0, 0.1)
+    ),
+]
+
+SAMPLES = [*POINTWISE, *COPY, *REDUCE, *SHAPE, *INDEX, *FILL, *LINALG, *CONV, *POOL, *NORM, *LOSS, *UPDATE]
 
 WIDE = (200, 300)
 """More than 64 KiB of any dtype but bool and uint8 would be, so that a copy shows."""
@@ -309,6 +358,30 @@ LARGE_POOL = [
     ),
 ]
 
+LARGE_NORM = [
+    *(sample(op, WIDE, axis=axis) for op in ("softmax", "log_softmax") for axis in (0, 1)),
+    sample("batch_norm", WIDE, *channels(300)),
+    sample("batch_norm", (8, 28, 28, 16), *channels(16)),
+]
+
+LARGE_LOSS = [
+    *(
+        sample("softmax_cross_entropy", (20000, 3), Operand((20000,), dtype, "below", 3), reduction=r)
+        for dtype in ("int32", "int64")
+        for r in ("mean", "none")
+    ),
+    sample("softmax_cross_entropy", WIDE, ints((200,), 300)),
+    *(sample("squared_error", WIDE, WIDE, reduction=r) for r in ("mean", "none")),
+    sample("accuracy", WIDE, ints((200,), 300)),
+    sample("accuracy", (20000, 3), ints((20000,), 3)),
+]
+
+LARGE_UPDATE = [
+    sample("sgd", *parameter(WIDE), decay=0.1),
+    sample("momentum", *parameter(WIDE, Operand(WIDE)), nesterov=True, decay=0.1),
+    sample("adam", *parameter(WIDE, Operand(WIDE), positive(WIDE)), STEP, decay=0.1),
+]
+
 LARGE = [
     *(sample(op, WIDE, (300,)) for op in [*BINARY, *COMPARISONS, "div", "maximum", "minimum"]),
     sample("pow", positive(WIDE), ()),
@@ -341,5 +414,8 @@ LARGE = [
     *LARGE_LINALG,
     *LARGE_CONV,
     *LARGE_POOL,
+    *LARGE_NORM,
+    *LARGE_LOSS,
+    *LARGE_UPDATE,
 ]
 """Like SAMPLES, a case at least for each operator whose kernel could make a copy of more than 64 KiB."""

@@ -8,10 +8,13 @@ from registry.ops.copy import *
 from registry.ops.fill import *
 from registry.ops.index import *
 from registry.ops.linalg import *
+from registry.ops.loss import *
+from registry.ops.norm import *
 from registry.ops.pointwise import *
 from registry.ops.pool import *
 from registry.ops.reduce import *
 from registry.ops.shape import *
+from registry.ops.update import *
 
 if not TYPE_CHECKING:  # a type checker knows the names without it
 

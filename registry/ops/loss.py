@@ -1,0 +1,78 @@
+"""How far predictions are from what was asked for."""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType
+from registry.errors import require
+from registry.op import op
+from registry.ops.fill import count_like
+from registry.ops.index import one_hot
+from registry.ops.norm import softmax
+from registry.ops.shape import reshape
+from registry.shapes import require_float, show_shape, size_known
+from registry.value import Value
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+@op
+def softmax_cross_entropy(logits: Value, labels: Value, *, reduction: str = "mean") -> TensorType:
+    """Minus the logarithm of the softmax of the logits at the label, over the last axis; its mean, sum or neither.
+
+    Labels are int32 or int64, of the shape of the logits without the last axis; a label that is not in
+    0 ... classes - 1 stops the run.
+    """
+    require_float(logits)
+    _require_labels(logits, labels)
+    return TensorType(logits.dtype, _reduced(labels.shape, reduction))
+
+
+@softmax_cross_entropy.gradient
+def softmax_cross_entropy_gradient(logits: Value, labels: Value, dy: Value, *, reduction: str) -> tuple[Value, None]:
+    hot = one_hot(labels, depth=_classes(logits), dtype=logits.dtype)
+    if reduction == "none":
+        share = reshape(dy, shape=(*dy.shape, 1))
+    else:
+        share = dy / count_like(logits, tuple(range(labels.rank))) if reduction == "mean" else dy
+    return (softmax(logits) - hot) * share, None
+
+
+@op
+def squared_error(prediction: Value, target: Value, *, reduction: str = "mean") -> TensorType:
+    """The square of prediction - target, two tensors of one type; its mean, sum or neither."""
+    require_float(prediction)
+    require(prediction.type == target.type, f"the target is {target.type}, not {prediction.type}")
+    return TensorType(prediction.dtype, _reduced(prediction.shape, reduction))
+
+
+@squared_error.gradient
+def squared_error_gradient(prediction: Value, target: Value, dy: Value, *, reduction: str) -> tuple[Value, Value]:
+    share = dy / count_like(prediction, tuple(range(prediction.rank))) if reduction == "mean" else dy
+    dprediction = (prediction - target) * (share * 2.0)
+    return dprediction, -dprediction
+
+
+@op(differentiable=False)
+def accuracy(logits: Value, labels: Value) -> TensorType:
+    """The share of rows whose largest logit, the first of equal ones, is at the label; float32."""
+    _require_labels(logits, labels)
+    return TensorType("float32", ())
+
+
+def _reduced(shape: tuple[int | str, ...], reduction: str) -> tuple[int | str, ...]:
+    require(reduction in REDUCTIONS, f"reduction={reduction!r} is not one of {', '.join(REDUCTIONS)}")
+    return shape if reduction == "none" else ()
+
+
+def _require_labels(logits: Value, labels: Value) -> None:
+    require(labels.dtype in ("int32", "int64"), f"labels are int32 or int64, not {labels.dtype}")
+    require(logits.rank >= 1, "the logits have no axis of classes")
+    require(_classes(logits) > 0, "there are no classes")
+    require(
+        labels.shape == logits.shape[:-1],
+        f"labels have the shape {show_shape(labels.shape)}, not {show_shape(logits.shape[:-1])}",
+    )
+
+
+def _classes(logits: Value) -> int:
+    return size_known(logits.shape[-1], "the number of classes")

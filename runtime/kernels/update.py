@@ -1,0 +1,157 @@
+"""Updates of parameters, a piece at a time: the scratch is small, and a piece stays in the cache from start to end.
+
+Any output may lie over its input: within a piece an input is not read again once its output is written. Of w and
+dw, p and dp are the pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod, sqrt
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.kernel import Array, Types, kernel, require, types
+
+PIECE = 16384
+"""Elements that are updated at once."""
+
+
+def sgd_rule(w: TensorType, dw: TensorType, rate: TensorType, *, decay: float) -> Types:
+    require_parameter(w, rate, dw)
+    return types(w, scratch=[piece_of(w)])
+
+
+@kernel(sgd_rule, in_place=[(0, 0)])
+def sgd(w: Array, dw: Array, rate: Array, *, decay: float, out: Array, scratch: list[Array]) -> None:
+    [change] = scratch
+    for p, dp, new_p in pieces(change.size, w, dw, out):
+        part = change[: p.size]
+        np.multiply(decayed(p, dp, decay, part), rate, part)
+        np.subtract(p, part, new_p)
+
+
+def momentum_rule(
+    w: TensorType,
+    dw: TensorType,
+    velocity: TensorType,
+    rate: TensorType,
+    *,
+    momentum: float,
+    nesterov: bool,
+    decay: float,
+) -> Types:
+    require_parameter(w, rate, dw, velocity)
+    return types(w, w, scratch=[piece_of(w)] * 2)
+
+
+@kernel(momentum_rule, in_place=[(0, 0), (1, 2)])
+def momentum(
+    w: Array,
+    dw: Array,
+    velocity: Array,
+    rate: Array,
+    *,
+    momentum: float,
+    nesterov: bool,
+    decay: float,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    for p, dp, old, new_p, new in pieces(scratch[0].size, w, dw, velocity, *out):
+        change, part = (array[: p.size] for array in scratch)
+        g = decayed(p, dp, decay, part)
+        np.multiply(old, momentum, new)
+        np.add(new, g, new)
+        if nesterov:
+            np.multiply(new, momentum, change)
+            np.add(change, g, change)
+            np.multiply(change, rate, change)
+        else:
+            np.multiply(new, rate, change)
+        np.subtract(p, change, new_p)
+
+
+def adam_rule(
+    w: TensorType,
+    dw: TensorType,
+    m: TensorType,
+    v: TensorType,
+    rate: TensorType,
+    step: TensorType,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+) -> Types:
+    require_parameter(w, rate, dw, m, v)
+    require(step == TensorType("int64", ()), f"step is {step}, not int64[]")
+    return types(w, w, w, scratch=[piece_of(w)] * 2)
+
+
+@kernel(adam_rule, in_place=[(0, 0), (1, 2), (2, 3)])
+def adam(
+    w: Array,
+    dw: Array,
+    m: Array,
+    v: Array,
+    rate: Array,
+    step: Array,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    t = step.item() + 1
+    size = rate.item() / (1 - beta1**t)
+    root = sqrt(1 - beta2**t)
+    for p, dp, old_m, old_v, new_p, new_m, new_v in pieces(scratch[0].size, w, dw, m, v, *out):
+        change, part = (array[: p.size] for array in scratch)
+        g = decayed(p, dp, decay, part)
+        np.subtract(g, old_m, change)
+        np.multiply(change, 1 - beta1, change)
+        np.add(old_m, change, new_m)
+        np.multiply(g, g, change)
+        np.multiply(change, 1 - beta2, change)
+        np.multiply(old_v, beta2, new_v)
+        np.add(new_v, change, new_v)
+        np.sqrt(new_v, change)
+        np.divide(change, root, change)
+        np.add(change, epsilon, change)
+        np.divide(new_m, change, change)
+        np.multiply(change, size, change)
+        np.subtract(p, change, new_p)
+
+
+def decayed(w: Array, dw: Array, decay: float, part: Array) -> Array:
+    """The gradient dw + decay * w; `part` is where it lies if there is decay."""
+    if not decay:
+        return dw
+    np.multiply(w, decay, part)
+    np.add(part, dw, part)
+    return part
+
+
+def pieces(size: int, *arrays: Array) -> Iterator[tuple[Array, ...]]:
+    """The arrays as vectors, cut at the same places."""
+    flat = [array.reshape(-1) for array in arrays]
+    for start in range(0, flat[0].size, max(1, size)):
+        yield tuple(vector[start : start + size] for vector in flat)
+
+
+def piece_of(w: TensorType) -> TensorType:
+    """A vector for one piece of w."""
+    return TensorType(w.dtype, (min(PIECE, prod(w.static_shape)),))
+
+
+def require_parameter(w: TensorType, rate: TensorType, *others: TensorType) -> None:
+    """Raise ProgramError unless the types fit each other."""
+    require(w.dtype in FLOATS, f"w is {w}; it must be of a float dtype")
+    require(all(other == w for other in others), f"w is {w}, what goes with it {', '.join(map(str, others))}")
+    require(rate == TensorType(w.dtype, ()), f"the rate is {rate}, not {w.dtype}[]")
