@@ -15,3 +15,7 @@ class NonFinite(ExecutionError):
 
 class ResourceLimit(ExecutionError):
     """Memory, time or disk space ran out, or a limit that was asked for is reached."""
+
+
+class UsageError(ExecutionError):
+    """What was asked of a run does not exist, or contradicts itself."""

@@ -1,0 +1,52 @@
+"""Loads, checks and runs a program.
+
+    import runtime
+
+    run = runtime.load("digits.pb")
+    for event in run.train():
+        ...
+    run.evaluate("test")
+    run.predict(images)["probabilities"]
+    run.state["output.w"]
+    run.save("trained.safetensors")
+
+Names are looked up when they are first used: the commands must speak to BLAS before NumPy is imported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prograd_proto import ProgramError as ProgramError
+    from runtime.errors import DataError as DataError
+    from runtime.errors import ExecutionError as ExecutionError
+    from runtime.errors import NonFinite as NonFinite
+    from runtime.errors import ResourceLimit as ResourceLimit
+    from runtime.errors import UsageError as UsageError
+    from runtime.events import CheckpointWritten as CheckpointWritten
+    from runtime.events import EpochEnd as EpochEnd
+    from runtime.events import EvaluationEnd as EvaluationEnd
+    from runtime.events import Event as Event
+    from runtime.events import StepEnd as StepEnd
+    from runtime.run import Run as Run
+    from runtime.run import load as load
+
+_HOMES = {
+    "ProgramError": "prograd_proto",
+    **dict.fromkeys(("DataError", "ExecutionError", "NonFinite", "ResourceLimit", "UsageError"), "runtime.errors"),
+    **dict.fromkeys(("CheckpointWritten", "EpochEnd", "EvaluationEnd", "Event", "StepEnd"), "runtime.events"),
+    **dict.fromkeys(("Run", "load"), "runtime.run"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'runtime' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

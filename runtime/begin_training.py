@@ -1,0 +1,151 @@
+"""From what the program says and what was asked to a training run that is ready to go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from runtime.checkpoint_folder import CheckpointFolder
+from runtime.entries import BoundEntry
+from runtime.errors import DataError, UsageError
+from runtime.events import CheckpointWritten, Event
+from runtime.metrics import Metrics, Totals, scalar_fetches
+from runtime.rows import Rows
+from runtime.training import Plan, Training, steps_per_epoch
+
+if TYPE_CHECKING:
+    from runtime.run import Run  # which calls this file
+
+
+class TrainingOptions(NamedTuple):
+    """What can be asked of a training run.
+
+    Attributes:
+        entry: to train; the one that the program runs unless given.
+        epochs: in all; the program's unless given, else 1.
+        steps: in all, in place of epochs.
+        data: an array per feed in place of the program's rows; taken in order, all of them each epoch.
+        fetch: tensors to fetch besides the entry's own; `Run.fetched` has them after the last step.
+        checkpoint: a folder for checkpoints.
+        every: steps between two of them; at the end of each epoch unless given.
+        keep: how many stay.
+        force: remove the checkpoints of another run from the folder.
+        retarget_schedule: go on although the run had another number of steps in all, which schedules depend on.
+    """
+
+    entry: str | None = None
+    epochs: int | None = None
+    steps: int | None = None
+    data: Mapping[str, object] | None = None
+    fetch: Sequence[str] = ()
+    checkpoint: str | os.PathLike[str] | None = None
+    every: int | None = None
+    keep: int = 3
+    force: bool = False
+    retarget_schedule: bool = False
+
+
+def begin_training(run: Run, options: TrainingOptions, between: Callable[[], None]) -> Iterator[Event]:
+    """Set the run up and give its events; everything that can be wrong beforehand is found now."""
+    _require_sane(options)
+    entry = options.entry or run.training_entry()
+    bound = run.bindings(entry)[0]
+    desc = run.program.run if run.program.run.entry == entry else pb.RunDesc()
+    split = desc.split or "train"
+    rows = run.rows(entry, split if options.data is None else options.data)
+    own_rows = options.data is None and bool(bound.feeds)
+    remainder = run.program.data.remainder if run.data.exists else None
+    per_epoch = steps_per_epoch(rows, bound.rows, remainder, split)
+    plan = Plan(
+        steps=options.steps or (options.epochs or desc.epochs or 1) * per_epoch,
+        batch=bound.rows,
+        seed=int(run.states.arrays["seed"]),
+        shuffle=own_rows and run.program.data.shuffle,
+        evaluate=desc.evaluate if desc.HasField("evaluate") else None,
+        keep_best=desc.keep_best if desc.HasField("keep_best") else None,
+        stop_after=desc.stop_after,
+        every=options.every,
+    )
+    _check_position(run, rows, plan, options)
+    if run.done == plan.steps:  # trained to its end in this process
+        return iter(())
+    evaluate = _evaluation(run, plan.evaluate)
+    folder = None if options.checkpoint is None else CheckpointFolder(options.checkpoint, keep=options.keep)
+    if folder is not None and not run.position.steps:
+        folder.clear() if options.force else folder.require_empty()
+    return _events(run, bound, rows, plan, options, evaluate, folder, between)
+
+
+def _events(
+    run: Run,
+    bound: BoundEntry,
+    rows: Rows,
+    plan: Plan,
+    options: TrainingOptions,
+    evaluate: Callable[[Callable[[], None]], Metrics],
+    folder: CheckpointFolder | None,
+    between: Callable[[], None],
+) -> Iterator[Event]:
+    executor = run.engine.executor(bound, run.tensors(bound, options.fetch))
+    run.fetched = executor.fetches
+
+    def checkpoint() -> CheckpointWritten:
+        assert folder is not None, "only called with a folder"
+        path = folder.write(run.program, run.sha256, run.states, run.position)
+        return CheckpointWritten(run.position.epoch, run.position.steps, path)
+
+    training = Training(
+        executor,
+        run.engine.step_of(executor),
+        run.states,
+        rows,
+        run.position,
+        plan,
+        Totals(scalar_fetches(bound)),
+        evaluate,
+        checkpoint if folder is not None else None,
+        between,
+    )
+    return training.events()
+
+
+def _require_sane(options: TrainingOptions) -> None:
+    for name in ("epochs", "steps", "every"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UsageError(f"{name}={value}: it starts at 1")
+    if options.epochs is not None and options.steps is not None:
+        raise UsageError("epochs and steps both say how long to train; give one of them")
+
+
+def _check_position(run: Run, rows: Rows, plan: Plan, options: TrainingOptions) -> None:
+    """A run goes on with the rows and the number of steps that it began with."""
+    position, total = run.position, run.states.arrays["total_steps"]
+    if not position.steps:
+        position.rows = len(rows)
+        np.copyto(total, plan.steps)
+        return
+    if position.rows != len(rows):
+        raise DataError(f"the run began with {position.rows} rows per epoch, and there are {len(rows)} now")
+    if int(total) == plan.steps:
+        return
+    if not options.retarget_schedule:
+        raise UsageError(
+            f"the run began with {int(total)} steps in all, this would be {plan.steps}, which changes schedules; "
+            f"train for {int(total)} steps, or retarget the schedule"
+        )
+    np.copyto(total, plan.steps)
+    position.stopped = False
+
+
+def _evaluation(run: Run, desc: pb.EvaluateDesc | None) -> Callable[[Callable[[], None]], Metrics]:
+    """Evaluates the current states; the rows are read now, so that a fault shows before the first step."""
+    if desc is None:
+        return lambda between: {}
+    entry = desc.entry
+    rows = run.rows(entry, desc.split)
+    return lambda between: run.over(entry, rows, between=between).metrics

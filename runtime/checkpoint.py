@@ -1,0 +1,190 @@
+"""Checkpoints: all states of a run and where it stands, in one safetensors file.
+
+One tensor per state, by its name; the states of the best evaluation as `run:best:<state>`; and under the one
+metadata key `prograd` a line of JSON with sorted keys. Nothing in it is a time or a path: equal runs write equal
+files. docs/format.md describes the fields.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from prograd_proto import ProgramError, TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.identity import state_sha256
+from runtime.errors import DataError, ResourceLimit, UsageError
+from runtime.kernel import Array
+from runtime.position import Position
+from runtime.states import States
+from runtime.tensor_files import read_safetensors, write_safetensors
+
+FORMAT: Final = 1
+KEY: Final = "prograd"
+BEST: Final = "run:best:"
+_OWN: Final = "run:"  # no state has a name with a colon
+_FULL_DISK: Final = ("ENOSPC", "EDQUOT", "EFBIG")
+
+
+class Checkpoint(NamedTuple):
+    """What a file holds: tensors by name, and its own line of JSON, empty for files of other programs' making."""
+
+    path: Path
+    tensors: dict[str, Array]
+    about: dict[str, Any]
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str],
+    program: pb.ProgramDesc,
+    sha256: str,
+    states: States,
+    position: Position,
+    *,
+    force: bool = False,
+) -> None:
+    """Write a run to a file, whole or not at all; what stood there stays until the new file is on the disk.
+
+    Args:
+        path: of the file.
+        program: of the run.
+        sha256: of the program.
+        states: all of them are written.
+        position: where the run stands.
+        force: replace a file that exists.
+
+    Raises:
+        UsageError: the file exists and not `force`.
+        ResourceLimit: the disk is full.
+        DataError: the file cannot be written for another reason.
+    """
+    from json import dumps
+
+    tensors = dict(states.arrays) | {BEST + name: array for name, array in position.best.items()}
+    about = {
+        "format": FORMAT,
+        "program_sha256": sha256,
+        "tensors_sha256": tensors_sha256(tensors),
+        "slots": _names(program, pb.STATE_KIND_SLOT),
+        "counters": _names(program, pb.STATE_KIND_COUNTER),
+        "position": position.to_json(),
+    }
+    text = dumps(about, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    try:
+        write_safetensors(path, tensors, {KEY: text}, force=force)
+    except FileExistsError as error:
+        raise UsageError(f"{os.fspath(path)}: {error}; nothing is overwritten without force") from None
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: str | os.PathLike[str], error: OSError) -> ResourceLimit | DataError:
+    """The error of a file that cannot be written: a limit if the disk is full."""
+    import errno
+
+    full = errno.errorcode.get(error.errno or 0) in _FULL_DISK
+    kind = ResourceLimit if full else DataError
+    return kind(f"{os.fspath(path)}: the file cannot be written: {error.strerror or error}")
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """The content of a file, if it is whole. Raises DataError if it is missing or damaged."""
+    from json import loads
+
+    tensors, metadata = read_safetensors(path)
+    if KEY not in metadata:
+        return Checkpoint(path, tensors, {})
+    try:
+        about = loads(metadata[KEY])
+        format, wanted = about["format"], about["tensors_sha256"]
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{path}: the checkpoint's description is damaged") from None
+    if format != FORMAT:
+        raise DataError(f"{path}: the checkpoint has format {format}, this prograd reads {FORMAT}; update prograd")
+    try:
+        found = tensors_sha256(tensors)
+    except ProgramError:  # an element type that programs do not have
+        found = ""
+    if found != wanted:
+        raise DataError(f"{path}: the checkpoint is damaged: its tensors do not have the hash that it names")
+    return Checkpoint(path, tensors, about)
+
+
+def resume(checkpoint: Checkpoint, sha256: str, states: States) -> Position:
+    """Put all states back, and give where the run stood.
+
+    Raises ProgramError if the checkpoint is of another program, DataError if it is of none or not whole.
+    """
+    path, tensors, about = checkpoint
+    if not about:
+        raise DataError(f"{path}: this has tensors but no run to resume; load it instead")
+    if about.get("program_sha256") != sha256:
+        other = str(about.get("program_sha256"))
+        raise ProgramError(
+            f"{path}: the checkpoint is of another program, {other[:16]}..., this one is {sha256[:16]}...; "
+            "load takes its parameters only"
+        )
+    try:
+        position = Position.from_json(about["position"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DataError(f"{path}: the checkpoint's description is damaged") from None
+    own = {name: array for name, array in tensors.items() if name.startswith(_OWN)}
+    _restore(path, {name: array for name, array in tensors.items() if name not in own}, states.arrays)
+    position.best = {name.removeprefix(BEST): array for name, array in own.items() if name.startswith(BEST)}
+    if position.best:
+        _checked(path, position.best, states.arrays)
+    return position
+
+
+def load_parameters(checkpoint: Checkpoint, program: pb.ProgramDesc, states: States) -> None:
+    """Put the parameters and buffers of a file into the states, and leave slots and counters as they are.
+
+    Raises DataError if the file lacks one of them, has another tensor, or one of another type.
+    """
+    path, tensors, about = checkpoint
+    kinds = {state.name: state.kind for state in program.states}
+    wanted = {n: a for n, a in states.arrays.items() if kinds[n] in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)}
+    others = kinds.keys() - wanted.keys()
+    others |= {str(name) for key in ("slots", "counters") for name in about.get(key, ())} - wanted.keys()
+    taken = {n: a for n, a in tensors.items() if n not in others and not n.startswith(_OWN)}
+    _restore(path, taken, wanted)
+
+
+def tensors_sha256(tensors: Mapping[str, Array]) -> str:
+    """The hash of named arrays, made like that of states."""
+    return state_sha256(
+        (name, a.dtype.name, a.shape, _little(a).reshape(-1).view(np.uint8).data) for name, a in tensors.items()
+    )
+
+
+def _little(array: Array) -> Array:
+    return array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+
+
+def _names(program: pb.ProgramDesc, kind: pb.StateKind) -> list[str]:
+    return sorted(state.name for state in program.states if state.kind == kind)
+
+
+def _restore(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
+    _checked(path, found, wanted)
+    for name, array in wanted.items():
+        np.copyto(array, found[name])
+
+
+def _checked(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
+    """Raise DataError unless exactly the wanted tensors are there, each of its type."""
+    from prograd_proto.spelling import closest
+
+    for name in wanted:
+        if name not in found:
+            raise DataError(f"{path}: there is no tensor {name!r}, which the program has as a state")
+    for name, array in found.items():
+        if name not in wanted:
+            raise DataError(f"{path}: the tensor {name!r} is no state of the program{closest(name, wanted)}")
+        if (array.dtype, array.shape) != (wanted[name].dtype, wanted[name].shape):
+            there, here = (TensorType(a.dtype.name, a.shape) for a in (array, wanted[name]))
+            raise DataError(f"{path}: the tensor {name!r} is {there}, the program's state is {here}")

@@ -1,0 +1,101 @@
+"""The program's own rows: columns and splits of its data file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.spelling import closest
+from runtime.entries import BoundEntry, Feed
+from runtime.errors import DataError, UsageError
+from runtime.files import verified_file
+from runtime.kernel import Array
+from runtime.rows import Rows, common_length
+from runtime.tensor_files import read_array
+
+
+class Data:
+    """What a program says of its rows, and the arrays that were read so far; nothing is read before it is needed."""
+
+    def __init__(self, program: pb.ProgramDesc, folder: Path, file: Path | None = None) -> None:
+        """`file` takes the place of the program's own data file, and may be any file with the same keys."""
+        self._program = program
+        self._folder = folder
+        self._given = file
+        self._file: Path | None = None
+        self._arrays: dict[str, Array] = {}
+
+    @property
+    def exists(self) -> bool:
+        """Whether the program says where rows come from."""
+        return self._program.HasField("data")
+
+    def rows(self, bound: BoundEntry, split: str | None) -> Rows:
+        """The rows of a split, or all of them, for the feeds of an entry.
+
+        Raises UsageError if there is no such split, DataError if the file does not have what the program reads:
+        missing or damaged, a key that is not there, another dtype or shape, rows that do not exist.
+        """
+        keys = {column.feed: column.key for column in self._program.data.columns}
+        for feed in bound.feeds.values():
+            if feed.name not in keys:
+                raise DataError(f"entry {bound.name!r} reads the feed {feed.name!r}, which no column of the data gives")
+        selection = self._split(split) if split is not None else None
+        columns = {feed.name: self._column(feed, keys[feed.name]) for feed in bound.feeds.values()}
+        count = common_length(columns, "column", 0)
+        return Rows(columns, {}, self._selected(selection, count))
+
+    def _split(self, name: str) -> pb.SplitDesc | None:
+        splits = {split.name: split for split in self._program.data.splits}
+        if name in splits:
+            return splits[name]
+        if name == "train":  # what a run trains on when the program makes no difference between rows
+            return None
+        raise UsageError(
+            f"the data has no split {name!r}{closest(name, splits)}; its splits are: {', '.join(splits) or 'none'}"
+        )
+
+    def _column(self, feed: Feed, key: str) -> Array:
+        array = self._array(key)
+        shape = feed.type.static_shape
+        found = TensorType(array.dtype.name, array.shape)
+        if not feed.by_row:
+            raise DataError(f"the column {key!r} gives rows, and the feed {feed.name!r} is {feed.type} for all rows")
+        if array.dtype.name != feed.type.dtype or array.ndim != len(shape) or array.shape[1:] != shape[1:]:
+            wanted = TensorType(feed.type.dtype, ("rows", *shape[1:]))
+            raise DataError(f"{self._file}: {key!r} is {found}, the feed {feed.name!r} is {wanted}")
+        return array
+
+    def _selected(self, split: pb.SplitDesc | None, count: int) -> Array:
+        if split is None:
+            numbers = np.arange(count)
+        elif split.WhichOneof("selection") == "key":
+            numbers = self._numbers(split, count)
+        else:
+            rows = split.rows
+            if rows.stop > count:
+                raise DataError(f"{self._file}: the split {split.name!r} ends at row {rows.stop}, there are {count}")
+            numbers = np.arange(rows.start, rows.stop or count, rows.stride)
+        if not len(numbers):
+            raise DataError(f"{self._file}: the split {split.name if split else 'train'!r} has no rows")
+        return numbers
+
+    def _numbers(self, split: pb.SplitDesc, count: int) -> Array:
+        numbers = self._array(split.key)
+        if numbers.dtype != np.int64 or numbers.ndim != 1:
+            found = TensorType(numbers.dtype.name, numbers.shape)
+            raise DataError(f"{self._file}: {split.key!r} is {found}, the row numbers of a split are int64[rows]")
+        outside = numbers[(numbers < 0) | (numbers >= count)]
+        if len(outside):
+            raise DataError(f"{self._file}: the split {split.name!r} has row {outside[0]}, there are {count} rows")
+        return numbers
+
+    def _array(self, key: str) -> Array:
+        if self._file is None:
+            self._file = self._given or verified_file(self._program, self._folder, self._program.data.file)
+        if key not in self._arrays:
+            self._arrays[key] = read_array(self._file, key)
+        return self._arrays[key]

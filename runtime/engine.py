@@ -1,0 +1,93 @@
+"""The reference engine: one executor per bound block, made when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from runtime.entries import BoundEntry
+from runtime.errors import ResourceLimit
+from runtime.executor import Executor
+from runtime.states import States
+
+
+class Trace(Protocol):
+    """Something that looks at the time every op takes."""
+
+    def step(self, executor: Executor) -> None:
+        """Make a step of the executor, and note it."""
+        ...
+
+
+class Engine:
+    """Executors that share the states of one program.
+
+    Attributes:
+        arena_bytes: of the allocations behind all executors made so far.
+    """
+
+    def __init__(
+        self,
+        program: pb.ProgramDesc,
+        states: States,
+        *,
+        threads: int = 1,
+        schedule: str | None = None,
+        check_nan: bool = False,
+        max_memory: int | None = None,
+    ) -> None:
+        self.arena_bytes = 0
+        self.trace: Trace | None = None
+        self._states = states
+        self._executor = partial(Executor, program, threads=threads, schedule=schedule, check_nan=check_nan)
+        self._max_memory = max_memory
+        self._executors: dict[tuple[int, frozenset[str]], Executor] = {}
+
+    def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
+        """The executor of a bound entry that also fetches those tensors.
+
+        Raises ResourceLimit if its memory is more than the limit or than there is.
+        """
+        key = bound.number, frozenset(fetch)
+        if key not in self._executors:
+            require_memory(self._known_bytes(bound), self._max_memory)
+            try:
+                made = self._executor(bound.block, self._states, fetch=fetch, plan=bound.plan)
+            except MemoryError:
+                raise ResourceLimit(f"entry {bound.name!r} needs more memory than there is") from None
+            require_memory(self._states.nbytes + self.arena_bytes + made.arena_bytes, self._max_memory)
+            self._executors[key] = made
+            self.arena_bytes += made.arena_bytes
+        return self._executors[key]
+
+    def step_of(self, executor: Executor) -> Callable[[], object]:
+        """What makes a step: the executor itself, or the trace that watches it."""
+        return executor.step if self.trace is None else partial(self.trace.step, executor)
+
+    def close(self) -> None:
+        """Let the threads of all executors end."""
+        for executor in self._executors.values():
+            executor.close()
+
+    def _known_bytes(self, bound: BoundEntry) -> int:
+        """What is known before anything is allocated."""
+        return self._states.nbytes + self.arena_bytes + (bound.plan.arena_bytes if bound.plan else 0)
+
+
+def new_states(program: pb.ProgramDesc, folder: Path, max_memory: int | None) -> States:
+    """The states of a program, not yet initialised. Raises ResourceLimit if they do not fit."""
+    require_memory(sum(type_of(state).nbytes for state in program.states), max_memory)
+    try:
+        return States(program, folder)
+    except MemoryError:
+        raise ResourceLimit("the program's states need more memory than there is") from None
+
+
+def require_memory(nbytes: int, limit: int | None) -> None:
+    """Raise ResourceLimit if the states and the arena need more bytes than the limit."""
+    if limit is not None and nbytes > limit:
+        raise ResourceLimit(f"the states and the arena need {nbytes} bytes, the limit is {limit}")

@@ -1,0 +1,98 @@
+"""Entries as the runtime sees them: the bound blocks, what they read, and which axis counts rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from prograd_proto import ProgramError, TensorType, type_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.spelling import closest
+from runtime.errors import UsageError
+
+
+class Feed(NamedTuple):
+    """A tensor that is fed: `by_row` says that its leading extent is the number of rows of a step."""
+
+    name: str
+    type: TensorType
+    by_row: bool
+
+
+class BoundEntry(NamedTuple):
+    """One binding of an entry, ready to be placed.
+
+    `rows` is how many rows a step takes: 1 where nothing counts rows. `row_tensors` are those whose leading
+    extent is the number of rows.
+    """
+
+    name: str
+    number: int  # of the block in the program
+    block: pb.BlockDesc
+    plan: pb.MemoryPlan | None
+    rows: int
+    feeds: dict[str, Feed]
+    row_tensors: frozenset[str]
+
+
+def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
+    """The entry of that name. Raises UsageError if there is none."""
+    for entry in program.entries:
+        if entry.name == name:
+            return entry
+    names = [entry.name for entry in program.entries]
+    raise UsageError(f"there is no entry {name!r}{closest(name, names)}; the program has {', '.join(names) or 'none'}")
+
+
+def bound_entries(program: pb.ProgramDesc, name: str) -> list[BoundEntry]:
+    """The bindings of an entry, the one with the most rows first.
+
+    Raises UsageError if there is no such entry, ProgramError if it has no bindings.
+    """
+    entry = find_entry(program, name)
+    if not entry.bindings:
+        raise ProgramError(f"entry {name!r} has no sizes yet; compile the program")
+    symbol = _row_symbol(program.blocks[entry.source_block])
+    found = [_bound(program, entry, binding, symbol) for binding in entry.bindings]
+    return sorted(found, key=lambda bound: -bound.rows)
+
+
+def trains(program: pb.ProgramDesc, bound: BoundEntry) -> bool:
+    """Whether a step changes a state that lives on."""
+    lasting = {state.name for state in program.states if state.lifespan != pb.LIFESPAN_EPOCH}
+    return any(update.state in lasting for update in bound.block.updates)
+
+
+def _row_symbol(source: pb.BlockDesc) -> str | None:
+    """The one symbol that leads the shapes of fed tensors."""
+    tensors = {tensor.name: tensor for tensor in source.tensors}
+    shapes = [type_of(tensors[p.tensor]).shape for p in source.parameters if p.WhichOneof("source") == "feed"]
+    leading = {shape[0] for shape in shapes if shape and isinstance(shape[0], str)}
+    return str(leading.pop()) if len(leading) == 1 else None
+
+
+def _bound(program: pb.ProgramDesc, entry: pb.EntryDesc, binding: pb.Binding, symbol: str | None) -> BoundEntry:
+    block = program.blocks[binding.block]
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    tensor_of = {p.feed: p.tensor for p in block.parameters if p.WhichOneof("source") == "feed"}
+    if symbol is not None:
+        rows = next((dim.size for dim in binding.dims if dim.symbol == symbol), 1)
+        by_row = _led_by(program.blocks[entry.source_block], symbol)
+    else:
+        columns = {column.feed for column in program.data.columns} or set(tensor_of)
+        counted = [tensor for feed, tensor in tensor_of.items() if feed in columns]
+        rows = _shared_extent(types[tensor] for tensor in counted)
+        by_row = frozenset(counted if rows else ())
+    feeds = {name: Feed(name, types[tensor], tensor in by_row) for name, tensor in tensor_of.items()}
+    plan = binding.plan if binding.HasField("plan") else None
+    return BoundEntry(entry.name, binding.block, block, plan, rows or 1, feeds, by_row)
+
+
+def _led_by(source: pb.BlockDesc, symbol: str) -> frozenset[str]:
+    return frozenset(t.name for t in source.tensors if t.shape.dims and t.shape.dims[0].symbol == symbol)
+
+
+def _shared_extent(types: Iterable[TensorType]) -> int:
+    """The leading extent that all have, 0 if there is none."""
+    extents = {type.static_shape[0] if type.rank else 0 for type in types}
+    return extents.pop() if len(extents) == 1 else 0

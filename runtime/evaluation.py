@@ -1,0 +1,134 @@
+"""Running an entry over rows without training: evaluation and prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from runtime.engine import Engine
+from runtime.entries import BoundEntry
+from runtime.errors import DataError
+from runtime.kernel import Array
+from runtime.metrics import Metrics, Totals, scalar_fetches
+from runtime.rows import Rows
+from runtime.states import States
+
+
+class Results(NamedTuple):
+    """What running an entry over rows gives.
+
+    `metrics` are the scalar fetches. `arrays` are all fetches: concatenated over rows where their leading extent
+    counts rows, combined as they say where they are scalars, else as the last step left them.
+    """
+
+    metrics: Metrics
+    arrays: dict[str, Array]
+    steps: int
+
+
+def run_over(
+    engine: Engine,
+    states: States,
+    bindings: Sequence[BoundEntry],
+    rows: Rows,
+    *,
+    fetch: Sequence[str] = (),
+    between: Callable[[], None] = lambda: None,
+) -> Results:
+    """Run an entry over all rows: as many full steps as there are, the rest with smaller bindings.
+
+    The states are afterwards what they were: those that the entry updates start at their initial value if they
+    last an epoch, and are put back at the end.
+
+    Args:
+        engine: makes the executors.
+        states: of the program.
+        bindings: of the entry, the one with the most rows first.
+        rows: for all of its feeds.
+        fetch: tensors to fetch besides those that the entry declares.
+        between: called before each step; what it raises ends the run.
+
+    Raises:
+        DataError: rows are left that no binding takes.
+    """
+    _require_fitting(bindings, len(rows))
+    if not any(bound.block.updates for bound in bindings):
+        return _run(engine, bindings, rows, fetch, between)
+    before = {name: array.copy() for name, array in states.arrays.items()}
+    states.reset_epoch()
+    try:
+        return _run(engine, bindings, rows, fetch, between)
+    finally:
+        for name, array in before.items():
+            np.copyto(states.arrays[name], array)
+
+
+def _run(
+    engine: Engine,
+    bindings: Sequence[BoundEntry],
+    rows: Rows,
+    fetch: Sequence[str],
+    between: Callable[[], None],
+) -> Results:
+    totals = Totals(scalar_fetches(bindings[0]))
+    collected = _Collected(bindings[0], fetch)
+    start = steps = 0
+    for bound in bindings:
+        if len(rows) - start < bound.rows:
+            continue
+        executor = engine.executor(bound, fetch)
+        step = engine.step_of(executor)
+        while len(rows) - start >= bound.rows:
+            between()
+            rows.fill(executor.feeds, start)
+            step()
+            totals.add(executor.fetches, bound.rows)
+            collected.add(executor.fetches, bound.rows)
+            start += bound.rows
+            steps += 1
+    return Results(totals.result(), collected.result(start), steps)
+
+
+class _Collected:
+    """Fetched arrays over steps: joined where they have rows, else summed, averaged or the last."""
+
+    def __init__(self, bound: BoundEntry, fetch: Sequence[str]) -> None:
+        fetches = [(f.name, f.tensor, f.over) for f in bound.block.fetches]
+        fetches += [(tensor, tensor, pb.OVER_LAST) for tensor in fetch]
+        by_row = {name for name, tensor, _ in fetches if tensor in bound.row_tensors}
+        self._over = {name: over for name, _, over in fetches if name not in by_row}
+        self._parts: dict[str, list[Array]] = {n: [] for n, _, over in fetches if n in by_row and over == pb.OVER_LAST}
+        self._sums: dict[str, Array] = {}
+        self._last: dict[str, Array] = {}
+
+    def add(self, fetched: Mapping[str, Array], rows: int) -> None:
+        """Take what a step of that many rows fetched."""
+        for name, array in fetched.items():
+            if name in self._parts:
+                self._parts[name].append(array.copy())
+            elif self._over.get(name) in (pb.OVER_SUM, pb.OVER_MEAN):
+                wide = array.astype(np.float64) if array.dtype.kind == "f" or self._mean(name) else array
+                self._sums[name] = self._sums.get(name, 0) + wide * (rows if self._mean(name) else 1)
+        self._last = dict(fetched)
+
+    def result(self, rows: int) -> dict[str, Array]:
+        """The arrays after that many rows in all."""
+        arrays = {name: array.copy() for name, array in self._last.items()}
+        for name, total in self._sums.items():
+            arrays[name] = np.asarray(total / rows if self._mean(name) else total).astype(arrays[name].dtype)
+        return arrays | {name: np.concatenate(parts) for name, parts in self._parts.items()}
+
+    def _mean(self, name: str) -> bool:
+        return self._over.get(name) == pb.OVER_MEAN
+
+
+def _require_fitting(bindings: Sequence[BoundEntry], count: int) -> None:
+    rest = count
+    for bound in bindings:
+        rest %= bound.rows
+    if rest or not count:
+        sizes = " or ".join(str(bound.rows) for bound in bindings)
+        raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and of {count} rows {rest} are left")

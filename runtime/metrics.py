@@ -1,0 +1,64 @@
+"""Metrics: scalar fetches, and how they combine over steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from runtime.entries import BoundEntry
+from runtime.kernel import Array
+
+Number = int | float
+Metrics = dict[str, Number]
+
+
+def scalar_fetches(bound: BoundEntry) -> list[pb.FetchDesc]:
+    """The fetches with one element, whatever the number of rows."""
+    sizes = {tensor.name: type_of(tensor).static_shape for tensor in bound.block.tensors}
+    return [
+        fetch
+        for fetch in bound.block.fetches
+        if fetch.tensor not in bound.row_tensors and all(extent == 1 for extent in sizes[fetch.tensor])
+    ]
+
+
+class Totals:
+    """Scalar fetches combined over steps: the last value, the mean weighted by rows, or the sum.
+
+    Sums are in Python's float64, in the order of the steps. `sums` and `rows` are all there is to remember.
+    """
+
+    def __init__(self, fetches: Iterable[pb.FetchDesc]) -> None:
+        self._over = {fetch.name: fetch.over for fetch in fetches}
+        self.sums: Metrics = {}
+        self.rows = 0
+
+    @property
+    def names(self) -> list[str]:
+        """Of the fetches."""
+        return list(self._over)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.sums = {}
+        self.rows = 0
+
+    def add(self, fetched: Mapping[str, Array], rows: int) -> Metrics:
+        """Take the values of a step of that many rows; gives them as numbers."""
+        values: Metrics = {name: fetched[name].item() for name in self._over}
+        self.rows += rows
+        for name, value in values.items():
+            match self._over[name]:
+                case pb.OVER_MEAN:
+                    self.sums[name] = self.sums.get(name, 0.0) + value * rows
+                case pb.OVER_SUM:
+                    self.sums[name] = self.sums.get(name, 0) + value
+                case _:
+                    self.sums[name] = value
+        return values
+
+    def result(self) -> Metrics:
+        """The combined values; none before the first step."""
+        means = {name for name, over in self._over.items() if over == pb.OVER_MEAN}
+        return {name: value / self.rows if name in means else value for name, value in self.sums.items()}

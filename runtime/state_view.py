@@ -1,0 +1,49 @@
+"""The states of a run, to read and to write by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.spelling import closest
+from runtime.errors import DataError, UsageError
+from runtime.kernel import Array
+from runtime.rows import as_array
+from runtime.states import States
+
+
+class StateView(Mapping[str, Array]):
+    """`view["w"]` is a copy of a state; `view["w"] = array` replaces its value, of equal dtype and shape.
+
+    Raises UsageError for a state that the program does not have, DataError for another type.
+    """
+
+    def __init__(self, states: States) -> None:
+        self._arrays = states.arrays
+
+    def __getitem__(self, name: str) -> Array:
+        return self._found(name).copy()
+
+    def __setitem__(self, name: str, value: object) -> None:
+        state = self._found(name)
+        array = as_array(value, state.dtype.name)
+        if (array.dtype, array.shape) != (state.dtype, state.shape):
+            here, given = (TensorType(a.dtype.name, a.shape) for a in (state, array))
+            raise DataError(f"the state {name!r} is {here}, the array given is {given}")
+        np.copyto(state, array)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def _found(self, name: str) -> Array:
+        if name not in self._arrays:
+            raise UsageError(f"the program has no state {name!r}{closest(name, self._arrays)}")
+        return self._arrays[name]

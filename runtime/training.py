@@ -1,0 +1,247 @@
+"""The training loop: steps, epochs, evaluations, the best states, checkpoints.
+
+Between any two events the states are whole, and `position` says all that is needed to go on later.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from runtime.errors import DataError, NonFinite, ResourceLimit, UsageError
+from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
+from runtime.executor import Executor
+from runtime.kernel import Array
+from runtime.metrics import Metrics, Totals
+from runtime.position import Position
+from runtime.rows import Rows
+from runtime.states import States
+
+_log = logging.getLogger("prograd")
+
+
+class Plan(NamedTuple):
+    """How long to train and what to do on the way."""
+
+    steps: int  # in all
+    batch: int  # rows a step
+    seed: int  # of the order of rows
+    shuffle: bool
+    evaluate: pb.EvaluateDesc | None
+    keep_best: pb.KeepBestDesc | None
+    stop_after: int  # evaluations without improvement, 0 for never
+    every: int | None  # steps between checkpoints; None: at the end of each epoch
+
+
+class Training:
+    """A run of a training entry.
+
+    Args:
+        executor: of the entry's binding.
+        step: makes a step of it.
+        states: of the program; `step` updates them.
+        rows: to train on, before shuffling.
+        position: where the run stands; kept up to date.
+        plan: how long, and what on the way.
+        totals: of the metrics; what the position remembers is put into it.
+        evaluate: gives the metrics of the current states; its argument is to be called between its steps.
+        checkpoint: writes one and gives its path; None for no checkpoints.
+        between: called before each step; KeyboardInterrupt or ResourceLimit from it ends the run, after a
+            checkpoint if there are any.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        step: Callable[[], object],
+        states: States,
+        rows: Rows,
+        position: Position,
+        plan: Plan,
+        totals: Totals,
+        evaluate: Callable[[Callable[[], None]], Metrics],
+        checkpoint: Callable[[], CheckpointWritten] | None,
+        between: Callable[[], None],
+    ) -> None:
+        self._executor = executor
+        self._make_step = step
+        self._states = states
+        self._rows = rows
+        self._ordered = rows
+        self._position = position
+        self._plan = plan
+        self._totals = totals
+        self._evaluate = evaluate
+        self._checkpoint = checkpoint
+        self._between = between
+        self._steps_per_epoch = len(rows) // plan.batch
+        self._watched = _watched(executor, totals)
+        self._saved_at: tuple[int, int] | None = None
+        self._stopped_by: BaseException | None = None
+        totals.sums, totals.rows = dict(position.sums), position.summed_rows
+
+    def events(self) -> Iterator[Event]:
+        """Train to the end, then put the best states back if they are kept.
+
+        Raises:
+            NonFinite: the loss is NaN or Inf; no checkpoint has it.
+            ResourceLimit, DataError: a checkpoint cannot be written, or what `between` raises.
+        """
+        position, total = self._position, self._plan.steps
+        self._order()
+        try:
+            while True:
+                if position.closed < position.steps and self._is_at_end():
+                    yield from self._close()
+                if position.steps >= total or position.stopped:
+                    break
+                self._pause()
+                yield self._step()
+                if self._plan.every and position.steps % self._plan.every == 0 and not self._is_at_end():
+                    yield from self._write_checkpoint()
+        except (KeyboardInterrupt, ResourceLimit) as error:
+            if error is self._stopped_by:  # the states are whole, as they are not in the middle of a step
+                for event in self._write_checkpoint():
+                    _log.info("checkpoint %s", event.path)
+            raise
+        yield from self._write_checkpoint()
+        self._restore_best()
+
+    def _pause(self) -> None:
+        try:
+            self._between()
+        except (KeyboardInterrupt, ResourceLimit) as error:
+            self._stopped_by = error
+            raise
+
+    def _is_at_end(self) -> bool:
+        """Whether the epoch, or the run, has had its last step."""
+        return self._position.step == self._steps_per_epoch or self._position.steps == self._plan.steps
+
+    def _order(self) -> None:
+        if self._plan.shuffle:
+            from runtime.philox import permutation
+
+            order = permutation(self._plan.seed, self._position.epoch, len(self._rows))
+            self._ordered = self._rows.permuted(order)
+
+    def _step(self) -> StepEnd:
+        position = self._position
+        if position.step == 0:
+            self._states.reset_epoch()
+        self._ordered.fill(self._executor.feeds, position.step * self._plan.batch)
+        try:
+            self._make_step()
+        except NonFinite as error:
+            raise NonFinite(f"step {position.steps + 1}: {error}") from None
+        position.step += 1
+        position.steps += 1
+        metrics = self._totals.add(self._executor.fetches, self._plan.batch)
+        position.sums, position.summed_rows = self._totals.sums, self._totals.rows
+        for name in self._watched:
+            if not math.isfinite(metrics[name]):
+                raise NonFinite(
+                    f"step {position.steps}: {name} is {metrics[name]}; a lower learning rate or clipping may help, "
+                    "and checking every op for NaN finds the first"
+                )
+        return StepEnd(position.epoch + 1, position.steps, metrics)
+
+    def _close(self) -> Iterator[Event]:
+        """Combine the epoch's metrics, evaluate if it is time, and begin the next epoch."""
+        position, plan = self._position, self._plan
+        epoch = position.epoch + 1
+        metrics = self._totals.result()
+        evaluation = None
+        if plan.evaluate is not None and (epoch % plan.evaluate.every == 0 or position.steps == plan.steps):
+            evaluation = self._evaluate(self._pause)
+        position.metrics = metrics
+        position.closed = position.steps
+        if position.step == self._steps_per_epoch:
+            position.epoch, position.step = epoch, 0
+            self._totals.clear()
+            position.sums, position.summed_rows = {}, 0
+            self._order()
+        events: list[Event] = [EpochEnd(epoch, position.steps, metrics)]
+        if evaluation is not None and plan.evaluate is not None:
+            best = self._judge(evaluation)
+            entry, split = plan.evaluate.entry, plan.evaluate.split
+            events.append(EvaluationEnd(epoch, position.steps, entry, split, evaluation, best))
+        if plan.every is None or position.steps % plan.every == 0:
+            events += self._write_checkpoint()
+        yield from events
+
+    def _judge(self, evaluation: Metrics) -> bool:
+        """Keep the states if they are the best; count how long they were not."""
+        position, keep = self._position, self._plan.keep_best
+        position.evaluation = evaluation
+        if keep is None:
+            return False
+        if keep.metric not in evaluation:
+            raise UsageError(f"the run keeps the best {keep.metric!r}, which is no scalar of the evaluation")
+        value, best = evaluation[keep.metric], position.best_metric
+        sign = 1 if keep.direction == pb.DIRECTION_MAX else -1
+        is_best = not math.isnan(value) and (best is None or sign * value > sign * best)
+        if is_best:
+            position.best_metric, position.best_evaluation, position.stale = value, evaluation, 0
+            position.best_at = position.epoch, position.step, position.steps
+            _copy_into(position.best, self._states.arrays)
+        else:
+            position.stale += 1
+        position.stopped = 0 < self._plan.stop_after <= position.stale
+        return is_best
+
+    def _write_checkpoint(self) -> list[CheckpointWritten]:
+        """A checkpoint, unless there are none or the last one is of this very position."""
+        now = self._position.steps, self._position.closed
+        if self._checkpoint is None or now == self._saved_at:
+            return []
+        written = self._checkpoint()
+        self._saved_at = now
+        return [written]
+
+    def _restore_best(self) -> None:
+        """Go back to the best states, and to where the run stood with them."""
+        position = self._position
+        if not position.best:
+            return
+        for name, array in position.best.items():
+            np.copyto(self._states.arrays[name], array)
+        if position.best_at != (position.epoch, position.step, position.steps):
+            position.epoch, position.step, position.steps = position.best_at
+            position.sums, position.summed_rows = {}, 0
+        position.closed, position.evaluation = position.steps, position.best_evaluation
+        position.stale, position.stopped = 0, False
+
+
+def steps_per_epoch(rows: Rows, batch: int, remainder: pb.Remainder | None, split: str) -> int:
+    """How many full steps the rows make.
+
+    Raises DataError if they make none, or leave rows where there must be none left.
+    """
+    count, left = divmod(len(rows), batch)
+    if not count:
+        raise DataError(f"the split {split!r} has {len(rows)} rows, a step takes {batch}")
+    if left and remainder != pb.REMAINDER_DROP:
+        raise DataError(f"the split {split!r} has {len(rows)} rows, and steps of {batch} leave {left} of them")
+    if left:
+        _log.info("%d of %d rows do not fill a step of %d and are left out of each epoch", left, len(rows), batch)
+    return count
+
+
+def _watched(executor: Executor, totals: Totals) -> list[str]:
+    """The metrics that must be finite: the loss, or every float where none has that name."""
+    floats = [name for name in totals.names if executor.fetches[name].dtype.kind == "f"]
+    return ["loss"] if "loss" in floats else floats
+
+
+def _copy_into(copies: dict[str, Array], arrays: dict[str, Array]) -> None:
+    for name, array in arrays.items():
+        if name in copies:
+            np.copyto(copies[name], array)
+        else:
+            copies[name] = array.copy()
