@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,8 +15,9 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.text import block_to_text, from_text, to_text
+from registry.spelling import closest
 
-EXIT_DONE, EXIT_USAGE, EXIT_PROGRAM, EXIT_BUG, EXIT_INTERRUPTED = 0, 2, 3, 70, 130
+EXIT_DONE, EXIT_USAGE, EXIT_PROGRAM, EXIT_RESOURCE, EXIT_BUG, EXIT_INTERRUPTED = 0, 2, 3, 6, 70, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,9 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.verb_function(options)
     except ProgramError as error:
-        return _failed(options, str(error), EXIT_PROGRAM)
-    except FileExistsError as error:
-        return _failed(options, f"{error.filename} exists; give --force to replace it", EXIT_USAGE)
+        return _failed(options, str(error), _exit_code(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
@@ -47,8 +47,8 @@ def show(options: argparse.Namespace) -> None:
         return
     entry = next((entry for entry in program.entries if entry.name == options.entry), None)
     if entry is None:
-        names = ", ".join(entry.name for entry in program.entries)
-        raise ProgramError(f"{options.program}: there is no entry {options.entry!r}; the program has {names}")
+        near = closest(options.entry, [entry.name for entry in program.entries])
+        raise ProgramError(f"{options.program}: there is no entry {options.entry!r}{near}")
     number = entry.bindings[0].block if options.bound and entry.bindings else entry.source_block
     print(block_to_text(program, number), end="")
 
@@ -86,10 +86,11 @@ def compile_(options: argparse.Namespace) -> None:
 
 def ops(options: argparse.Namespace) -> None:
     """List every operator, or show the ones that are named."""
-    from compiler.reference import reference
     from registry.op import OPS, find_op
 
     if options.markdown:
+        from compiler.reference import reference
+
         print(reference(), end="")
         return
     for op in [find_op(name) for name in options.names] or [OPS[name] for name in sorted(OPS)]:
@@ -120,7 +121,6 @@ def _sizes(given: Sequence[str], program: pb.ProgramDesc) -> dict[str, int]:
 
 def _dumper(name: str) -> Callable[[str, pb.ProgramDesc], None]:
     from compiler.pipeline import PASSES
-    from registry.spelling import closest
 
     known = [change.__name__ for change in PASSES]
     if name not in known:
@@ -143,9 +143,18 @@ def _first_line(doc: str | None) -> str:
     return (doc or "").strip().partition("\n")[0]
 
 
+def _exit_code(error: ProgramError) -> int:
+    """By what is behind the error: a file in the way is a matter of usage, a full disk one of resources."""
+    cause = error.__cause__
+    if isinstance(cause, FileExistsError):
+        return EXIT_USAGE
+    full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return EXIT_RESOURCE if full else EXIT_PROGRAM
+
+
 def _failed(options: argparse.Namespace, sentence: str, code: int) -> int:
     if options.traceback:
-        raise  # noqa: PLE0704: called while the exception is handled
+        raise
     print(f"compiler: {sentence}", file=sys.stderr)
     return code
 
