@@ -303,7 +303,26 @@ UPDATE = [
     ),
 ]
 
-SAMPLES = [*POINTWISE, *COPY, *REDUCE, *SHAPE, *INDEX, *FILL, *LINALG, *CONV, *POOL, *NORM, *LOSS, *UPDATE]
+COUNTERS = (Operand((), "int64"), ints((), 9))
+"""The seed and the step."""
+
+RANDOM = [
+    *(
+        sample(op, *COUNTERS, shape=(3, 5), dtype=d, order=0)
+        for op in ("uniform", "normal")
+        for d in ("float32", "float64")
+    ),
+    *(sample(op, *COUNTERS, shape=(), order=0) for op in ("uniform", "normal")),
+    *(sample(op, *COUNTERS, shape=(0, 3), order=0) for op in ("uniform", "normal")),
+    sample("uniform", *COUNTERS, shape=(101, 90), low=-2.0, high=3.0, order=0),
+    sample("normal", *COUNTERS, shape=(101, 91), mean=1.0, deviation=0.1, order=0),
+    sample("dropout", (3, 5), *COUNTERS),
+    sample("dropout", (2, 3, 4), *COUNTERS, rate=0.25),
+    sample("dropout", (5,), *COUNTERS, rate=0.0),
+    sample("dropout", (0, 3), *COUNTERS),
+]
+
+SAMPLES = [*POINTWISE, *COPY, *REDUCE, *SHAPE, *INDEX, *FILL, *LINALG, *CONV, *POOL, *NORM, *LOSS, *UPDATE, *RANDOM]
 
 WIDE = (200, 300)
 """More than 64 KiB of any dtype but bool and uint8 would be, so that a copy shows."""
@@ -382,6 +401,11 @@ LARGE_UPDATE = [
     sample("adam", *parameter(WIDE, Operand(WIDE), positive(WIDE)), STEP, decay=0.1),
 ]
 
+LARGE_RANDOM = [
+    *(sample(op, *COUNTERS, shape=WIDE, dtype=d) for op in ("uniform", "normal") for d in ("float32", "float64")),
+    *(sample("dropout", typed(dtype, WIDE), *COUNTERS) for dtype in ("float32", "float64")),
+]
+
 LARGE = [
     *(sample(op, WIDE, (300,)) for op in [*BINARY, *COMPARISONS, "div", "maximum", "minimum"]),
     sample("pow", positive(WIDE), ()),
@@ -417,5 +441,6 @@ LARGE = [
     *LARGE_NORM,
     *LARGE_LOSS,
     *LARGE_UPDATE,
+    *LARGE_RANDOM,
 ]
 """Like SAMPLES, a case at least for each operator whose kernel could make a copy of more than 64 KiB."""

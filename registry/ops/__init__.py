@@ -12,6 +12,7 @@ from registry.ops.loss import *
 from registry.ops.norm import *
 from registry.ops.pointwise import *
 from registry.ops.pool import *
+from registry.ops.random import *
 from registry.ops.reduce import *
 from registry.ops.shape import *
 from registry.ops.update import *

@@ -10,6 +10,7 @@ from runtime.kernels import loss as loss
 from runtime.kernels import norm as norm
 from runtime.kernels import pointwise as pointwise
 from runtime.kernels import pool as pool
+from runtime.kernels import random as random
 from runtime.kernels import reduce as reduce
 from runtime.kernels import shape as shape
 from runtime.kernels import update as update

@@ -1,0 +1,78 @@
+"""Random numbers: functions of the seed, the op's own stream, the step and the position of the element.
+
+`seed` and `step` are rank-0 int64 tensors, the program's states of these names unless given. docs/format.md
+defines every number.
+"""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType, dtypes
+from prograd_proto.dtypes import DTypeName
+from prograd_proto.tensor_types import Shape
+from registry.errors import require
+from registry.op import op
+from registry.shapes import require_float
+from registry.value import STATE, Value
+
+
+@op(random=True, differentiable=False)
+def uniform(
+    seed: Value = STATE,
+    step: Value = STATE,
+    *,
+    shape: Shape,
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: DTypeName = "float32",
+) -> TensorType:
+    """Numbers of equal probability between `low`, included, and `high`, which only rounding can give."""
+    _require_counters(seed, step)
+    require(dtype in dtypes.FLOATS, f"{dtype} has no uniform numbers, only float32 and float64 have")
+    require(low <= high, f"low={low} is larger than high={high}")
+    return TensorType(dtype, shape)
+
+
+@op(random=True, differentiable=False)
+def normal(
+    seed: Value = STATE,
+    step: Value = STATE,
+    *,
+    shape: Shape,
+    mean: float = 0.0,
+    deviation: float = 1.0,
+    dtype: DTypeName = "float32",
+) -> TensorType:
+    """Numbers of the normal distribution with that mean and standard deviation (Box and Muller, 1958)."""
+    _require_counters(seed, step)
+    require(dtype in dtypes.FLOATS, f"{dtype} has no normal numbers, only float32 and float64 have")
+    require(deviation >= 0, f"deviation={deviation} is negative")
+    return TensorType(dtype, shape)
+
+
+@op(random=True)
+def dropout(x: Value, seed: Value = STATE, step: Value = STATE, *, rate: float = 0.5) -> TensorType:
+    """The tensor x with elements set to 0 with probability `rate` and the others divided by 1 - rate.
+
+    Outside training it is x itself. Srivastava et al., 2014.
+    """
+    require_float(x)
+    _require_counters(seed, step)
+    require(0 <= rate < 1, f"rate={rate} is not in [0, 1)")
+    return x.type
+
+
+@dropout.gradient
+def dropout_gradient(
+    seed: Value, step: Value, dy: Value, *, rate: float, random_stream: int
+) -> tuple[Value, None, None]:
+    return dropout.replay(random_stream)(dy, seed, step, rate=rate), None, None
+
+
+@dropout.inference
+def dropout_inference(x: Value) -> Value:
+    return x
+
+
+def _require_counters(seed: Value, step: Value) -> None:
+    for name, value in (("seed", seed), ("step", step)):
+        require(value.type == TensorType("int64", ()), f"{name} is {value.type}, not int64[]")

@@ -1,0 +1,160 @@
+"""Random numbers from the words of a stream, a piece at a time; docs/format.md defines them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod, tau
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS, DTypeName
+from prograd_proto.tensor_types import Shape
+from runtime.kernel import Array, Types, kernel, require, types
+from runtime.philox import BLOCKS, WORK_ROWS, fill_words
+
+
+def uniform_rule(
+    seed: TensorType, step: TensorType, *, shape: Shape, low: float, high: float, dtype: DTypeName
+) -> Types:
+    require(dtype in FLOATS and low <= high, f"there are no uniform {dtype} from {low} to {high}")
+    return drawn_types(seed, step, TensorType(dtype, shape), words_of_one(dtype))
+
+
+@kernel(uniform_rule)
+def uniform(
+    seed: Array,
+    step: Array,
+    *,
+    shape: Shape,
+    low: float,
+    high: float,
+    dtype: DTypeName,
+    out: Array,
+    scratch: list[Array],
+    random_stream: int,
+) -> None:
+    bits = 24 if dtype == "float32" else 53
+    for words, values, piece in drawn(seed, step, random_stream, out, words_of_one(dtype), scratch):
+        np.copyto(values, whole_numbers(words, bits), "unsafe")
+        np.multiply(values, (high - low) * 2.0**-bits, values)
+        np.add(values, low, values)
+        np.copyto(piece, values[: piece.size], "same_kind")
+
+
+def normal_rule(
+    seed: TensorType, step: TensorType, *, shape: Shape, mean: float, deviation: float, dtype: DTypeName
+) -> Types:
+    require(dtype in FLOATS and deviation >= 0, f"there are no normal {dtype} of deviation {deviation}")
+    return drawn_types(seed, step, TensorType(dtype, shape), words_of_one(dtype))
+
+
+@kernel(normal_rule)
+def normal(
+    seed: Array,
+    step: Array,
+    *,
+    shape: Shape,
+    mean: float,
+    deviation: float,
+    dtype: DTypeName,
+    out: Array,
+    scratch: list[Array],
+    random_stream: int,
+) -> None:
+    """Elements 2 i and 2 i + 1 are the cosine and the sine of one angle, times one radius."""
+    bits = 32 if dtype == "float32" else 53
+    for words, values, piece in drawn(seed, step, random_stream, out, words_of_one(dtype), scratch):
+        np.copyto(values, whole_numbers(words, bits), "unsafe")
+        radius, angle = values[0::2], values[1::2]
+        np.add(radius, 1, radius)
+        np.multiply(radius, 2.0**-bits, radius)
+        np.log(radius, radius)
+        np.multiply(radius, -2, radius)
+        np.sqrt(radius, radius)
+        np.multiply(angle, tau * 2.0**-bits, angle)
+        part = words[: angle.size].view(np.float64)
+        np.cos(angle, part)
+        np.sin(angle, angle)
+        np.multiply(angle, radius, angle)
+        np.multiply(part, radius, radius)
+        np.multiply(values, deviation, values)
+        np.add(values, mean, values)
+        np.copyto(piece, values[: piece.size], "same_kind")
+
+
+def dropout_rule(x: TensorType, seed: TensorType, step: TensorType, *, rate: float) -> Types:
+    require(x.dtype in FLOATS and 0 <= rate < 1, f"x is {x}, the rate {rate}; dropout needs floats and [0, 1)")
+    made = drawn_types(seed, step, x, 1)
+    return types(x, scratch=[*made.scratch, TensorType("bool", made.scratch[1].shape)])
+
+
+@kernel(dropout_rule, in_place=[(0, 0)])
+def dropout(
+    x: Array,
+    seed: Array,
+    step: Array,
+    *,
+    rate: float,
+    out: Array,
+    scratch: list[Array],
+    random_stream: int,
+) -> None:
+    *scratch, kept = scratch
+    flat, start = x.reshape(-1), 0
+    for words, _, piece in drawn(seed, step, random_stream, out, 1, scratch):
+        np.greater_equal(words, int(rate * 2.0**32), kept[: words.size])
+        np.multiply(flat[start : start + piece.size], 1 / (1 - rate), piece)
+        np.multiply(piece, kept[: piece.size], piece)
+        start += piece.size
+
+
+def words_of_one(dtype: str) -> int:
+    """How many words an element of that dtype takes."""
+    return 1 if dtype == "float32" else 2
+
+
+def drawn_types(seed: TensorType, step: TensorType, y: TensorType, words_each: int) -> Types:
+    """The types of an op that draws for every element of y."""
+    counter = TensorType("int64", ())
+    require(seed == step == counter, f"seed is {seed} and step is {step}; both must be int64[]")
+    count = prod(y.static_shape) * words_each
+    blocks = max(1, min(BLOCKS, -(-count // 4)))
+    scratch = [
+        TensorType("int64", (WORK_ROWS, blocks)),
+        TensorType("int64", (4 * blocks,)),
+        TensorType("float64", (4 * blocks // words_each,)),
+    ]
+    return types(y, scratch=scratch)
+
+
+def drawn(
+    seed: Array, step: Array, stream: int, out: Array, words_each: int, scratch: list[Array]
+) -> Iterator[tuple[Array, Array, Array]]:
+    """The words of `out` piece by piece: uint64 words, room for a float64 per element, and the piece.
+
+    The last words may be more than the piece needs, because words come by four.
+    """
+    work, words, values = scratch
+    flat, each = out.reshape(-1), len(values)
+    for first, start in enumerate(range(0, flat.size, each)):
+        fill_words(
+            words.view(np.uint64),
+            work.view(np.uint64),
+            seed=seed.item(),
+            stream=stream,
+            step=step.item(),
+            first=first * (words.size // 4),
+        )
+        yield words.view(np.uint64), values, flat[start : start + each]
+
+
+def whole_numbers(words: Array, bits: int) -> Array:
+    """Whole numbers of so many bits: of 24 or 32 from the high bits of a word each, of 53 from two words each."""
+    if bits <= 32:
+        return np.right_shift(words, 32 - bits, words)
+    high, low = words[0::2], words[1::2]
+    np.right_shift(high, 5, high)
+    np.left_shift(high, 26, high)
+    np.right_shift(low, 6, low)
+    return np.bitwise_or(high, low, high)

@@ -1,0 +1,92 @@
+"""Random numbers by counter: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+
+The words of a stream are a function of the seed, the stream's number, the step and their position, nothing else:
+drawing them in pieces, in another order or once more gives the same. docs/format.md has the definition with
+known answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from runtime.kernel import Array
+
+SHUFFLE_STREAM: Final = 0xFFFFFFFF
+"""The stream that orders rows; operators have smaller ones."""
+
+BLOCKS: Final = 2048
+"""Blocks of four words that are worth computing at once: what that takes stays in a second-level cache."""
+
+WORK_ROWS: Final = 6
+"""Vectors of one element per block that `fill_words` needs."""
+
+_ROUNDS = 10
+_MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
+_KEY_STEPS = 0x9E3779B9, 0xBB67AE85
+_MASK = np.array(0xFFFFFFFF, np.uint64)
+_HALF = np.array(32, np.uint64)
+_FACTORS = [np.array(multiplier, np.uint64) for multiplier in _MULTIPLIERS]
+
+
+def fill_words(out: Array, work: Array, *, seed: int, stream: int, step: int, first: int = 0) -> None:
+    """Fill `out` with the words 4 * first, 4 * first + 1, ... of a stream.
+
+    Args:
+        out: uint64 [4 * n], each element gets one word of 32 bits.
+        work: uint64 [WORK_ROWS, n], is overwritten.
+        seed: the key; any int64.
+        stream: below 2**32.
+        step: from 0, below 2**64.
+        first: the number of the first block, of 32 bits.
+    """
+    c0, c1, c2, c3, low, high = work
+    c0.fill(1)
+    np.cumsum(c0, out=c0)
+    np.add(c0, np.uint64((first - 1) % 2**64), c0)
+    np.bitwise_and(c0, _MASK, c0)
+    for counter, word in ((c1, stream), (c2, step), (c3, step >> 32)):
+        counter.fill(word & 0xFFFFFFFF)
+    for k0, k1 in _keys(seed):
+        np.multiply(c0, _FACTORS[0], low)
+        np.multiply(c2, _FACTORS[1], high)
+        np.right_shift(high, _HALF, c0)
+        np.bitwise_xor(c0, c1, c0)
+        np.bitwise_xor(c0, k0, c0)
+        np.right_shift(low, _HALF, c2)
+        np.bitwise_xor(c2, c3, c2)
+        np.bitwise_xor(c2, k1, c2)
+        np.bitwise_and(high, _MASK, c1)
+        np.bitwise_and(low, _MASK, c3)
+    np.copyto(out.reshape(-1, 4).T, work[:4])
+
+
+def permutation(seed: int, epoch: int, rows: int) -> Array:
+    """The int64 numbers 0 ... rows - 1 in the order of an epoch.
+
+    They are sorted by keys of 64 bits, two words each; equal keys keep the lower number first.
+    """
+    blocks = -(-rows // 2)
+    keys = np.empty(4 * blocks, np.uint64)
+    work = np.empty((WORK_ROWS, BLOCKS), np.uint64)
+    for first in range(0, blocks, BLOCKS):
+        part = keys[4 * first : 4 * (first + BLOCKS)]
+        fill_words(part, work[:, : part.size // 4], seed=seed, stream=SHUFFLE_STREAM, step=epoch, first=first)
+    return np.argsort((keys[0::2] << _HALF | keys[1::2])[:rows], kind="stable")
+
+
+@lru_cache(maxsize=16)  # a run has one seed, and the call is made for every piece of a tensor
+def _keys(seed: int) -> Sequence[tuple[Array, Array]]:
+    """The key of every round, as arrays of rank 0: NumPy takes those up faster than numbers."""
+    words = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
+    rounds = np.array(
+        [
+            [(word + i * step) & 0xFFFFFFFF for word, step in zip(words, _KEY_STEPS, strict=True)]
+            for i in range(_ROUNDS)
+        ],
+        np.uint64,
+    )
+    return [(pair[:1].reshape(()), pair[1:].reshape(())) for pair in rounds]
