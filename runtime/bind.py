@@ -56,13 +56,13 @@ def bind(
         block: with static types, from a program that `check_program` accepts.
         states: the program's states by name.
         pinned: tensors that must keep their values to the end of a step, besides fetches and updates.
-        plan: the compiler's offsets; used, after a check, unless tensors are pinned that it does not know of.
+        plan: the compiler's offsets; used, after a check, unless tensors are pinned, which it does not know of.
     """
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     scratch = [_scratch_types(op, types) for op in block.ops]
     sizes = [[(name, type.nbytes) for name, type in row] for row in scratch]
     buffers = buffers_of(block, types, sizes, pinned)
-    offsets, arena_bytes = _offsets(buffers, plan)
+    offsets, arena_bytes = _offsets(buffers, None if pinned else plan)
     memory = aligned_bytes(arena_bytes)
     types.update(name_and_type for row in scratch for name_and_type in row)
     arrays = _outside(block, states)
