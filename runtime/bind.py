@@ -49,6 +49,7 @@ def bind(
     *,
     pinned: Sequence[str] = (),
     plan: pb.MemoryPlan | None = None,
+    memory: Callable[[int], Array] = aligned_bytes,
 ) -> BoundBlock:
     """Place and bind a checked block.
 
@@ -57,16 +58,17 @@ def bind(
         states: the program's states by name.
         pinned: tensors that must keep their values to the end of a step, besides fetches and updates.
         plan: the compiler's offsets; used, after a check, unless tensors are pinned, which it does not know of.
+        memory: gives at least so many aligned bytes for the arena.
     """
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     scratch = [_scratch_types(op, types) for op in block.ops]
     sizes = [[(name, type.nbytes) for name, type in row] for row in scratch]
     buffers = buffers_of(block, types, sizes, pinned)
     offsets, arena_bytes = _offsets(buffers, None if pinned else plan)
-    memory = aligned_bytes(arena_bytes)
+    arena = memory(arena_bytes)
     types.update(name_and_type for row in scratch for name_and_type in row)
     arrays = _outside(block, states)
-    arrays.update((b.name, view(memory, offset, types[b.name])) for b, offset in zip(buffers, offsets, strict=True))
+    arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in zip(buffers, offsets, strict=True))
     for name, root in storage_of(block, pinned).items():
         arrays.setdefault(name, arrays[root])
     ops = [

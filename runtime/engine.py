@@ -9,9 +9,11 @@ from typing import Protocol
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from runtime.arena import aligned_bytes
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit
 from runtime.executor import Executor
+from runtime.kernel import Array
 from runtime.states import States
 
 
@@ -27,7 +29,7 @@ class Engine:
     """Executors that share the states of one program.
 
     Attributes:
-        arena_bytes: of the allocations behind all executors made so far.
+        arena_bytes: of all allocations for the arena: one, unless a later executor needed a larger one.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Engine:
         self._states = states
         self._executor = partial(Executor, program, threads=threads, schedule=schedule, check_nan=check_nan)
         self._max_memory = max_memory
+        self._arenas: list[Array] = []
         self._executors: dict[tuple[int, frozenset[str]], Executor] = {}
 
     def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
@@ -54,14 +57,11 @@ class Engine:
         """
         key = bound.number, frozenset(fetch)
         if key not in self._executors:
-            require_memory(self._known_bytes(bound), self._max_memory)
             try:
-                made = self._executor(bound.block, self._states, fetch=fetch, plan=bound.plan)
+                made = self._executor(bound.block, self._states, fetch=fetch, plan=bound.plan, memory=self._memory)
             except MemoryError:
                 raise ResourceLimit(f"entry {bound.name!r} needs more memory than there is") from None
-            require_memory(self._states.nbytes + self.arena_bytes + made.arena_bytes, self._max_memory)
             self._executors[key] = made
-            self.arena_bytes += made.arena_bytes
         return self._executors[key]
 
     def step_of(self, executor: Executor) -> Callable[[], object]:
@@ -73,9 +73,13 @@ class Engine:
         for executor in self._executors.values():
             executor.close()
 
-    def _known_bytes(self, bound: BoundEntry) -> int:
-        """What is known before anything is allocated."""
-        return self._states.nbytes + self.arena_bytes + (bound.plan.arena_bytes if bound.plan else 0)
+    def _memory(self, nbytes: int) -> Array:
+        """The arena, a new one if it is too small: the first executor is usually the largest."""
+        if not self._arenas or len(self._arenas[-1]) < nbytes:
+            require_memory(self._states.nbytes + self.arena_bytes + nbytes, self._max_memory)
+            self._arenas.append(aligned_bytes(nbytes))
+            self.arena_bytes += nbytes
+        return self._arenas[-1]
 
 
 def new_states(program: pb.ProgramDesc, folder: Path, max_memory: int | None) -> States:

@@ -11,7 +11,7 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 
-from runtime.arena import aligned_array
+from runtime.arena import aligned_array, aligned_bytes
 from runtime.bind import BoundOp, bind
 from runtime.errors import ExecutionError, NonFinite
 from runtime.kernel import Array
@@ -42,6 +42,7 @@ class Executor:
         check_nan: bool = False,
         fetch: Sequence[str] = (),
         plan: pb.MemoryPlan | None = None,
+        memory: Callable[[int], Array] = aligned_bytes,
     ) -> None:
         """Place and bind the block.
 
@@ -55,9 +56,10 @@ class Executor:
             check_nan: look at every output, and raise NonFinite at the first that has NaN or Inf.
             fetch: tensors to fetch besides those the block declares, by tensor name.
             plan: offsets made by the compiler.
+            memory: gives at least so many aligned bytes for the arena; executors that take turns may share them.
         """
         self._locations = program.locations
-        self._bound = bind(block, states.arrays, pinned=fetch, plan=plan)
+        self._bound = bind(block, states.arrays, pinned=fetch, plan=plan, memory=memory)
         self.arena_bytes = self._bound.arena_bytes
         self.state_bytes = states.nbytes
         arrays = self._bound.arrays
