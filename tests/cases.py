@@ -148,8 +148,8 @@ def takes_symbol(sample: Sample) -> bool:
 
 
 def batch_of(sample: Sample) -> int:
-    """The extent that the symbol stands for, 0 if the first operand, or without operands the shape, has none."""
-    shape = sample.operands[0].shape if sample.operands else sample.attributes.get("shape", ())
+    """The extent that the symbol stands for: the first of the first operand or else of the attribute `shape`, or 0."""
+    shape = (sample.operands and sample.operands[0].shape) or sample.attributes.get("shape", ())
     return shape[0] if shape else 0
 
 
