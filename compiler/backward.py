@@ -53,9 +53,13 @@ def gradients(
     _promote_to_forward(block, targets)
     for target, seed in zip(targets, seeds, strict=True):
         walk.seed(target, seed)
+    first = len(block.desc.ops)
     for desc in reversed(active):
         walk.through(desc)
-    return [walk.total(value.name) for value in inputs]
+    grads = [walk.total(value.name) for value in inputs]
+    pairs = zip(inputs, grads, strict=True)
+    walk.mark_gradients(first, {grad.name for x, grad in pairs if grad is not None and walk.trains(x.name)})
+    return grads
 
 
 def blockers(block: Block, targets: Sequence[Value]) -> list[str]:
@@ -89,8 +93,11 @@ class _Walk:
         with self.block.on_behalf_of(stage=pb.STAGE_DERIVATIVE, op=desc):
             grads = differentiate(self.block, desc, output_grads)
         pairs = zip(desc.inputs, grads, strict=True)
-        served = {g.name for name, g in pairs if g is not None and self._is_parameter(name)}
-        self._mark_gradient_stage(first, served)
+        served = {g.name for name, g in pairs if g is not None and self.trains(name)}
+        for new in reversed(self.block.desc.ops[first:]):
+            if served & set(new.outputs) and new.type != "constant":
+                new.stage = pb.STAGE_GRADIENT
+                served.update(new.inputs)
         for name, grad in zip(desc.inputs, grads, strict=True):
             if grad is not None and name in self.varies:
                 self.contributions.setdefault(name, []).append(grad)
@@ -108,20 +115,21 @@ class _Walk:
         return value
 
     def _sum(self, name: str, parts: list[Value]) -> Value:
-        stage = pb.STAGE_GRADIENT if self._is_parameter(name) else pb.STAGE_DERIVATIVE
+        stage = pb.STAGE_GRADIENT if self.trains(name) else pb.STAGE_DERIVATIVE
         with self.block.on_behalf_of(stage=stage):
             value = parts[0]
             for part in parts[1:]:
                 value = ops.add(value, part)
         return value
 
-    def _mark_gradient_stage(self, first: int, served: set[str]) -> None:
-        for desc in reversed(self.block.desc.ops[first:]):
-            if served & set(desc.outputs):
+    def mark_gradients(self, first: int, grads: set[str]) -> None:
+        """Count the ops from `first` on that make these tensors to the stage GRADIENT, whatever they were made for."""
+        for desc in self.block.desc.ops[first:]:
+            if grads & set(desc.outputs):
                 desc.stage = pb.STAGE_GRADIENT
-                served.update(desc.inputs)
 
-    def _is_parameter(self, name: str) -> bool:
+    def trains(self, name: str) -> bool:
+        """Whether the tensor stands for a state."""
         return name in self.block.state_tensors
 
 
@@ -170,7 +178,8 @@ def _gradient_inputs(block: Block, desc: pb.OpDesc) -> list[str]:
 def _faults(block: Block, desc: pb.OpDesc, wanted: set[str]) -> list[str]:
     op = find_op(desc.type)
     if op.gradient_rule is None:
-        return [f"{_line(block, desc)}{desc.type} {missing_rule(op)}, or cut the path with ops.stop_gradient"]
+        cut = "cut the path with ops.stop_gradient"
+        return [f"{_line(block, desc)}{desc.type} {missing_rule(op)}, {'or' if op.differentiable else 'so'} {cut}"]
     outputs = op.signature.name_outputs(desc.outputs)
     return [
         f"{_line(block, desc)}{desc.type}: its output {name!r} is declared non-differentiable; "
