@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
@@ -55,7 +56,7 @@ class States:
             case "op":
                 op = state.op
                 kernel = KERNELS[op.type]
-                inputs = [self.arrays[name] for name in op.inputs]
+                inputs = [self._at_start(name) for name in op.inputs]
                 types = kernel.rule(*(TensorType(a.dtype.name, a.shape) for a in inputs), **attributes_of(op))
                 scratch = [aligned_array(type) for type in types.scratch]
                 kernel.bind(inputs, [array], scratch, attributes_of(op), op.random_stream)()
@@ -63,6 +64,10 @@ class States:
                 array[...] = self._external(state)
             case _:
                 array[...] = 0
+
+    def _at_start(self, name: str) -> Array:
+        """The operand of an initial op, one of the counters: initial values are those before the first step, always."""
+        return self.arrays[name] if name == "seed" else np.zeros((), np.int64)
 
     def _external(self, state: pb.StateDesc) -> Array:
         path, key = self._folder / state.external.path, state.external.key

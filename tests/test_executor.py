@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from steps import Oracle, Stepper, same_bits
 from values import here
 
-from compiler import Program, constant, ops
+from compiler import Program, constant, normal, ops
 from prograd_proto import program_pb2 as pb
 from runtime.errors import ExecutionError, NonFinite
 from runtime.schedule import Task, Worklist, address_ranges, dependencies
@@ -158,6 +158,28 @@ def test_the_arena_is_allocated_once():
     for _ in range(3):
         stepper.step(x=1)
     assert before == {name: array.ctypes.data for name, array in stepper.executor.feeds.items()}
+
+
+# States
+
+
+def test_initial_values_are_the_same_whatever_the_states_were_and_again_at_each_epoch():
+    program = counter()
+    noise = program.buffer("noise", (5,), normal(), dtype="float64", lifespan="epoch")
+    program.parameter("w", (4, 3))
+    program.update(noise, noise * 2.0)
+    program.update(program.state("w"), program.state("w") * 1.0)
+    stepper = Stepper(program.compile())
+    start = stepper.snapshot()
+    stepper.step(x=1)
+    assert not np.array_equal(stepper.states.arrays["noise"], start["noise"])
+    stepper.states.reset_epoch()
+    assert stepper.states.arrays["noise"].tobytes() == start["noise"].tobytes()
+    assert stepper.states.arrays["total"].tolist() == [2, 2, 2], "it lives on"
+    stepper.states.initialise()
+    same_bits(stepper.snapshot(), start)
+    stepper.states.initialise(seed=1)
+    assert not np.array_equal(stepper.states.arrays["noise"], start["noise"])
 
 
 # Errors
