@@ -1,9 +1,10 @@
 """A multi-layer perceptron on 8 x 8 handwritten digits, with momentum, weight decay and gradient clipping.
 
-    python examples/digits_mlp.py              builds examples/digits_mlp.pb
-    runtime execute examples/digits_mlp.pb     trains it and keeps the parameters of the best evaluation
+python examples/digits_mlp.py              builds examples/digits_mlp.pb
+runtime execute examples/digits_mlp.pb     trains it and keeps the parameters of the best evaluation
 """
 
+from itertools import pairwise
 from pathlib import Path
 
 from compiler import Program, Value, global_norm, glorot_uniform, momentum, ops, warmup_cosine, zeros
@@ -18,7 +19,7 @@ def build() -> Program:
     label = program.input("label", "int64", ("batch",))
 
     x = ops.reshape(ops.cast(image, dtype="float32") / 16.0, shape=("batch", 64))
-    for i, (fan_in, fan_out) in enumerate(zip(SIZES, SIZES[1:], strict=False), start=1):
+    for i, (fan_in, fan_out) in enumerate(pairwise(SIZES), start=1):
         x = dense(program, f"layer{i}", x, fan_in, fan_out)
         if fan_out != SIZES[-1]:
             x = ops.tanh(x)
