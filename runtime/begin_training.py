@@ -28,7 +28,7 @@ class TrainingOptions(NamedTuple):
         entry: to train; the one that the program runs unless given.
         epochs: in all; the program's unless given, else 1.
         steps: in all, in place of epochs.
-        data: an array per feed in place of the program's rows; taken in order, all of them each epoch.
+        data: another split, or an array per feed in place of the program's rows, which are then taken in order.
         fetch: tensors to fetch besides the entry's own; `Run.fetched` has them after the last step.
         checkpoint: a folder for checkpoints.
         every: steps between two of them; at the end of each epoch unless given.
@@ -40,7 +40,7 @@ class TrainingOptions(NamedTuple):
     entry: str | None = None
     epochs: int | None = None
     steps: int | None = None
-    data: Mapping[str, object] | None = None
+    data: str | Mapping[str, object] | None = None
     fetch: Sequence[str] = ()
     checkpoint: str | os.PathLike[str] | None = None
     every: int | None = None
@@ -55,9 +55,9 @@ def begin_training(run: Run, options: TrainingOptions, between: Callable[[], Non
     entry = options.entry or run.training_entry()
     bound = run.bindings(entry)[0]
     desc = run.program.run if run.program.run.entry == entry else pb.RunDesc()
-    split = desc.split or "train"
-    rows = run.rows(entry, split if options.data is None else options.data)
-    own_rows = options.data is None and bool(bound.feeds)
+    split = options.data if isinstance(options.data, str) else desc.split or "train"
+    rows = run.rows(entry, options.data if isinstance(options.data, Mapping) else split)
+    own_rows = not isinstance(options.data, Mapping) and bool(bound.feeds)
     remainder = run.program.data.remainder if run.data.exists else None
     per_epoch = steps_per_epoch(rows, bound.rows, remainder, split)
     plan = Plan(
@@ -77,10 +77,10 @@ def begin_training(run: Run, options: TrainingOptions, between: Callable[[], Non
     folder = None if options.checkpoint is None else CheckpointFolder(options.checkpoint, keep=options.keep)
     if folder is not None and not run.position.steps:
         folder.clear() if options.force else folder.require_empty()
-    return _events(run, bound, rows, plan, options, evaluate, folder, between)
+    return _until_done(run, plan, _training(run, bound, rows, plan, options, evaluate, folder, between))
 
 
-def _events(
+def _training(
     run: Run,
     bound: BoundEntry,
     rows: Rows,
@@ -89,7 +89,7 @@ def _events(
     evaluate: Callable[[Callable[[], None]], Metrics],
     folder: CheckpointFolder | None,
     between: Callable[[], None],
-) -> Iterator[Event]:
+) -> Training:
     executor = run.engine.executor(bound, run.tensors(bound, options.fetch))
     run.fetched = executor.fetches
 
@@ -98,7 +98,7 @@ def _events(
         path = folder.write(run.program, run.sha256, run.states, run.position)
         return CheckpointWritten(run.position.epoch, run.position.steps, path)
 
-    training = Training(
+    return Training(
         executor,
         run.engine.step_of(executor),
         run.states,
@@ -110,7 +110,11 @@ def _events(
         checkpoint if folder is not None else None,
         between,
     )
-    return training.events()
+
+
+def _until_done(run: Run, plan: Plan, training: Training) -> Iterator[Event]:
+    yield from training.events()
+    run.done = plan.steps
 
 
 def _require_sane(options: TrainingOptions) -> None:

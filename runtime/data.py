@@ -54,9 +54,8 @@ class Data:
             return splits[name]
         if name == "train":  # what a run trains on when the program makes no difference between rows
             return None
-        raise UsageError(
-            f"the data has no split {name!r}{closest(name, splits)}; its splits are: {', '.join(splits) or 'none'}"
-        )
+        hint = closest(name, splits) or f"; its splits are: {', '.join(splits) or 'none'}"
+        raise UsageError(f"the data has no split {name!r}{hint}")
 
     def _column(self, feed: Feed, key: str) -> Array:
         array = self._array(key)

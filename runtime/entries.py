@@ -41,7 +41,8 @@ def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
         if entry.name == name:
             return entry
     names = [entry.name for entry in program.entries]
-    raise UsageError(f"there is no entry {name!r}{closest(name, names)}; the program has {', '.join(names) or 'none'}")
+    hint = closest(name, names) or f"; the entries are {', '.join(names)}"
+    raise UsageError(f"there is no entry {name!r}{hint}")
 
 
 def bound_entries(program: pb.ProgramDesc, name: str) -> list[BoundEntry]:

@@ -27,6 +27,7 @@ class Position:
         best_evaluation: all metrics of it.
         stale: evaluations since.
         stopped: whether that was often enough to stop.
+        reached: `steps` at the end, before the best states were put back; not saved.
     """
 
     def __init__(self) -> None:
@@ -41,6 +42,7 @@ class Position:
         self.best_evaluation: Metrics = {}
         self.stale = 0
         self.stopped = False
+        self.reached = 0
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the arrays, as values that JSON has."""

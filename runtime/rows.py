@@ -61,9 +61,8 @@ def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:
     """Raise DataError unless exactly the entry's feeds are given."""
     for name in given:
         if name not in bound.feeds:
-            known = ", ".join(bound.feeds) or "none"
-            hint = closest(name, bound.feeds)
-            raise DataError(f"entry {bound.name!r} has no feed {name!r}{hint}; its feeds are: {known}")
+            hint = closest(name, bound.feeds) or f"; its feeds are: {', '.join(bound.feeds) or 'none'}"
+            raise DataError(f"entry {bound.name!r} has no feed {name!r}{hint}")
     for feed in bound.feeds.values():
         if feed.name not in given:
             raise DataError(f"entry {bound.name!r} reads the feed {feed.name!r}: {_shown(feed)}, which is not given")

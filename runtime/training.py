@@ -18,6 +18,7 @@ from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, St
 from runtime.executor import Executor
 from runtime.kernel import Array
 from runtime.metrics import Metrics, Totals
+from runtime.philox import permutation
 from runtime.position import Position
 from runtime.rows import Rows
 from runtime.states import States
@@ -125,8 +126,6 @@ class Training:
 
     def _order(self) -> None:
         if self._plan.shuffle:
-            from runtime.philox import permutation
-
             order = permutation(self._plan.seed, self._position.epoch, len(self._rows))
             self._ordered = self._rows.permuted(order)
 
@@ -207,6 +206,7 @@ class Training:
     def _restore_best(self) -> None:
         """Go back to the best states, and to where the run stood with them."""
         position = self._position
+        position.reached = position.steps
         if not position.best:
             return
         for name, array in position.best.items():

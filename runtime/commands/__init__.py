@@ -1,0 +1,38 @@
+"""The verbs of the command `runtime`, and how every one of them ends.
+
+arguments      what can be said on the command line
+execute        the main job
+check          is the program well formed and safe to run
+profile        where the time goes
+outcome        exit codes and the result line
+progress       what is reported meanwhile, on stderr
+feeds, fetches arrays from files and to files
+metrics_file   every step and epoch, as CSV or JSON lines
+trace          every op, for Chrome's trace viewer
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from runtime.commands.arguments import parse
+from runtime.commands.outcome import EXIT_INTERRUPTED, exit_code, sentence
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Parse, run the verb, and turn whatever happens into one sentence and an exit code."""
+    options = parse(arguments)
+    try:
+        code = options.verb_function(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of our results has left; not an error of ours, but not a success either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_INTERRUPTED
+    except BaseException as error:
+        if options.traceback or isinstance(error, SystemExit | GeneratorExit):
+            raise
+        options.say(sentence(error))
+        return exit_code(error)

@@ -1,0 +1,259 @@
+"""What can be said on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from prograd_proto.spelling import closest
+from runtime.commands.outcome import EXIT_USAGE
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options; an error of usage ends the process with code 2."""
+    parser = _Parser(
+        prog="runtime",
+        description="Loads, checks and runs program files.",
+        epilog="runtime VERB --help shows the options of a verb, with examples.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=_Version())
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for name, add in (("execute", _execute), ("check", _check), ("profile", _profile)):
+        add(verbs, name)
+    verb = next((word for word in arguments if not word.startswith("-")), None)
+    if verb is not None and verb not in verbs.choices:
+        hint = closest(verb, verbs.choices) or f"; the verbs are {', '.join(verbs.choices)}"
+        parser.error(f"there is no verb {verb!r}{hint}")
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        chosen = verbs.choices[verb or ""]
+        chosen.error(_unknown(unknown, [flag for action in chosen._actions for flag in action.option_strings]))  # pyright: ignore[reportPrivateUsage]: argparse has no other way to list flags
+    options.say = Say()
+    return options
+
+
+class Say:
+    """Puts a sentence on stderr; a run's progress replaces `show` by its own way of doing so."""
+
+    def __init__(self) -> None:
+        self.show: Callable[[str], None] = lambda text: print(f"runtime: {text}", file=sys.stderr, flush=True)
+
+    def __call__(self, text: str) -> None:
+        """Show it."""
+        self.show(text)
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"runtime: {message}; see {self.prog} --help\n")
+
+
+class _Version(str):
+    """Looked up only when it is asked for."""
+
+    def __mod__(self, value: Any) -> str:
+        from importlib.metadata import version
+
+        return f"prograd {version('prograd')}"
+
+
+def _execute(verbs: Any, name: str) -> None:
+    from runtime.commands.execute import execute
+
+    verb = _verb(
+        verbs,
+        name,
+        execute,
+        "run a program: train and evaluate as it says, or one of its entries",
+        "runtime execute digits.pb",
+        "runtime execute digits.pb --epochs 3 --save trained.safetensors",
+        "runtime execute digits.pb --checkpoint run1 --every 100    # and to go on later:",
+        "runtime execute digits.pb --checkpoint run1 --every 100 --resume",
+        "runtime execute digits.pb --entry evaluate --load trained.safetensors",
+        "runtime execute digits.pb --entry predict --load trained.safetensors \\",
+        "    --feed image=@images.npy --fetch probabilities=@p.npy",
+    )
+    what = verb.add_argument_group("what to run")
+    what.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
+    what.add_argument("--steps", type=_positive, metavar="N", help="train for so many steps in all")
+    what.add_argument("--epochs", type=_positive, metavar="N", help="train for so many epochs in all")
+    what.add_argument("--seed", type=int, metavar="N", help="in place of the program's seed")
+    _add_how(what)
+    what.add_argument("--check-nan", action="store_true", help="look at every output for NaN and Inf")
+    _add_rows(verb)
+    out = verb.add_argument_group("arrays out")
+    out.add_argument(
+        "--fetch", action="append", default=[], metavar="NAME[=@FILE]",
+        help="print what the entry fetches, or any tensor of it, or write it to a .npy file",
+    )  # fmt: skip
+    out.add_argument(
+        "--expect", action="append", default=[], metavar="NAME=@FILE",
+        help="compare with a .npy file, and end with code 1 if it differs",
+    )  # fmt: skip
+    out.add_argument("--rtol", type=_tolerance, default=1e-5, metavar="X", help="relative, 1e-5 unless given")
+    out.add_argument("--atol", type=_tolerance, default=1e-8, metavar="X", help="absolute, 1e-8 unless given")
+    _add_states(verb)
+    _add_reports(verb)
+
+
+def _check(verbs: Any, name: str) -> None:
+    from runtime.commands.check import check
+
+    verb = _verb(
+        verbs, name, check, "is a program well formed, safe to run, and are its files there", "runtime check digits.pb"
+    )
+    verb.add_argument("--log-format", type=_one_of("text", "json"), default="text", help=argparse.SUPPRESS)
+
+
+def _profile(verbs: Any, name: str) -> None:
+    from runtime.commands.profile import profile
+
+    verb = _verb(
+        verbs,
+        name,
+        profile,
+        "where the time of a step goes",
+        "runtime profile digits.pb --steps 50",
+        "runtime profile digits.pb --entry predict --by op",
+        "runtime profile digits.pb --json > profile.json",
+    )
+    verb.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
+    verb.add_argument("--steps", type=_positive, default=20, metavar="N", help="to measure, after one more; default 20")
+    verb.add_argument(
+        "--by", type=_one_of("type", "stage", "op"), metavar="{type,stage,op}", help="one table instead of two"
+    )
+    verb.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    _add_rows(verb)
+
+
+def _add_how(group: Any) -> None:
+    group.add_argument("--threads", type=_positive, default=1, metavar="N", help="the results do not depend on it")
+    group.add_argument(
+        "--schedule", type=_one_of("fifo", "parallel"), metavar="{fifo,parallel}",
+        help="the order of the op list, or each op when it can; parallel with more than one thread",
+    )  # fmt: skip
+    group.add_argument(
+        "--engine", type=_one_of("reference"), default="reference", metavar="{reference}", help="what computes"
+    )
+    group.add_argument("--math", type=_one_of("exact"), default="exact", metavar="{exact}", help="how it computes")
+
+
+def _add_rows(verb: argparse.ArgumentParser) -> None:
+    rows = verb.add_argument_group("rows in")
+    rows.add_argument("--data", type=Path, metavar="FILE", help="in place of the program's data file, with its keys")
+    rows.add_argument(
+        "--split", metavar="NAME", help="the rows; those that the program names for the entry unless given"
+    )
+    rows.add_argument(
+        "--feed", action="append", default=[], metavar="NAME=@FILE",
+        help="a .npy file, or a JSON value, for a feed; then all feeds of the entry are given so",
+    )  # fmt: skip
+
+
+def _add_states(verb: argparse.ArgumentParser) -> None:
+    states = verb.add_argument_group("states")
+    states.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
+    states.add_argument("--save", type=Path, metavar="FILE", help="write all states at the end")
+    states.add_argument("--in-place", action="store_true", help="save to the file that --load names")
+    states.add_argument("--checkpoint", type=Path, metavar="DIR", help="write checkpoints into a folder")
+    states.add_argument("--every", type=_positive, metavar="N", help="steps between two; each epoch unless given")
+    states.add_argument("--keep", type=_positive, default=3, metavar="K", help="how many stay; default 3")
+    states.add_argument(
+        "--resume", action="store_true",
+        help="go on from the newest checkpoint of --checkpoint, or from the file that --load names",
+    )  # fmt: skip
+    states.add_argument(
+        "--retarget-schedule", action="store_true", help="resume although the number of steps in all is another"
+    )
+    states.add_argument("--force", action="store_true", help="replace files, and remove another run's checkpoints")
+
+
+def _add_reports(verb: argparse.ArgumentParser) -> None:
+    reports = verb.add_argument_group("reports and limits")
+    reports.add_argument(
+        "--metrics", type=Path, metavar="FILE", help="write every step and epoch to a .csv or .jsonl file"
+    )
+    reports.add_argument("--trace", type=Path, metavar="FILE", help="write the time of every op, for chrome://tracing")
+    reports.add_argument(
+        "--log-format", type=_one_of("text", "json"), default="text", metavar="{text,json}", help="of stderr"
+    )
+    reports.add_argument(
+        "--progress", type=_one_of("auto", "bar", "plain", "none"), default="auto", metavar="{auto,bar,plain,none}",
+        help="a bar on a terminal, plain lines elsewhere, unless given",
+    )  # fmt: skip
+    reports.add_argument("-q", "--quiet", action="store_true", help="no progress, and only warnings")
+    reports.add_argument("--max-memory", type=_bytes, metavar="SIZE", help="of the states and the arena, as in 64MiB")
+    reports.add_argument("--max-time", type=_seconds, metavar="SECONDS", help="of the run")
+
+
+def _verb(
+    verbs: Any, name: str, function: Callable[[argparse.Namespace], int], summary: str, *examples: str
+) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(
+        name,
+        help=summary,
+        description=(function.__doc__ or "").strip().partition("\n\n")[0],
+        epilog="examples:\n" + "\n".join(f"  {example}" for example in examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    verb.add_argument("program", help="a program file")
+    verb.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
+    verb.set_defaults(verb_function=function, verb=name)
+    return verb
+
+
+def _unknown(words: Sequence[str], flags: Sequence[str]) -> str:
+    flag = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+    if flag is None:
+        return f"{words[0]!r} is one word too many"
+    return f"there is no option {flag!r}{closest(flag, flags)}"
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text not in words:
+            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(words)}{closest(text, words)}")
+        return text
+
+    return check
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def _tolerance(text: str) -> float:
+    return _number(text, "a tolerance")
+
+
+def _seconds(text: str) -> float:
+    return _number(text, "a number of seconds")
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return number
+
+
+def _bytes(text: str) -> int:
+    digits = text.rstrip("".join({c for unit in _UNITS for c in unit + unit.lower()}))
+    unit = text[len(digits) :].upper()
+    if not digits.isdecimal() or unit not in _UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size as 64MiB, 1GB or 1000000")
+    return int(digits) * _UNITS[unit]

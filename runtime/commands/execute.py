@@ -1,0 +1,261 @@
+"""The verb `execute`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter
+
+from runtime.checkpoint_folder import CheckpointFolder
+from runtime.commands.feeds import read_feeds
+from runtime.commands.fetches import differences, expectations, give, wanted_fetches
+from runtime.commands.metrics_file import MetricsFile, is_metrics_file
+from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED, result_line
+from runtime.commands.progress import LogHandler, Progress, new_progress
+from runtime.commands.trace import TraceFile
+from runtime.entries import trains
+from runtime.errors import UsageError
+from runtime.interrupts import Interrupts
+from runtime.kernel import Array
+from runtime.limits import Deadline, peak_rss
+from runtime.metrics import scalar_fetches
+from runtime.run import Run, load
+
+Between = Callable[[], None]
+Fields = list[tuple[str, object]]
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run a program: what it says of itself, or what the options ask for.
+
+    Results go to stdout, and the last line of it sums them up; progress and messages go to stderr.
+    """
+    start = perf_counter()
+    _require_consistent(options)
+    wanted = wanted_fetches(options.fetch)
+    expected = expectations(options.expect)
+    names = list(dict.fromkeys([fetch.name for fetch in wanted] + list(expected)))
+    _require_free(options, [fetch.file for fetch in wanted])
+    feeds = read_feeds(options.feed) or None
+    with ExitStack() as stack:
+        interrupts = stack.enter_context(Interrupts(signal.SIGINT, signal.SIGTERM))
+        handler = _log_to(options, stack)
+        run = _loaded(options)
+        stack.callback(run.close)
+        trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
+        run.engine.trace = trace
+        entry = options.entry or run.training_entry()
+        between = _limits(interrupts, Deadline(options.max_time))
+        if trains(run.program, run.bindings(entry)[0]):
+            arrays, fields = _train(options, run, entry, feeds, names, between, handler, stack)
+        else:
+            arrays, fields = _run_over(options, run, entry, feeds, names, between)
+        if trace is not None:
+            trace.write(force=options.force)
+    give(wanted, arrays, force=options.force)
+    if options.save or options.in_place:
+        run.save(options.save or options.load, force=options.force or options.in_place)
+    failures = differences(expected, arrays, rtol=options.rtol, atol=options.atol)
+    for failure in failures:
+        options.say(failure)
+    fields += _common_fields(options, run, perf_counter() - start)
+    print(result_line("FAILED" if failures else "OK", fields))
+    return EXIT_FAILED if failures else EXIT_DONE
+
+
+def _train(
+    options: argparse.Namespace,
+    run: Run,
+    entry: str,
+    feeds: Mapping[str, object] | None,
+    fetch: list[str],
+    between: Between,
+    handler: LogHandler,
+    stack: ExitStack,
+) -> tuple[dict[str, Array], Fields]:
+    """Train, and give what the last step fetched and the fields of the result."""
+    try:
+        events = run.train(
+            between=between,
+            entry=entry,
+            epochs=options.epochs,
+            steps=options.steps,
+            data=feeds or options.split,
+            fetch=fetch,
+            checkpoint=options.checkpoint,
+            every=options.every,
+            keep=options.keep,
+            force=options.force,
+            retarget_schedule=options.retarget_schedule,
+        )
+        progress = _progress(options, run, handler, stack)
+        file = _metrics_file(options, run, entry, stack)
+        for event in events:
+            if file is not None:
+                file.write(event)
+            progress.show(event)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_interrupted(options, run.position.steps)) from None
+    if fetch and not run.fetched:
+        raise UsageError("the run is at its end already, so no step fetches anything; run another entry")
+    position = run.position
+    loss = {"loss": position.metrics["loss"]} if "loss" in position.metrics else position.metrics
+    evaluated = run.program.run.evaluate.entry
+    fields: Fields = [("entry", entry), ("steps", max(position.reached, position.steps)), *loss.items()]
+    fields += [(f"{evaluated}.{name}", value) for name, value in position.evaluation.items()]
+    return {name: run.fetched[name].copy() for name in fetch}, fields
+
+
+def _run_over(
+    options: argparse.Namespace,
+    run: Run,
+    entry: str,
+    feeds: Mapping[str, object] | None,
+    fetch: list[str],
+    between: Between,
+) -> tuple[dict[str, Array], Fields]:
+    """Run an entry that does not train over rows; give what it fetched and the fields of the result."""
+    for option in ("steps", "epochs", "checkpoint", "metrics", "resume"):
+        if getattr(options, option):
+            raise UsageError(f"--{option} belongs to training, and the entry {entry!r} does not train")
+    asked = run.program.run.evaluate
+    split = options.split or (asked.split if asked.entry == entry else None)
+    try:
+        results = run.over(entry, run.rows(entry, feeds or split), fetch=fetch, between=between)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("interrupted") from None
+    return results.arrays, [("entry", entry), ("steps", results.steps), *results.metrics.items()]
+
+
+def _loaded(options: argparse.Namespace) -> Run:
+    """The program, with the states that were asked for."""
+    run = load(
+        options.program,
+        engine=options.engine,
+        math=options.math,
+        threads=options.threads,
+        schedule=options.schedule,
+        seed=options.seed,
+        check_nan=options.check_nan,
+        max_memory=options.max_memory,
+        data=options.data,
+    )
+    if options.load:
+        (run.resume if options.resume else run.load_state)(options.load)
+    elif options.resume:
+        if CheckpointFolder(options.checkpoint).files():
+            run.resume(options.checkpoint)
+        else:
+            logging.getLogger("prograd").warning("%s: there is no checkpoint yet; the run begins", options.checkpoint)
+    return run
+
+
+def _require_consistent(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that contradict each other."""
+    rules = (
+        (options.steps and options.epochs, "--steps and --epochs both say how long to train; give one of them"),
+        (options.every and not options.checkpoint, "--every says how often to write checkpoints; give --checkpoint"),
+        (options.resume and not (options.checkpoint or options.load), "--resume goes on from --checkpoint or --load"),
+        (options.resume and options.seed is not None, "--seed begins a run, and --resume goes on with one"),
+        (options.retarget_schedule and not options.resume, "--retarget-schedule belongs to --resume"),
+        (options.in_place and not options.load, "--in-place saves to the file of --load; give --load"),
+        (options.in_place and options.save, "--in-place and --save both say where to save; give one of them"),
+        (options.trace and options.check_nan, "--trace and --check-nan both look at every op; give one of them"),
+        (options.feed and options.split, "--feed and --split both say which rows; give one of them"),
+        (
+            options.metrics and not is_metrics_file(options.metrics),
+            f"--metrics {options.metrics}: the name ends in neither .csv nor .jsonl",
+        ),
+    )
+    for broken, text in rules:
+        if broken:
+            raise UsageError(text)
+
+
+def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> None:
+    """Raise UsageError before the run for a file that it could not write after it."""
+    outputs = [options.save, options.trace, *fetched]
+    if not options.resume:
+        outputs.append(options.metrics)
+    for file in outputs:
+        if file is None:
+            continue
+        if file.exists() and not options.force:
+            raise UsageError(f"{file}: the file exists; --force replaces it")
+        if not file.absolute().parent.is_dir():
+            raise UsageError(f"{file}: there is no such folder")
+
+
+def _limits(interrupts: Interrupts, deadline: Deadline) -> Between:
+    def between() -> None:
+        interrupts.check()
+        deadline.check()
+
+    return between
+
+
+def _log_to(options: argparse.Namespace, stack: ExitStack) -> LogHandler:
+    """Send the log to stderr while the command runs."""
+    handler = LogHandler(new_progress("none", options.log_format, 0, 0))
+    logger = logging.getLogger("prograd")
+    before = logger.level, logger.propagate
+
+    def restore() -> None:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+    logger.setLevel(logging.WARNING if options.quiet else logging.INFO)
+    logger.propagate = False
+    logger.addHandler(handler)
+    stack.callback(restore)
+    level = logging.ERROR if options.log_format == "json" else logging.INFO  # plain sentences need no label
+    options.say.show = lambda text: handler.progress.say(level, text)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]: a namespace has no types
+    return handler
+
+
+def _progress(options: argparse.Namespace, run: Run, handler: LogHandler, stack: ExitStack) -> Progress:
+    kind = "none" if options.quiet else options.progress
+    total = int(run.states.arrays["total_steps"])
+    silent = handler.progress
+    progress = handler.progress = new_progress(kind, options.log_format, run.position.steps, total)
+
+    def close() -> None:
+        progress.close()
+        handler.progress = silent
+
+    stack.callback(close)
+    return progress
+
+
+def _metrics_file(options: argparse.Namespace, run: Run, entry: str, stack: ExitStack) -> MetricsFile | None:
+    if options.metrics is None:
+        return None
+    names = [fetch.name for fetch in scalar_fetches(run.bindings(entry)[0])]
+    evaluated = run.program.run.evaluate.entry
+    if evaluated and run.program.run.entry == entry:
+        names += [f"{evaluated}.{fetch.name}" for fetch in scalar_fetches(run.bindings(evaluated)[0])]
+    file = MetricsFile(options.metrics, names, run.position, force=options.force)
+    stack.callback(file.close)
+    return file
+
+
+def _interrupted(options: argparse.Namespace, steps: int) -> str:
+    if options.checkpoint is None:
+        return f"interrupted after step {steps}; no checkpoint was asked for"
+    return f"interrupted after step {steps}; --resume goes on from the checkpoint in {options.checkpoint}"
+
+
+def _common_fields(options: argparse.Namespace, run: Run, seconds: float) -> Fields:
+    return [
+        ("wall", f"{seconds:.3f}"),
+        ("arena", run.engine.arena_bytes),
+        ("state", run.states.nbytes),
+        ("rss", peak_rss()),
+        ("engine", options.engine),
+        ("math", options.math),
+        ("state_sha256", run.states.sha256()),
+    ]

@@ -1,0 +1,98 @@
+"""What `--fetch` and `--expect` ask for: arrays to print, to write, to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.atomic import write_atomically
+from runtime.checkpoint import unwritable
+from runtime.errors import UsageError
+from runtime.kernel import Array
+from runtime.tensor_files import read_npy
+
+_PRINTED_WHOLE = 1000
+
+
+class Wanted(NamedTuple):
+    """A fetch by name, and the .npy file to write or to compare with; None to print it."""
+
+    name: str
+    file: Path | None
+
+
+def wanted_fetches(given: Sequence[str]) -> list[Wanted]:
+    """`name` or `name=@file.npy`, parsed. Raises UsageError for anything else."""
+    return [_parsed(text, "--fetch", optional=True) for text in given]
+
+
+def expectations(given: Sequence[str]) -> dict[str, tuple[Path, Array]]:
+    """`name=@file.npy`, parsed and read. Raises UsageError for anything else, DataError for a bad file."""
+    parsed = [_parsed(text, "--expect", optional=False) for text in given]
+    return {name: (file, read_npy(file)) for name, file in parsed if file is not None}
+
+
+def give(wanted: Sequence[Wanted], arrays: Mapping[str, Array], *, force: bool) -> None:
+    """Print or write the fetched arrays."""
+    for name, file in wanted:
+        if file is None:
+            print(f"{name}: {_type(arrays[name])} = {_shown(arrays[name])}")
+        else:
+            _write(file, arrays[name], force)
+
+
+def differences(
+    expected: Mapping[str, tuple[Path, Array]], arrays: Mapping[str, Array], *, rtol: float, atol: float
+) -> list[str]:
+    """A sentence for each array that is not what was expected; NaN equals NaN."""
+    found = (_difference(name, arrays[name], file, array, rtol, atol) for name, (file, array) in expected.items())
+    return [sentence for sentence in found if sentence]
+
+
+def _parsed(text: str, option: str, *, optional: bool) -> Wanted:
+    name, at, file = text.partition("=@")
+    if not name or (at and not file) or not (at or optional):
+        form = "name or name=@file.npy" if optional else "name=@file.npy"
+        raise UsageError(f"{option} {text}: write {form}")
+    return Wanted(name, Path(file) if at else None)
+
+
+def _difference(name: str, got: Array, file: Path, wanted: Array, rtol: float, atol: float) -> str:
+    if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
+        return f"{name!r} is {_type(got)}, and {file} has {_type(wanted)}"
+    apart = ~np.isclose(got, wanted, rtol=rtol, atol=atol, equal_nan=True)
+    if not apart.any():
+        return ""
+    if got.dtype == bool:
+        size = apart.astype(np.float64)
+    else:
+        with np.errstate(all="ignore"):
+            size = np.where(apart, np.abs(got.astype(np.float64) - wanted.astype(np.float64)), -1.0)
+    worst = np.unravel_index(int(np.argmax(np.where(np.isnan(size), np.inf, size))), got.shape)
+    at = f" at {[int(i) for i in worst]}" if got.ndim else ""
+    return (
+        f"{name!r} differs from {file} in {np.count_nonzero(apart)} of {got.size} elements, most{at}: "
+        f"{got[worst]} instead of {wanted[worst]} (rtol={rtol:g}, atol={atol:g})"
+    )
+
+
+def _write(file: Path, array: Array, force: bool) -> None:
+    try:
+        write_atomically(file, lambda stream: np.lib.format.write_array(stream, array, allow_pickle=False), force=force)
+    except FileExistsError as error:
+        raise UsageError(f"{file}: {error}; --force replaces it") from None
+    except OSError as error:
+        raise unwritable(file, error) from None
+
+
+def _type(array: Array) -> str:
+    return str(TensorType(array.dtype.name, array.shape))
+
+
+def _shown(array: Array) -> str:
+    text = np.array2string(array, threshold=_PRINTED_WHOLE, max_line_width=120, separator=", ")
+    return text if "\n" not in text else "\n" + text

@@ -1,0 +1,216 @@
+"""What a run reports on stderr while it goes on: a bar, plain lines, JSON lines, or nothing."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+from time import perf_counter
+from typing import Any, Protocol
+
+from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
+from runtime.metrics import Metrics
+
+_OFTEN = 0.5  # seconds between two plain lines about epochs that are shorter
+_SELDOM = 10.0  # and about steps, where epochs are longer
+
+
+class Progress(Protocol):
+    """Shows events and sentences."""
+
+    def show(self, event: Event) -> None:
+        """Report an event, or not."""
+        ...
+
+    def say(self, level: int, text: str) -> None:
+        """Put a sentence of a level of `logging` on stderr."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more is shown."""
+        ...
+
+
+def new_progress(kind: str, log_format: str, done: int, total: int) -> Progress:
+    """Progress of the kind `auto`, `bar`, `plain` or `none`, for a run that is at step `done` of `total`."""
+    if log_format == "json":
+        return Json(quiet=kind == "none")
+    if kind == "none":
+        return Silent()
+    if kind == "bar" or (kind == "auto" and sys.stderr.isatty()):
+        return Bar(done, total)
+    return Plain(total)
+
+
+class Silent:
+    """Sentences only."""
+
+    def show(self, event: Event) -> None:
+        """Nothing."""
+
+    def say(self, level: int, text: str) -> None:
+        """Print it."""
+        _print(_labelled(level, text))
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Plain(Silent):
+    """A line per epoch, with the evaluation at its end; every few seconds one in between."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._last = perf_counter()
+        self._epoch: EpochEnd | None = None  # an evaluation at its end goes into the same line
+
+    def show(self, event: Event) -> None:
+        """Print a line if it is time for one."""
+        if isinstance(event, EvaluationEnd):
+            epoch = f"  {_numbers(self._epoch.metrics)}  |" if self._epoch else ""
+            self._epoch = None
+            self._print(f"{_where(event, self._total)}{epoch}{_evaluation(event)}")
+            return
+        self.close()
+        match event:
+            case EpochEnd():
+                self._epoch = event
+            case StepEnd() if perf_counter() - self._last >= _SELDOM:
+                self._print(f"{_where(event, self._total)}  {_numbers(event.metrics)}")
+            case CheckpointWritten():
+                self._print(f"{_where(event, self._total)}  checkpoint {event.path}")
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Print what was held back."""
+        event, self._epoch = self._epoch, None
+        if event is not None and (perf_counter() - self._last >= _OFTEN or event.step == self._total):
+            self._print(f"{_where(event, self._total)}  {_numbers(event.metrics)}")
+
+    def _print(self, text: str) -> None:
+        self._last = perf_counter()
+        _print(text)
+
+
+class Bar:
+    """A bar of steps with the newest metrics, drawn by tqdm."""
+
+    def __init__(self, done: int, total: int) -> None:
+        from tqdm import tqdm  # slow to import
+
+        self._bar: Any = tqdm(total=total, initial=done, unit="step", dynamic_ncols=True, file=sys.stderr)
+        self._evaluation = ""
+
+    def show(self, event: Event) -> None:
+        """Move the bar."""
+        match event:
+            case StepEnd():
+                self._bar.update()
+                if event.step % 16 == 1:  # formatting costs more than drawing, which tqdm does ten times a second
+                    self._describe(event.epoch, event.metrics)
+            case EpochEnd():
+                self._describe(event.epoch, event.metrics)
+            case EvaluationEnd():
+                self._evaluation = f" | {event.split} {_numbers(event.metrics)}"
+            case CheckpointWritten():
+                pass
+
+    def say(self, level: int, text: str) -> None:
+        """Print it above the bar."""
+        self._bar.write(_labelled(level, text), file=sys.stderr)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        self._bar.close()
+
+    def _describe(self, epoch: int, metrics: Metrics) -> None:
+        self._bar.set_postfix_str(f"epoch {epoch} {_numbers(metrics)}{self._evaluation}", refresh=False)
+
+
+class Json:
+    """A JSON object per line: epochs, evaluations, checkpoints, and every few seconds a step."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._last = perf_counter()
+
+    def show(self, event: Event) -> None:
+        """Print the object."""
+        now = perf_counter()
+        if self._quiet or (isinstance(event, StepEnd) and now - self._last < _SELDOM):
+            return
+        self._last = now
+        _print_json(json_event(event))
+
+    def say(self, level: int, text: str) -> None:
+        """Print it as an object."""
+        _print_json({"event": "log", "level": logging.getLevelName(level).lower(), "message": text})
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def json_event(event: Event) -> dict[str, object]:
+    """An event as values that JSON has; NaN and infinities become null."""
+    values: dict[str, object] = {"event": kind(event), "epoch": event.epoch, "step": event.step}
+    match event:
+        case CheckpointWritten():
+            return values | {"path": str(event.path)}
+        case EvaluationEnd():
+            values |= {"entry": event.entry, "split": event.split, "best": event.is_best}
+        case _:
+            pass
+    return values | {name: value if math.isfinite(value) else None for name, value in event.metrics.items()}
+
+
+def kind(event: Event) -> str:
+    """One word for an event."""
+    match event:
+        case StepEnd():
+            return "step"
+        case EpochEnd():
+            return "epoch"
+        case EvaluationEnd():
+            return "evaluation"
+        case CheckpointWritten():
+            return "checkpoint"
+
+
+class LogHandler(logging.Handler):
+    """Puts log records where progress puts its sentences."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self.progress = progress
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show the record's message."""
+        self.progress.say(record.levelno, record.getMessage())
+
+
+def _where(event: Event, total: int) -> str:
+    return f"epoch {event.epoch}  step {event.step}/{total}"
+
+
+def _evaluation(event: EvaluationEnd) -> str:
+    best = "  best so far" if event.is_best else ""
+    return f"  {event.entry} on {event.split or 'all rows'}: {_numbers(event.metrics)}{best}"
+
+
+def _numbers(metrics: Metrics) -> str:
+    return " ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+
+
+def _labelled(level: int, text: str) -> str:
+    return f"runtime: {text}" if level < logging.WARNING else f"runtime: {logging.getLevelName(level).lower()}: {text}"
+
+
+def _print(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _print_json(values: dict[str, object]) -> None:
+    from json import dumps
+
+    _print(dumps(values, allow_nan=False))
