@@ -62,8 +62,8 @@ def compile_program(program: pb.ProgramDesc, sizes: Mapping[str, int], after: Af
     for symbol, size in sizes.items():
         if symbol not in known:
             raise CompileError(f"there is no symbol {symbol!r} in this program{closest(symbol, known)}")
-        if size < 1:
-            raise CompileError(f"{symbol}={size}: a symbol is bound to 1 or more")
+        if not hasattr(size, "__index__") or size < 1:
+            raise CompileError(f"{symbol}={size}: a symbol is bound to a whole number, 1 or more")
     program.format_version = FORMAT_VERSION
     program.producer = f"prograd {version('prograd')}"
     rows = row_symbol(program)
