@@ -9,6 +9,7 @@ from interpret import interpret
 import runtime.kernels  # noqa: F401 - fills KERNELS
 from compiler.backward import gradients
 from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
 from registry import Block, Value
 
 Function = Callable[..., Any]
@@ -23,7 +24,9 @@ def evaluate(function: Function, *arrays: np.ndarray) -> Any:
 def gradient(function: Function, *arrays: np.ndarray) -> list[np.ndarray | None]:
     """The gradient of the sum of the function's result for each array; None where none flows."""
     block, values = block_of(arrays)
-    return computed(block, gradients(function(*values), values), arrays)
+    floats = [value for value in values if value.dtype in FLOATS]
+    grads = dict(zip(map(id, floats), gradients(function(*values), floats), strict=True))
+    return computed(block, [grads.get(id(value)) for value in values], arrays)
 
 
 def ops_of(function: Function, *arrays: np.ndarray, differentiate: bool = False) -> list[str]:
