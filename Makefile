@@ -1,0 +1,49 @@
+# Everything happens in the virtual environment .venv; `make setup` makes it, `make VENV=... check` uses another.
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup proto docs format lint types test check bench all clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+setup: ## make the virtual environment with all that tests and checks need
+	python3 -m venv $(VENV)
+	$(BIN)/pip install -e ".[test]"
+
+proto: ## generate code from proto/prograd_proto/program.proto, and lint the schema
+	$(BIN)/buf lint proto
+	$(BIN)/python -m grpc_tools.protoc --proto_path=proto --python_out=proto --pyi_out=proto \
+		proto/prograd_proto/program.proto
+
+docs: ## generate docs/ops.md from the operators' declarations
+	$(BIN)/compiler ops --markdown > docs/ops.md
+
+format: ## put all files into the one format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: ## look for faults of form: ruff, and buf for the schema
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/buf lint proto
+
+types: ## check types: pyright, strict
+	$(BIN)/pyright
+
+test: ## run the tests, on all cores
+	$(BIN)/pytest -n auto
+
+check: lint types ## what CI runs after the tests: form and types
+
+bench: ## measure dispatch, start-up and compile time against their targets
+	$(BIN)/python benchmarks/dispatch.py
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/compile_time.py
+
+all: test check ## tests, form and types
+
+clean: ## remove what tools left behind, not the virtual environment
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,0 +1,125 @@
+"""The operator reference, made from what the registry knows: `compiler ops --markdown > docs/ops.md`."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any, cast
+
+from registry import OPS, STATE, Op
+from registry.op import rule_names
+from registry.signature import AttributeSpec
+
+HEAD = """\
+# Operators
+
+Made by `compiler ops --markdown > docs/ops.md`; the declarations in `registry/ops/` are the place to edit. In Python
+they are `compiler.ops.<name>`.
+
+* Before the star stand tensors: an `Operand` is a tensor or a Python number, `Value | None` may be left out, `= STATE`
+  is the program's state of that name unless another tensor is given. After the star stand attributes, after the arrow
+  the names of the outputs.
+* *Gradient* names the inputs into which a gradient flows if they are float32 or float64. To compute it, the rule names
+  only the tensors after *from*: nothing else stays alive for the backward pass, and of some only the shape is wanted.
+* Versions are 1 unless said otherwise.
+"""
+
+
+def reference() -> str:
+    """All operators by family, as Markdown."""
+    ops = sorted(OPS.values(), key=_family)
+    families = [(family, list(group)) for family, group in groupby(ops, key=_family)]
+    contents = [f"* [{family}](#{family}): {', '.join(f'`{op.name}`' for op in group)}" for family, group in families]
+    sections = [line for family, group in families for line in _section(family, group)]
+    return "\n".join([HEAD, *contents, *sections]) + "\n"
+
+
+def _section(family: str, ops: list[Op[..., Any]]) -> Iterator[str]:
+    yield from ("", f"## {family}", "", _prose(sys.modules[ops[0].infer.__module__].__doc__))
+    for op in ops:
+        yield from ("", f"### `{op.name}`", "", f"    {signature(op)}", "", _prose(op.__doc__), "")
+        yield " ".join(_remarks(op))
+
+
+def signature(op: Op[..., Any]) -> str:
+    """The operator as it is called, with the names of its outputs."""
+    inputs = [_input(op, position) for position in range(len(op.signature.inputs))]
+    attributes = [_attribute(op, name, spec) for name, spec in op.signature.attributes.items()]
+    star = ["*"] if attributes and not op.signature.variadic else []
+    outputs = ", ".join(op.signature.outputs) + (" ..." if op.signature.variadic_outputs else "")
+    return f"{op.name}({', '.join([*inputs, *star, *attributes])}) -> {outputs}"
+
+
+def _remarks(op: Op[..., Any]) -> Iterator[str]:
+    yield _gradient(op)
+    closed = [name for name in op.signature.outputs if name in op.no_gradient]
+    if closed:
+        yield f"No loss may depend on {_names(closed)}."
+    if op.inference_rule is not None:
+        yield "Has another form outside training."
+    if op.random:
+        yield "Draws random numbers from a stream of its own."
+    if op.version != 1:
+        yield f"Version {op.version}."
+
+
+def _gradient(op: Op[..., Any]) -> str:
+    if not op.differentiable:
+        return "*Gradient*: declared to have none."
+    inputs = [name for name in op.signature.inputs if name not in op.no_gradient]
+    if not inputs:
+        return "*Gradient*: declared to stop here."
+    if op.gradient_rule is None:
+        return "*Gradient*: no rule yet."
+    used = _used(op.gradient_rule)
+    if not used:
+        return "*Gradient*: 0 everywhere."
+    inputs = [name for name in inputs if name not in _never(op, op.gradient_rule)]
+    read = [name for name in used if name not in op.signature.attributes and name != "random_stream"]
+    return f"*Gradient*: {_names(inputs)}, from {_names(read)}."
+
+
+def _used(rule: Callable[..., Any]) -> list[str]:
+    """The parameters that the rule's body mentions; a rule in one expression has some that it does not need."""
+    loaded: list[Any] = [instruction.argval for instruction in dis.get_instructions(rule)]
+    loaded += [name for names in loaded if isinstance(names, tuple) for name in cast("tuple[Any, ...]", names)]
+    return [name for name in rule_names(rule) if name in loaded]
+
+
+def _never(op: Op[..., Any], rule: Callable[..., Any]) -> set[str]:
+    """The inputs for which the rule is annotated to give None, such as indices."""
+    returned = str(rule.__annotations__.get("return", ""))
+    parts = returned.removeprefix("tuple[").removesuffix("]").split(", ")
+    return {name for name, part in zip(op.signature.inputs, parts, strict=False) if part == "None"}
+
+
+def _input(op: Op[..., Any], position: int) -> str:
+    name = op.signature.inputs[position]
+    annotation = op.infer.__annotations__[name]
+    if op.signature.variadic and position == len(op.signature.inputs) - 1:
+        return f"*{name}: {annotation}"
+    default = op.signature.defaults.get(name, op)
+    if default is op:
+        return f"{name}: {annotation}"
+    return f"{name}: {annotation} = {'STATE' if default is STATE else default}"
+
+
+def _attribute(op: Op[..., Any], name: str, spec: AttributeSpec) -> str:
+    shown = f"{name}: {op.infer.__annotations__[name]}"
+    return shown if spec.required else f"{shown} = {spec.default!r}"
+
+
+def _prose(doc: str | None) -> str:
+    """A docstring with its paragraphs in a line each."""
+    paragraphs = (doc or "").strip().split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _family(op: Op[..., Any]) -> str:
+    return op.infer.__module__.rpartition(".")[2]
