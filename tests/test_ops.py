@@ -117,6 +117,12 @@ def test_the_second_gradient_is_the_derivative_of_the_first(sample: Sample):
         check_derivative(differentiated(differentiated(build(sample)).as_case()))
 
 
+@pytest.mark.parametrize("sample", [sample for sample in SAMPLES if sample.order >= 3], ids=str)
+def test_the_third_gradient_of_a_smooth_function_is_the_derivative_of_the_second(sample: Sample):
+    second = differentiated(differentiated(build(sample)).as_case())
+    check_derivative(differentiated(second.as_case()))
+
+
 @each_sample
 def test_an_operator_and_its_gradients_survive_a_file_and_text(sample: Sample, tmp_path: Path):
     case = build(sample)
