@@ -1,0 +1,59 @@
+"""Functions that are spelled with operators: they append existing ops, have no kernel and are not seen in a file.
+
+They belong to a family of `registry/ops` like operators do. Tensors are positional, what describes is keyword-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from registry.errors import OpError
+from registry.value import Value
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SPELLED: dict[str, Callable[..., Any]] = {}
+"""Every such function by name."""
+
+
+def spelled(function: Callable[P, R]) -> Callable[P, R]:
+    """Declare a function that is spelled with operators: its errors begin with the user's line, name and operands."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        named = list(_named(function, args))
+        for name, operand in named:
+            if not isinstance(operand, Value):
+                raise OpError(f"{function.__name__}: {name}={operand!r} is not a tensor of a program")
+        try:
+            return function(*args, **kwargs)
+        except OpError as error:
+            raise OpError(_described(function.__name__, named, str(error))) from None
+
+    SPELLED[function.__name__] = call
+    return call
+
+
+def _named(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    """The tensors of a call with their names, xs[0], xs[1] ... for variadic ones; text is no tensor."""
+    code = function.__code__
+    single = code.co_varnames[: code.co_argcount]
+    for name, operand in zip(single, args, strict=False):
+        if function.__annotations__.get(name) != "str":
+            yield name, operand
+    variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :][:1]
+    for i, operand in enumerate(args[len(single) :]):
+        yield f"{variadic[0]}[{i}]", operand
+
+
+def _described(name: str, operands: list[tuple[str, Value]], message: str) -> str:
+    shown = ", ".join(f"{operand}: {value.type}" for operand, value in operands)
+    if not operands:
+        return f"{name}: {message}"
+    block = operands[0][1].block
+    line = block.location_text(block.location())
+    line = f"{line}: " if line else ""
+    return f"{line}{name}({shown}): {message.removeprefix(line)}"
