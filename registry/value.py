@@ -6,7 +6,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import DTypeName
+from prograd_proto.dtypes import INTEGERS, DTypeName
 from prograd_proto.tensor_types import Shape
 
 if TYPE_CHECKING:
@@ -66,6 +66,18 @@ class Value:
     def __rtruediv__(self, other: Operand) -> Value:
         return _call("div", other, self)
 
+    def __floordiv__(self, other: Operand) -> Value:
+        return _call("floor_div", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Value:
+        return _call("floor_div", other, self)
+
+    def __mod__(self, other: Operand) -> Value:
+        return _call("remainder", self, other)
+
+    def __rmod__(self, other: Operand) -> Value:
+        return _call("remainder", other, self)
+
     def __pow__(self, other: Operand) -> Value:
         return _call("pow", self, other) if other != 2 else _call("square", self)
 
@@ -91,19 +103,37 @@ class Value:
         return _call("greater_equal", self, other)
 
     def __and__(self, other: Operand) -> Value:
-        return _call("logical_and", self, other)
+        return _call(_logic(self, "and"), self, other)
 
     def __rand__(self, other: Operand) -> Value:
-        return _call("logical_and", other, self)
+        return _call(_logic(self, "and"), other, self)
 
     def __or__(self, other: Operand) -> Value:
-        return _call("logical_or", self, other)
+        return _call(_logic(self, "or"), self, other)
 
     def __ror__(self, other: Operand) -> Value:
-        return _call("logical_or", other, self)
+        return _call(_logic(self, "or"), other, self)
+
+    def __xor__(self, other: Operand) -> Value:
+        return _call(_logic(self, "xor"), self, other)
+
+    def __rxor__(self, other: Operand) -> Value:
+        return _call(_logic(self, "xor"), other, self)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return _call("left_shift", self, other)
+
+    def __rlshift__(self, other: Operand) -> Value:
+        return _call("left_shift", other, self)
+
+    def __rshift__(self, other: Operand) -> Value:
+        return _call("right_shift", self, other)
+
+    def __rrshift__(self, other: Operand) -> Value:
+        return _call("right_shift", other, self)
 
     def __invert__(self) -> Value:
-        return _call("logical_not", self)
+        return _call(_logic(self, "not"), self)
 
     def __abs__(self) -> Value:
         return _call("abs", self)
@@ -141,3 +171,8 @@ def _call(name: str, *operands: Operand) -> Value:
     from registry.op import OPS  # values know operators only by name: the families import this module
 
     return OPS[name](*operands)
+
+
+def _logic(x: Value, word: str) -> str:
+    """The operator behind &, |, ^ and ~: of bits for integers, of truth for all else."""
+    return f"bitwise_{word}" if x.dtype in INTEGERS else f"logical_{word}"

@@ -11,6 +11,8 @@ from typing import Any
 
 from operands import Operand, bools, distinct, ints, positive, positive_ints, sample, typed
 from operands import Sample as Sample
+from samples_functions import LARGE as LARGE_FUNCTIONS
+from samples_functions import SAMPLES as FUNCTIONS
 
 from prograd_proto import program_pb2 as pb
 
@@ -252,7 +254,22 @@ RANDOM = [
     sample("dropout", (0, 3), *COUNTERS),
 ]
 
-SAMPLES = [*POINTWISE, *COPY, *REDUCE, *SHAPE, *INDEX, *FILL, *LINALG, *CONV, *POOL, *NORM, *LOSS, *UPDATE, *RANDOM]
+SAMPLES = [
+    *POINTWISE,
+    *FUNCTIONS,
+    *COPY,
+    *REDUCE,
+    *SHAPE,
+    *INDEX,
+    *FILL,
+    *LINALG,
+    *CONV,
+    *POOL,
+    *NORM,
+    *LOSS,
+    *UPDATE,
+    *RANDOM,
+]
 
 WIDE = (200, 300)
 """More than 64 KiB of any dtype but bool and uint8 would be, so that a copy shows."""
@@ -365,6 +382,7 @@ LARGE = [
     ),
     sample("one_hot", Operand((2000,), "int32", "below", 100), depth=100),
     sample("full", shape=WIDE, value=1.0),
+    *LARGE_FUNCTIONS,
     *LARGE_LINALG,
     *LARGE_CONV,
     *LARGE_POOL,

@@ -84,7 +84,8 @@ def test_a_kernel_computes_the_same_where_it_allows_to_work_in_place(sample: Sam
         if inputs[position].size == expected[output].size:
             outputs, scratch = ([unwritten(type) for type in types] for types in case.made)
             outputs[output] = inputs[position].reshape(outputs[output].shape)
-            case.call(inputs, outputs, scratch)()
+            with np.errstate(all="ignore"):
+                case.call(inputs, outputs, scratch)()
             assert [array.tobytes() for array in outputs] == [array.tobytes() for array in expected]
 
 

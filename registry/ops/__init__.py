@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 from registry.ops.arrange import *
 from registry.ops.conv import *
 from registry.ops.copy import *
+from registry.ops.elementary import *
 from registry.ops.fill import *
 from registry.ops.index import *
 from registry.ops.linalg import *
+from registry.ops.logic import *
 from registry.ops.loss import *
 from registry.ops.norm import *
 from registry.ops.pointwise import *
 from registry.ops.pool import *
 from registry.ops.random import *
 from registry.ops.reduce import *
+from registry.ops.rounding import *
 from registry.ops.shape import *
 from registry.ops.update import *
 

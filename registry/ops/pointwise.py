@@ -108,6 +108,41 @@ def minimum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     return sum_to(da, a), sum_to(db, b)
 
 
+@op
+def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> TensorType:
+    """The element of x, or the bound that it is beyond: minimum(maximum(x, min), max), without a bound that is None.
+
+    On a bound the gradient goes to x, beyond it to the bound. NaN wins.
+    """
+    return broadcast_type(*(operand for operand in (x, min, max) if operand is not None), among=NUMERIC)
+
+
+@clip.gradient
+def clip_gradient(
+    x: Value, min: Value | None, max: Value | None, dy: Value
+) -> tuple[Value, Value | None, Value | None]:
+    dx, dmin, dmax = dy, None, None
+    if max is not None:
+        is_above = x > max if min is None else (x > max) | (min > max)
+        dx, dmax = where(is_above, 0.0, dx), sum_to(where(is_above, dy, 0.0), max)
+    if min is not None:
+        is_below = x < min if max is None else (x < min) & (min < max)
+        dx, dmin = where(is_below, 0.0, dx), sum_to(where(is_below, dy, 0.0), min)
+    return sum_to(dx, x), dmin, dmax
+
+
+@op
+def lerp(a: Operand, b: Operand, weight: Operand) -> TensorType:
+    """The point between a and b that is a for weight 0 and b for weight 1: a + weight * (b - a), floats only."""
+    return broadcast_type(a, b, weight, among=FLOATS)
+
+
+@lerp.gradient
+def lerp_gradient(a: Value, b: Value, weight: Value, dy: Value) -> tuple[Value, Value, Value]:
+    to_b = dy * weight
+    return sum_to(dy - to_b, a), sum_to(to_b, b), sum_to(dy * (b - a), weight)
+
+
 @op(differentiable=False)
 def equal(a: Operand, b: Operand) -> TensorType:
     """Whether a == b."""

@@ -3,14 +3,17 @@
 from runtime.kernel import KERNELS as KERNELS
 from runtime.kernels import conv as conv
 from runtime.kernels import copy as copy
+from runtime.kernels import elementary as elementary
 from runtime.kernels import fill as fill
 from runtime.kernels import index as index
 from runtime.kernels import linalg as linalg
+from runtime.kernels import logic as logic
 from runtime.kernels import loss as loss
 from runtime.kernels import norm as norm
 from runtime.kernels import pointwise as pointwise
 from runtime.kernels import pool as pool
 from runtime.kernels import random as random
 from runtime.kernels import reduce as reduce
+from runtime.kernels import rounding as rounding
 from runtime.kernels import shape as shape
 from runtime.kernels import update as update

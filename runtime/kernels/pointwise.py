@@ -13,12 +13,12 @@ from runtime.kernel import Array, Types, elementwise, kernel, require, types
 NUMERIC = FLOATS | INTEGERS
 
 
-def of_one(among: Collection[str]) -> Callable[..., Types]:
-    """The rule of functions of one tensor with these dtypes."""
+def of_one(among: Collection[str], result: str = "") -> Callable[..., Types]:
+    """The rule of functions of one tensor with these dtypes; `result` is the result's if not the same."""
 
     def rule(x: TensorType) -> Types:
         require(x.dtype in among, f"x is {x.dtype}, which this operator does not take")
-        return types(x)
+        return types(TensorType(result or x.dtype, x.shape))
 
     return rule
 
@@ -41,6 +41,23 @@ def broadcast(*operands: TensorType) -> tuple[int, ...]:
     except ValueError:
         shown = " and ".join(str(operand) for operand in operands)
         raise ProgramError(f"{shown} do not broadcast") from None
+
+
+def clip(x: Array, min: Array | None, max: Array | None, out: Array) -> None:
+    if min is not None:
+        np.maximum(x, min, out=out)
+        x = out
+    if max is not None:
+        np.minimum(x, max, out=out)
+    elif min is None:
+        np.copyto(out, x)
+
+
+def clip_rule(x: TensorType, min: TensorType | None = None, max: TensorType | None = None) -> Types:
+    bounds = [bound for bound in (min, max) if bound is not None]
+    require(x.dtype in NUMERIC, f"x is {x.dtype}, which this operator does not take")
+    require(all(bound.dtype == x.dtype for bound in bounds), f"x is {x}, the bounds are {min} and {max}")
+    return types(TensorType(x.dtype, broadcast(x, *bounds)))
 
 
 def relu(x: Array, out: Array) -> None:
@@ -70,6 +87,7 @@ elementwise("div", np.divide, of_two(FLOATS), in_place=EITHER)
 elementwise("pow", np.power, of_two(FLOATS), in_place=EITHER)
 elementwise("maximum", maximum, of_two(NUMERIC), in_place=EITHER)
 elementwise("minimum", minimum, of_two(NUMERIC), in_place=EITHER)
+elementwise("clip", clip, clip_rule, in_place=ONLY)
 
 elementwise("equal", np.equal, of_two(ITEM_BYTES, "bool"))
 elementwise("not_equal", np.not_equal, of_two(ITEM_BYTES, "bool"))
@@ -130,3 +148,24 @@ def where(condition: Array, a: Array, b: Array, *, out: Array, scratch: list[Arr
     np.bitwise_xor(a.view(mask.dtype), b.view(mask.dtype), bits)
     np.bitwise_and(bits, mask, bits)
     np.bitwise_xor(bits, b.view(mask.dtype), bits)
+
+
+def lerp_rule(a: TensorType, b: TensorType, weight: TensorType) -> Types:
+    require(a.dtype == b.dtype == weight.dtype, f"a is {a.dtype}, b is {b.dtype}, weight is {weight.dtype}")
+    require(a.dtype in FLOATS, f"a is {a.dtype}, which this operator does not take")
+    y = TensorType(a.dtype, broadcast(a, b, weight))
+    return types(y, scratch=[y, weight, TensorType("bool", weight.shape)])
+
+
+@kernel(lerp_rule)
+def lerp(a: Array, b: Array, weight: Array, *, out: Array, scratch: list[Array]) -> None:
+    """From the nearer end: a + weight * (b - a) or b - (1 - weight) * (b - a), so that either end is met exactly."""
+    step, rest, is_far = scratch
+    np.subtract(b, a, step)
+    np.multiply(step, weight, out)
+    np.add(out, a, out)
+    np.subtract(1, weight, rest)
+    np.multiply(step, rest, step)
+    np.subtract(b, step, step)
+    np.greater_equal(weight, 0.5, is_far)
+    np.copyto(out, step, where=is_far)

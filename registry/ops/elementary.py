@@ -1,0 +1,47 @@
+"""Elementary functions beyond those of pointwise: reciprocals, logarithms, trigonometry; floats only."""
+
+from __future__ import annotations
+
+from math import log as natural_logarithm
+
+from prograd_proto import TensorType, dtypes
+from registry.op import op
+from registry.ops.pointwise import pointwise
+from registry.ops.reduce import sum_to
+from registry.shapes import broadcast_type
+from registry.value import Operand, Value
+
+LN_2 = natural_logarithm(2)
+
+rsqrt = pointwise("rsqrt", "The reciprocal of the square root, 1 / sqrt(x).", lambda x, y, dy: dy * (y * y * y * -0.5))
+reciprocal = pointwise("reciprocal", "The reciprocal 1 / x.", lambda x, y, dy: dy * -(y * y))
+
+log1p = pointwise("log1p", "The natural logarithm of 1 + x, accurate near 0.", lambda x, y, dy: dy / (1.0 + x))
+expm1 = pointwise("expm1", "The power of e less 1, accurate near 0.", lambda x, y, dy: dy * (y + 1.0))
+log2 = pointwise("log2", "The logarithm to base 2.", lambda x, y, dy: dy / (x * LN_2))
+exp2 = pointwise("exp2", "The power of 2.", lambda x, y, dy: dy * (y * LN_2))
+
+tan = pointwise("tan", "The tangent of an angle in radians.", lambda x, y, dy: dy * (1.0 + y * y))
+asin = pointwise("asin", "The angle in radians whose sine is x.", lambda x, y, dy: dy * rsqrt(1.0 - x * x))
+acos = pointwise("acos", "The angle in radians whose cosine is x.", lambda x, y, dy: -dy * rsqrt(1.0 - x * x))
+atan = pointwise("atan", "The angle in radians whose tangent is x.", lambda x, y, dy: dy / (1.0 + x * x))
+
+sinh = pointwise("sinh", "The hyperbolic sine.", lambda x, y, dy: dy * cosh(x))
+cosh = pointwise("cosh", "The hyperbolic cosine.", lambda x, y, dy: dy * sinh(x))
+asinh = pointwise("asinh", "The number whose hyperbolic sine is x.", lambda x, y, dy: dy * rsqrt(x * x + 1.0))
+acosh = pointwise(
+    "acosh", "The number whose hyperbolic cosine is x.", lambda x, y, dy: dy * (rsqrt(x - 1.0) * rsqrt(x + 1.0))
+)
+atanh = pointwise("atanh", "The number whose hyperbolic tangent is x.", lambda x, y, dy: dy / (1.0 - x * x))
+
+
+@op
+def atan2(a: Operand, b: Operand) -> TensorType:
+    """The angle in radians of the point with the abscissa b and the ordinate a, from -pi to pi."""
+    return broadcast_type(a, b, among=dtypes.FLOATS)
+
+
+@atan2.gradient
+def atan2_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
+    share = dy / (a * a + b * b)
+    return sum_to(share * b, a), sum_to(-share * a, b)

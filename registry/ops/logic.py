@@ -1,0 +1,77 @@
+"""Exclusive or, bits of integers, and what kind of number a float is; without gradient."""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType, dtypes
+from registry.op import op
+from registry.shapes import broadcast_type, require_dtype, require_float
+from registry.value import Operand, Value
+
+BOOL = frozenset({"bool"})
+
+
+@op(differentiable=False)
+def logical_xor(a: Operand, b: Operand) -> TensorType:
+    """Whether exactly one is true, bool only."""
+    return broadcast_type(a, b, among=BOOL)
+
+
+@op(differentiable=False)
+def bitwise_and(a: Operand, b: Operand) -> TensorType:
+    """The bits that are set in both integers, in two's complement."""
+    return broadcast_type(a, b, among=dtypes.INTEGERS)
+
+
+@op(differentiable=False)
+def bitwise_or(a: Operand, b: Operand) -> TensorType:
+    """The bits that are set in either integer, in two's complement."""
+    return broadcast_type(a, b, among=dtypes.INTEGERS)
+
+
+@op(differentiable=False)
+def bitwise_xor(a: Operand, b: Operand) -> TensorType:
+    """The bits that are set in exactly one of the integers, in two's complement."""
+    return broadcast_type(a, b, among=dtypes.INTEGERS)
+
+
+@op(differentiable=False)
+def bitwise_not(x: Value) -> TensorType:
+    """The bits that are not set in an integer: -x - 1, or 255 - x for uint8."""
+    require_dtype(x, dtypes.INTEGERS)
+    return x.type
+
+
+@op(differentiable=False)
+def left_shift(a: Operand, b: Operand) -> TensorType:
+    """The bits of the integer a moved up by b places; 0 if b is negative or moves all bits out."""
+    return broadcast_type(a, b, among=dtypes.INTEGERS)
+
+
+@op(differentiable=False)
+def right_shift(a: Operand, b: Operand) -> TensorType:
+    """The bits of the integer a moved down by b places, the sign kept.
+
+    0, or -1 for negative a, if b is negative or moves all bits out.
+    """
+    return broadcast_type(a, b, among=dtypes.INTEGERS)
+
+
+@op(differentiable=False)
+def isnan(x: Value) -> TensorType:
+    """Whether x is not a number, floats only."""
+    require_float(x)
+    return TensorType("bool", x.shape)
+
+
+@op(differentiable=False)
+def isinf(x: Value) -> TensorType:
+    """Whether x is infinite, of either sign, floats only."""
+    require_float(x)
+    return TensorType("bool", x.shape)
+
+
+@op(differentiable=False)
+def isfinite(x: Value) -> TensorType:
+    """Whether x is neither infinite nor NaN, floats only."""
+    require_float(x)
+    return TensorType("bool", x.shape)
