@@ -440,7 +440,7 @@ def test_a_rule_a_declaration_and_neither_are_told_apart(x: Value):
         "no gradient through: "
         f"unfinished has no gradient rule; add one in {file} or declare differentiable=False, "
         "or cut the path with ops.stop_gradient; "
-        "rounded is declared non-differentiable, or cut the path with ops.stop_gradient; "
+        "rounded is declared non-differentiable, so cut the path with ops.stop_gradient; "
         "doubled: its output 'extra' is declared non-differentiable; cut the path with ops.stop_gradient"
     )
 
