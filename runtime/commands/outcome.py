@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from prograd_proto import ProgramError
-from runtime.errors import DataError, NonFinite, ResourceLimit, UsageError
+from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, UsageError
 
 EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 1  # a verification
@@ -24,6 +24,7 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (DataError, EXIT_DATA),
     (NonFinite, EXIT_NON_FINITE),
     (ResourceLimit, EXIT_LIMIT),
+    (ExecutionError, EXIT_DATA),  # what else a kernel refuses are values: a label or an index out of range
     (MemoryError, EXIT_LIMIT),
     (KeyboardInterrupt, EXIT_INTERRUPTED),
 )
