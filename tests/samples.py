@@ -11,6 +11,8 @@ from typing import Any
 
 from operands import Operand, bools, distinct, ints, positive, positive_ints, sample, typed
 from operands import Sample as Sample
+from samples_arrays import LARGE as LARGE_ARRAYS
+from samples_arrays import SAMPLES as ARRAYS
 from samples_functions import LARGE as LARGE_FUNCTIONS
 from samples_functions import SAMPLES as FUNCTIONS
 
@@ -261,6 +263,7 @@ SAMPLES = [
     *REDUCE,
     *SHAPE,
     *INDEX,
+    *ARRAYS,
     *FILL,
     *LINALG,
     *CONV,
@@ -383,6 +386,7 @@ LARGE = [
     sample("one_hot", Operand((2000,), "int32", "below", 100), depth=100),
     sample("full", shape=WIDE, value=1.0),
     *LARGE_FUNCTIONS,
+    *LARGE_ARRAYS,
     *LARGE_LINALG,
     *LARGE_CONV,
     *LARGE_POOL,

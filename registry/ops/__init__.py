@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from registry.ops.arrange import *
 from registry.ops.conv import *
 from registry.ops.copy import *
+from registry.ops.diagonals import *
 from registry.ops.elementary import *
 from registry.ops.fill import *
 from registry.ops.index import *
@@ -18,7 +19,9 @@ from registry.ops.pool import *
 from registry.ops.random import *
 from registry.ops.reduce import *
 from registry.ops.rounding import *
+from registry.ops.scatter import *
 from registry.ops.shape import *
+from registry.ops.unfold import *
 from registry.ops.update import *
 
 if not TYPE_CHECKING:  # a type checker knows the names without it

@@ -1,11 +1,14 @@
-"""Tensors made from nothing: constants, filled tensors, numbers of elements."""
+"""Tensors made from nothing: constants, filled tensors, ranges of numbers, numbers of elements."""
 
 from __future__ import annotations
 
-from prograd_proto import TensorType
+import math
+
+from prograd_proto import TensorType, dtypes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES, NAMES, DTypeName
 from prograd_proto.tensor_types import Shape
+from registry.block import scalar_bytes
 from registry.errors import require
 from registry.op import op
 from registry.value import Value
@@ -39,6 +42,29 @@ def full(*, shape: Shape, value: float, dtype: DTypeName = "float32") -> TensorT
 def size(*, shape: Shape, dtype: DTypeName = "int64") -> TensorType:
     """How many elements `shape` has, as a rank-0 tensor: 1 for rank 0."""
     return TensorType(dtype, ())
+
+
+@op(differentiable=False)
+def range(*, stop: float, start: float = 0.0, step: float = 1.0, dtype: DTypeName = "int64") -> TensorType:
+    """The numbers start, start + step, start + 2 * step ... before `stop`, computed in float64."""
+    require(dtype != "bool", "numbers are not bool")
+    require(all(map(math.isfinite, (start, stop, step))), f"{start:g}, {stop:g} and {step:g} are not all finite")
+    require(step != 0, "the step is 0")
+    require(math.isfinite((stop - start) / step), "there are more numbers than a tensor has elements")
+    require(dtype in dtypes.FLOATS or step.is_integer(), f"the step {step} is not a whole number, as {dtype} needs")
+    count = math.ceil(max(0.0, (stop - start) / step))
+    if count:
+        scalar_bytes(dtype, start)
+        scalar_bytes(dtype, start + step * (count - 1))
+    return TensorType(dtype, (count,))
+
+
+@op(differentiable=False)
+def linspace(*, start: float, stop: float, count: int, dtype: DTypeName = "float32") -> TensorType:
+    """`count` numbers at equal distances from `start` to `stop`, both among them, computed in float64."""
+    require(count >= 0, f"the count {count} is negative")
+    require(dtype in dtypes.FLOATS, f"needs float32 or float64, not {dtype}")
+    return TensorType(dtype, (count,))
 
 
 def full_like(x: Value, value: float) -> Value:

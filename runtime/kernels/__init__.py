@@ -3,6 +3,7 @@
 from runtime.kernel import KERNELS as KERNELS
 from runtime.kernels import conv as conv
 from runtime.kernels import copy as copy
+from runtime.kernels import diagonals as diagonals
 from runtime.kernels import elementary as elementary
 from runtime.kernels import fill as fill
 from runtime.kernels import index as index
@@ -15,5 +16,7 @@ from runtime.kernels import pool as pool
 from runtime.kernels import random as random
 from runtime.kernels import reduce as reduce
 from runtime.kernels import rounding as rounding
+from runtime.kernels import scatter as scatter
 from runtime.kernels import shape as shape
+from runtime.kernels import unfold as unfold
 from runtime.kernels import update as update

@@ -1,0 +1,66 @@
+"""What lies on, above and below the diagonals of matrices, which are the last two axes.
+
+`offset` counts diagonals: 0 is the main one, 1 the next above it, -1 the next below.
+"""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import DTypeName
+from prograd_proto.tensor_types import Shape
+from registry.errors import require
+from registry.op import op
+from registry.ops.shape import reshape, transpose
+from registry.shapes import normal_axis, size_known
+from registry.spelled import spelled
+from registry.value import Value
+
+
+@op
+def tril(x: Value, *, offset: int = 0) -> TensorType:
+    """The matrices with zeros above a diagonal."""
+    require(x.rank >= 2, f"x has {x.rank} axes and needs two or more")
+    return x.type
+
+
+@tril.gradient
+def tril_gradient(dy: Value, *, offset: int) -> Value:
+    return tril(dy, offset=offset)
+
+
+@op
+def triu(x: Value, *, offset: int = 0) -> TensorType:
+    """The matrices with zeros below a diagonal."""
+    require(x.rank >= 2, f"x has {x.rank} axes and needs two or more")
+    return x.type
+
+
+@triu.gradient
+def triu_gradient(dy: Value, *, offset: int) -> Value:
+    return triu(dy, offset=offset)
+
+
+@op(differentiable=False)
+def eye(*, shape: Shape, offset: int = 0, dtype: DTypeName = "float32") -> TensorType:
+    """Matrices of zeros with ones on a diagonal; axes of `shape` before the last two repeat the matrix."""
+    require(len(shape) >= 2, f"shape has {len(shape)} extents and needs two or more")
+    return TensorType(dtype, shape)
+
+
+@spelled
+def diagonal(x: Value, *, offset: int = 0, axes: tuple[int, int] = (-2, -1)) -> Value:
+    """The elements on a diagonal of the matrices with rows along axes[0] and columns along axes[1], as a last axis.
+
+    It is as long as it is within the matrix, which may be 0.
+    """
+    pair = [normal_axis(axis, x.rank) for axis in axes]
+    require(len(pair) == len(set(pair)) == 2, f"axes {axes} are not two different ones")
+    rest = [axis for axis in range(x.rank) if axis not in pair]
+    rows, columns = (size_known(x.shape[axis], "the extent of a matrix") for axis in pair)
+    if [*rest, *pair] != list(range(x.rank)):
+        x = transpose(x, axes=(*rest, *pair))
+    count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    lines = reshape(x, shape=(*x.shape[:-2], rows * columns))
+    start = (offset if offset >= 0 else -offset * columns) if count else 0
+    stop = start + (count - 1) * (columns + 1) + 1 if count else 0
+    return lines[..., start : stop : columns + 1]

@@ -1,0 +1,156 @@
+"""Elements by several numbers each, which are data: gather_nd, scatter_nd, and what is spelled with them.
+
+`indices` are int32 or int64; their last axis has one number for each of the axes of x that follow its first
+`batch_axes`, which x and `indices` share. Each such row names a part of x, a single element if it has a number for
+every axis. Numbers count from 0; one that is negative or too large stops the run.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from prograd_proto import TensorType, dtypes
+from prograd_proto.tensor_types import Shape
+from registry.errors import require
+from registry.op import op
+from registry.ops.copy import cast
+from registry.ops.fill import full_like
+from registry.ops.index import scatter_add
+from registry.ops.pointwise import equal, where
+from registry.ops.reduce import broadcast_to
+from registry.ops.shape import reshape, transpose
+from registry.shapes import normal_axis, require_equal_dtypes, show_shape, size_known
+from registry.spelled import spelled
+from registry.value import Value
+
+Reduction = Literal["set", "add", "max", "min"]
+REDUCTIONS = ("set", "add", "max", "min")
+
+
+@op
+def gather_nd(x: Value, indices: Value, *, batch_axes: int = 0) -> TensorType:
+    """The parts of x that the rows of `indices` name, in their place."""
+    return TensorType(x.dtype, _parts(x.shape, indices, batch_axes))
+
+
+@gather_nd.gradient
+def gather_nd_gradient(x: Value, indices: Value, dy: Value, *, batch_axes: int) -> tuple[Value, None]:
+    return scatter_nd(full_like(x, 0.0), indices, dy, batch_axes=batch_axes, reduction="add"), None
+
+
+@op
+def scatter_nd(x: Value, indices: Value, updates: Value, *, batch_axes: int = 0, reduction: str = "set") -> TensorType:
+    """The tensor x with the parts that the rows of `indices` name combined with `updates`, in their order.
+
+    `updates` has the type of gather_nd(x, indices). The reduction "set" replaces a part, the last of several updates
+    wins; "add" adds to it; "max" and "min" take the greater or lesser, where NaN wins. Only those of several updates
+    that take effect get a gradient; equal maxima or minima share it evenly.
+    """
+    require(reduction in REDUCTIONS, f"reduction={reduction!r} is not one of {', '.join(REDUCTIONS)}")
+    require(reduction == "set" or x.dtype != "bool", f"bool is set only, {reduction!r} needs numbers")
+    require_equal_dtypes(x.type, updates.type)
+    shape = _parts(x.shape, indices, batch_axes)
+    require(updates.shape == shape, f"updates has the shape {show_shape(updates.shape)}, not {show_shape(shape)}")
+    return x.type
+
+
+@scatter_nd.gradient
+def scatter_nd_gradient(
+    x: Value, indices: Value, updates: Value, y: Value, dy: Value, *, batch_axes: int, reduction: str
+) -> tuple[Value, None, Value]:
+    if reduction == "add":
+        return dy, None, gather_nd(dy, indices, batch_axes=batch_axes)
+    if reduction == "set":
+        cut = scatter_nd(dy, indices, full_like(updates, 0.0), batch_axes=batch_axes)
+        last = is_last_index(indices, shape=x.shape, batch_axes=batch_axes)
+        last = reshape(last, shape=(*last.shape, *(1,) * (updates.rank - last.rank)))
+        return cut, None, where(last, gather_nd(dy, indices, batch_axes=batch_axes), 0.0)
+    from_x = cast(equal(x, y), dtype=x.dtype)
+    from_updates = cast(equal(updates, gather_nd(y, indices, batch_axes=batch_axes)), dtype=x.dtype)
+    count = scatter_nd(from_x, indices, from_updates, batch_axes=batch_axes, reduction="add")
+    share = dy / count
+    return from_x * share, None, from_updates * gather_nd(share, indices, batch_axes=batch_axes)
+
+
+@op(differentiable=False)
+def is_last_index(indices: Value, *, shape: Shape, batch_axes: int = 0) -> TensorType:
+    """Whether no later row of `indices`, of the same batch, names the same part of a tensor of `shape`; bool."""
+    _parts(shape, indices, batch_axes)
+    return TensorType("bool", indices.shape[:-1])
+
+
+@spelled
+def scatter(x: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: Reduction = "set") -> Value:
+    """The tensor x with the slices along `axis` that these numbers name combined with `updates`, as in scatter_nd.
+
+    `updates` has the type of gather(x, indices, axis=axis).
+    """
+    if reduction == "add":
+        return scatter_add(x, indices, updates, axis=axis)
+    axis = normal_axis(axis, x.rank)
+    rows = reshape(indices, shape=(*(1,) * axis, *indices.shape, 1))
+    if axis:
+        rows = broadcast_to(rows, shape=(*x.shape[:axis], *indices.shape, 1))
+    return scatter_nd(x, rows, updates, batch_axes=axis, reduction=reduction)
+
+
+@spelled
+def take_along_axis(x: Value, indices: Value, *, axis: int = -1) -> Value:
+    """For each number the element of x that has it as its place along `axis`, and else the same place.
+
+    `indices` has as many axes as x, and its extents beside `axis` broadcast to x's.
+    """
+    axis = normal_axis(axis, x.rank)
+    rows = _rows(x, _beside(x, indices, axis), axis)
+    return _last_to(gather_nd(_to_last(x, axis), rows, batch_axes=x.rank - 1), axis)
+
+
+@spelled
+def put_along_axis(x: Value, indices: Value, updates: Value, *, axis: int = -1, reduction: Reduction = "set") -> Value:
+    """The tensor x with the elements that take_along_axis(x, indices, axis=axis) takes combined with `updates`.
+
+    The reductions are those of scatter_nd; `updates` broadcasts to what would be taken.
+    """
+    axis = normal_axis(axis, x.rank)
+    indices = _beside(x, indices, axis)
+    if updates.shape != indices.shape:
+        updates = broadcast_to(updates, shape=indices.shape)
+    rows, updates = _rows(x, indices, axis), _to_last(updates, axis)
+    return _last_to(scatter_nd(_to_last(x, axis), rows, updates, batch_axes=x.rank - 1, reduction=reduction), axis)
+
+
+def _parts(x: Shape, indices: Value, batch_axes: int) -> Shape:
+    """The shape of the parts that the rows of `indices` name."""
+    require(indices.dtype in dtypes.INTEGERS - {"uint8"}, f"indices are int32 or int64, not {indices.dtype}")
+    require(0 <= batch_axes < indices.rank, f"batch_axes={batch_axes} leaves no axis of indices {indices.type}")
+    depth = size_known(indices.shape[-1], "the number of indices in a row")
+    after = batch_axes + depth
+    require(
+        depth > 0 and after <= len(x), f"rows of {depth} indices after {batch_axes} axes do not fit {show_shape(x)}"
+    )
+    same = x[:batch_axes] == indices.shape[:batch_axes]
+    require(same, f"the first {batch_axes} axes of {show_shape(x)} and {show_shape(indices.shape)} differ")
+    return (*indices.shape[:-1], *x[after:])
+
+
+def _beside(x: Value, indices: Value, axis: int) -> Value:
+    """The indices with x's extents beside `axis`."""
+    require(indices.rank == x.rank, f"x has {x.rank} axes, indices has {indices.rank}")
+    shape = (*x.shape[:axis], indices.shape[axis], *x.shape[axis + 1 :])
+    return indices if indices.shape == shape else broadcast_to(indices, shape=shape)
+
+
+def _rows(x: Value, indices: Value, axis: int) -> Value:
+    last = _to_last(indices, axis)
+    return reshape(last, shape=(*last.shape, 1))
+
+
+def _to_last(x: Value, axis: int) -> Value:
+    order = [i for i in range(x.rank) if i != axis]
+    return x if axis == x.rank - 1 else transpose(x, axes=(*order, axis))
+
+
+def _last_to(x: Value, axis: int) -> Value:
+    order = list(range(x.rank - 1))
+    order.insert(axis, x.rank - 1)
+    return x if axis == x.rank - 1 else transpose(x, axes=tuple(order))
