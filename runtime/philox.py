@@ -36,32 +36,35 @@ def fill_words(out: Array, work: Array, *, seed: int, stream: int, step: int, fi
     """Fill `out` with the words 4 * first, 4 * first + 1, ... of a stream.
 
     Args:
-        out: uint64 [4 * n], each element gets one word of 32 bits.
+        out: uint32 [4 * n].
         work: uint64 [WORK_ROWS, n], is overwritten.
         seed: the key; any int64.
         stream: below 2**32.
         step: from 0, below 2**64.
         first: the number of the first block, of 32 bits.
     """
-    c0, c1, c2, c3, low, high = work
+    # Rows 2 and 0 of the counter lie together, and so do what a round combines with them: the low halves of the
+    # products before, rows 3 and 1. Every step of a round but the products is one call for both.
+    even, products, odd = work[0:2], work[2:4], work[4:6]
+    c2, c0 = even
     c0.fill(1)
     np.cumsum(c0, out=c0)
     np.add(c0, np.uint64((first - 1) % 2**64), c0)
     np.bitwise_and(c0, _MASK, c0)
-    for counter, word in ((c1, stream), (c2, step), (c3, step >> 32)):
-        counter.fill(word & 0xFFFFFFFF)
+    c2.fill(step & 0xFFFFFFFF)
+    odd[0].fill(step >> 32 & 0xFFFFFFFF)
+    odd[1].fill(stream)
     for k0, k1 in _keys(seed):
-        np.multiply(c0, _FACTORS[0], low)
-        np.multiply(c2, _FACTORS[1], high)
-        np.right_shift(high, _HALF, c0)
-        np.bitwise_xor(c0, c1, c0)
+        np.multiply(c0, _FACTORS[0], products[0])
+        np.multiply(c2, _FACTORS[1], products[1])
+        np.right_shift(products, _HALF, even)
+        np.bitwise_xor(even, odd, even)
         np.bitwise_xor(c0, k0, c0)
-        np.right_shift(low, _HALF, c2)
-        np.bitwise_xor(c2, c3, c2)
         np.bitwise_xor(c2, k1, c2)
-        np.bitwise_and(high, _MASK, c1)
-        np.bitwise_and(low, _MASK, c3)
-    np.copyto(out.reshape(-1, 4).T, work[:4])
+        np.bitwise_and(even, _MASK, even)
+        products, odd = odd, products
+    for place, row in enumerate((c0, odd[1], c2, odd[0])):
+        np.copyto(out[place::4], row, "unsafe")  # drops the high half
 
 
 def permutation(seed: int, epoch: int, rows: int) -> Array:
@@ -70,12 +73,13 @@ def permutation(seed: int, epoch: int, rows: int) -> Array:
     They are sorted by keys of 64 bits, two words each; equal keys keep the lower number first.
     """
     blocks = -(-rows // 2)
-    keys = np.empty(4 * blocks, np.uint64)
-    work = np.empty((WORK_ROWS, BLOCKS), np.uint64)
+    words = np.empty(4 * blocks, np.uint32)
+    work = np.empty((WORK_ROWS, min(BLOCKS, blocks)), np.uint64)
     for first in range(0, blocks, BLOCKS):
-        part = keys[4 * first : 4 * (first + BLOCKS)]
+        part = words[4 * first : 4 * (first + BLOCKS)]
         fill_words(part, work[:, : part.size // 4], seed=seed, stream=SHUFFLE_STREAM, step=epoch, first=first)
-    return np.argsort((keys[0::2] << _HALF | keys[1::2])[:rows], kind="stable")
+    keys = words[0::2].astype(np.uint64) << _HALF | words[1::2]
+    return np.argsort(keys[:rows], kind="stable")
 
 
 @lru_cache(maxsize=16)  # a run has one seed, and the call is made for every piece of a tensor

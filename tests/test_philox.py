@@ -58,7 +58,7 @@ def of_53_bits(count, **place):
 
 
 def words(count, *, seed, stream, step, first=0):
-    out, work = np.empty(count, np.uint64), np.empty((WORK_ROWS, count // 4), np.uint64)
+    out, work = np.empty(count, np.uint32), np.empty((WORK_ROWS, count // 4), np.uint64)
     fill_words(out, work, seed=seed, stream=stream, step=step, first=first)
     return out.tolist()
 

@@ -6,21 +6,18 @@ gradient goes the other way tap by tap, because adding rows of an image is faste
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, ITEM_BYTES
+from prograd_proto.dtypes import FLOATS
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
-from runtime.kernels.windows import BUFFER, taps, window_counts
+from runtime.kernels.windows import BUFFER, chunks, images_at_once, taps, window_counts
 
 Numbers = tuple[int, ...]
-
-CHUNK_BYTES = 1 << 19
-"""Scratch that stays in a second-level cache, if one image allows it."""
 
 FEW_CHANNELS = 4
 """Below that many channels copying rows of an image is faster than copying the channels of a tap."""
@@ -53,7 +50,7 @@ def conv2d(
     scratch: Sequence[Array] = (),
 ) -> None:
     filters = by_group(w, groups)
-    for images in chunks(len(x), scratch):
+    for images in chunks(len(x), len(scratch[-1]) if scratch else max(1, len(x))):
         columns = columns_of(x[images], out.shape[1:3], w.shape, stride, padding, dilation, scratch)
         np.matmul(columns, filters, by_group(out[images], groups))
 
@@ -90,7 +87,7 @@ def conv2d_filter_gradient(
 ) -> None:
     part, *scratch = scratch
     out.fill(0)
-    for images in chunks(len(x), scratch):
+    for images in chunks(len(x), len(scratch[-1]) if scratch else max(1, len(x))):
         columns = columns_of(x[images], dy.shape[1:3], shape, stride, padding, dilation, scratch)
         np.matmul(columns.swapaxes(1, 2), by_group(dy[images], groups), by_group(part, groups))
         np.add(out, part, out)
@@ -114,7 +111,7 @@ def conv2d_input_gradient_rule(
         return types(dx)
     n, height, width, _ = y.static_shape
     image = (height, width, dx.static_shape[3])
-    return types(dx, scratch=[TensorType(dx.dtype, (images_at_once(n, prod(image), dx), *image))])
+    return types(dx, scratch=[TensorType(dx.dtype, (images_at_once(n, prod(image), dx.dtype), *image))])
 
 
 @kernel(conv2d_input_gradient_rule)
@@ -137,7 +134,7 @@ def conv2d_input_gradient(
     window = dict(window=w.shape[:2], stride=stride, padding=padding, dilation=dilation)
     with np.errstate():  # gives the buffer size back as well
         np.setbufsize(BUFFER)
-        for images in chunks(len(dy), scratch):
+        for images in chunks(len(dy), len(scratch[0])):
             add_spread(dy[images], w, groups, window, scratch[0][: images.stop - images.start], out[images])
 
 
@@ -171,24 +168,13 @@ def column_scratch(x: TensorType, y: TensorType, w: Numbers, stride: Numbers, pa
         return []
     n, height, width, channels = x.static_shape
     of_one = prod(y.static_shape[1:3]) * w[0] * w[1] * channels
-    at_once = images_at_once(n, of_one, x)
+    at_once = images_at_once(n, of_one, x.dtype)
     columns = TensorType(x.dtype, (at_once, of_one))
     if not any(padding):
         return [columns]
     top, left, bottom, right = padding
     padded = (at_once, height + top + bottom, width + left + right, channels)
     return [TensorType(x.dtype, padded), columns]
-
-
-def images_at_once(n: int, elements: int, x: TensorType) -> int:
-    """How many images with so many elements each fit into a chunk, at least one."""
-    return max(1, min(n, CHUNK_BYTES // max(1, elements * ITEM_BYTES[x.dtype])))
-
-
-def chunks(n: int, scratch: Sequence[Array]) -> Iterator[slice]:
-    """Images that are taken at once: as many as the scratch has room for, all if none is needed."""
-    at_once = len(scratch[-1]) if scratch else max(1, n)
-    return (slice(start, min(start + at_once, n)) for start in range(0, n, at_once))
 
 
 def by_group(x: Array, groups: int) -> Array:

@@ -7,11 +7,9 @@ from math import prod
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, ITEM_BYTES
+from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, kernel, require, types
-
-CHUNK_BYTES = 1 << 18
-"""Scratch for squares, that stays in a second-level cache."""
+from runtime.kernels.windows import chunks, images_at_once
 
 
 def softmax_rule(x: TensorType, *, axis: int) -> Types:
@@ -63,7 +61,7 @@ def batch_norm_rule(
     same = scale == bias == running_mean == running_variance == channel
     require(same, f"scale, bias and running statistics are {scale}, {bias}, {running_mean}, {running_variance}")
     images, rows, channels = stacked(x.static_shape)
-    at_once = max(1, min(images, CHUNK_BYTES // max(1, rows * channels * ITEM_BYTES[x.dtype])))
+    at_once = images_at_once(images, rows * channels, x.dtype)
     scratch = [(1, rows), (images, 1, channels), (at_once, rows, channels), x.static_shape[-2:]]
     return types(x, *[channel] * 4, scratch=[TensorType(x.dtype, shape) for shape in scratch])
 
@@ -90,10 +88,10 @@ def batch_norm(
     np.matmul(ones, x.reshape(images.shape), sums)
     mean_of(sums, ones.size, mean)
     per_channel(np.subtract, x, mean, line, y)
-    for start in range(0, len(images), len(squares)):
-        part = images[start : start + len(squares)]
-        np.multiply(part, part, squares[: len(part)])
-        np.matmul(ones, squares[: len(part)], sums[start : start + len(squares)])
+    for some in chunks(len(images), len(squares)):
+        square = squares[: some.stop - some.start]
+        np.multiply(images[some], images[some], square)
+        np.matmul(ones, square, sums[some])
     mean_of(sums, ones.size, variance)
     blend(running_mean, mean, momentum, line[0], new_mean)
     blend(running_variance, variance, momentum, line[0], new_variance)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
-from runtime.kernels.windows import BUFFER, Numbers, taps, window_counts
+from runtime.kernels.windows import BUFFER, Index, Numbers, chunks, images_at_once, taps, window_counts
 
 
 def max_pool2d_rule(
@@ -31,8 +32,7 @@ def max_pool2d_input_gradient_rule(
 ) -> Types:
     y = pooled(x, window, stride, padding)
     require(dy == y, f"dy is {dy}, not {y}")
-    masks = [TensorType("bool", y.shape)] * 2
-    return types(x, scratch=[y, *masks] if are_apart(window, stride) else [y, *masks, y])
+    return types(x, scratch=winner_scratch(y, window))
 
 
 @kernel(max_pool2d_input_gradient_rule)
@@ -46,19 +46,18 @@ def max_pool2d_input_gradient(
     out: Array,
     scratch: Sequence[Array],
 ) -> None:
-    y, left, found, *part = scratch
     out.fill(0)
-    left.fill(True)
+    apart = window[0] <= stride[0] and window[1] <= stride[1]
     with np.errstate():  # gives the buffer size back as well
         np.setbufsize(BUFFER)
-        take_maxima(x, window, stride, padding, y)
-        for _, _, inside, places in taps(x, y, window=window, stride=stride, padding=padding):
-            find_first(x[inside], y[places], left[places], found[places])
-            if not part:
-                np.multiply(dy[places], found[places], out[inside])
-                continue
-            np.multiply(dy[places], found[places], part[0][places])
-            np.add(out[inside], part[0][places], out[inside])
+        for images in chunks(len(x), scratch[0].shape[1]):
+            dx = out[images]
+            for inside, places, found, share in winners(x[images], window, stride, padding, scratch):
+                np.multiply(dy[images], found, share)
+                if apart:
+                    np.copyto(dx[inside], share[places])
+                else:
+                    np.add(dx[inside], share[places], dx[inside])
 
 
 def max_pool2d_select_rule(
@@ -66,7 +65,7 @@ def max_pool2d_select_rule(
 ) -> Types:
     y = pooled(x, window, stride, padding)
     require(x == z, f"z is {z}, not {x}")
-    return types(y, scratch=[y, *[TensorType("bool", y.shape)] * 2])
+    return types(y, scratch=winner_scratch(y, window))
 
 
 @kernel(max_pool2d_select_rule)
@@ -80,15 +79,11 @@ def max_pool2d_select(
     out: Array,
     scratch: Sequence[Array],
 ) -> None:
-    y, left, found = scratch
     out.fill(0)
-    left.fill(True)
-    with np.errstate():  # gives the buffer size back as well
-        np.setbufsize(BUFFER)
-        take_maxima(x, window, stride, padding, y)
-        for _, _, inside, places in taps(x, y, window=window, stride=stride, padding=padding):
-            find_first(x[inside], y[places], left[places], found[places])
-            np.copyto(out[places], z[inside], where=found[places])
+    for images in chunks(len(x), scratch[0].shape[1]):
+        for inside, places, found, part in winners(x[images], window, stride, padding, scratch):
+            np.copyto(part[places], z[images][inside])
+            np.copyto(out[images], part, where=found)
 
 
 def avg_pool2d_rule(
@@ -175,16 +170,37 @@ def take_maxima(x: Array, window: Numbers, stride: Numbers, padding: Numbers, ou
         np.maximum(x[inside], out[places], out=out[places])
 
 
-def find_first(x: Array, y: Array, left: Array, found: Array) -> None:
-    """Mark in `found` the places where x is the maximum y and none was found before, and strike them off `left`."""
-    np.equal(x, y, found)
-    np.logical_and(found, left, found)
-    np.not_equal(left, found, left)
+def winner_scratch(y: TensorType, window: Numbers) -> list[TensorType]:
+    """For the images that are taken at once: what each tap sees, the maximum, what is left to find, what is found."""
+    n, *image = y.static_shape
+    each_tap = window[0] * window[1]
+    shape = (images_at_once(n, each_tap * prod(image), y.dtype), *image)
+    floats, bools = TensorType(y.dtype, shape), TensorType("bool", shape)
+    return [TensorType(y.dtype, (each_tap, *shape)), floats, bools, bools]
 
 
-def are_apart(window: Numbers, stride: Numbers) -> bool:
-    """Whether no element lies under two places of the window."""
-    return window[0] <= stride[0] and window[1] <= stride[1]
+def winners(
+    x: Array, window: Numbers, stride: Numbers, padding: Numbers, scratch: Sequence[Array]
+) -> Iterator[tuple[Index, Index, Array, Array]]:
+    """For each tap in row-major order what it touches, at which places, and where it sees the first of equal maxima.
+
+    The last array is room for a number at every place.
+    """
+    seen, y, left, found = scratch[0][:, : len(x)], *(array[: len(x)] for array in scratch[1:])
+    if any(padding):
+        seen.fill(-np.inf)
+    under = [*taps(x, y, window=window, stride=stride, padding=padding)]
+    for tap, (_, _, inside, places) in zip(seen, under, strict=True):
+        np.copyto(tap[places], x[inside])
+    np.copyto(y, seen[0])
+    for tap in seen[1:]:
+        np.maximum(y, tap, out=y)
+    left.fill(True)
+    for tap, (_, _, inside, places) in zip(seen, under, strict=True):
+        np.equal(tap, y, found)
+        np.logical_and(found, left, found)
+        np.not_equal(left, found, left)
+        yield inside, places, found, tap
 
 
 def count_scratch(y: TensorType, padding: Numbers, count_include_pad: bool) -> list[TensorType]:

@@ -35,8 +35,8 @@ def uniform(
     random_stream: int,
 ) -> None:
     bits = 24 if dtype == "float32" else 53
-    for words, values, piece in drawn(seed, step, random_stream, out, words_of_one(dtype), scratch):
-        np.copyto(values, whole_numbers(words, bits), "unsafe")
+    for words, values, part, piece in drawn(seed, step, random_stream, out, words_of_one(dtype), scratch):
+        whole_numbers(words, bits, values, part)
         np.multiply(values, (high - low) * 2.0**-bits, values)
         np.add(values, low, values)
         np.copyto(piece, values[: piece.size], "same_kind")
@@ -64,8 +64,8 @@ def normal(
 ) -> None:
     """Elements 2 i and 2 i + 1 are the cosine and the sine of one angle, times one radius."""
     bits = 32 if dtype == "float32" else 53
-    for words, values, piece in drawn(seed, step, random_stream, out, words_of_one(dtype), scratch):
-        np.copyto(values, whole_numbers(words, bits), "unsafe")
+    for words, values, part, piece in drawn(seed, step, random_stream, out, words_of_one(dtype), scratch):
+        whole_numbers(words, bits, values, part)
         radius, angle = values[0::2], values[1::2]
         np.add(radius, 1, radius)
         np.multiply(radius, 2.0**-bits, radius)
@@ -73,11 +73,11 @@ def normal(
         np.multiply(radius, -2, radius)
         np.sqrt(radius, radius)
         np.multiply(angle, tau * 2.0**-bits, angle)
-        part = words[: angle.size].view(np.float64)
-        np.cos(angle, part)
+        cosine = part[: angle.size]
+        np.cos(angle, cosine)
         np.sin(angle, angle)
         np.multiply(angle, radius, angle)
-        np.multiply(part, radius, radius)
+        np.multiply(cosine, radius, radius)
         np.multiply(values, deviation, values)
         np.add(values, mean, values)
         np.copyto(piece, values[: piece.size], "same_kind")
@@ -102,8 +102,8 @@ def dropout(
 ) -> None:
     *scratch, kept = scratch
     flat, start = x.reshape(-1), 0
-    for words, _, piece in drawn(seed, step, random_stream, out, 1, scratch):
-        np.greater_equal(words, int(rate * 2.0**32), kept[: words.size])
+    for words, _, _, piece in drawn(seed, step, random_stream, out, 1, scratch):
+        np.greater_equal(words, int(rate * 2.0**32), kept)
         np.multiply(flat[start : start + piece.size], 1 / (1 - rate), piece)
         np.multiply(piece, kept[: piece.size], piece)
         start += piece.size
@@ -122,7 +122,7 @@ def drawn_types(seed: TensorType, step: TensorType, y: TensorType, words_each: i
     blocks = max(1, min(BLOCKS, -(-count // 4)))
     scratch = [
         TensorType("int64", (WORK_ROWS, blocks)),
-        TensorType("int64", (4 * blocks,)),
+        TensorType("int32", (4 * blocks,)),
         TensorType("float64", (4 * blocks // words_each,)),
     ]
     return types(y, scratch=scratch)
@@ -130,31 +130,33 @@ def drawn_types(seed: TensorType, step: TensorType, y: TensorType, words_each: i
 
 def drawn(
     seed: Array, step: Array, stream: int, out: Array, words_each: int, scratch: list[Array]
-) -> Iterator[tuple[Array, Array, Array]]:
-    """The words of `out` piece by piece: uint64 words, room for a float64 per element, and the piece.
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """The words of `out` piece by piece: uint32 words, twice room for a float64 per element, and the piece.
 
     The last words may be more than the piece needs, because words come by four.
     """
     work, words, values = scratch
-    flat, each = out.reshape(-1), len(values)
+    words, flat, each = words.view(np.uint32), out.reshape(-1), len(values)
+    part = work.reshape(-1)[:each].view(np.float64)  # free once the words are there
     for first, start in enumerate(range(0, flat.size, each)):
         fill_words(
-            words.view(np.uint64),
+            words,
             work.view(np.uint64),
             seed=seed.item(),
             stream=stream,
             step=step.item(),
             first=first * (words.size // 4),
         )
-        yield words.view(np.uint64), values, flat[start : start + each]
+        yield words, values, part, flat[start : start + each]
 
 
-def whole_numbers(words: Array, bits: int) -> Array:
+def whole_numbers(words: Array, bits: int, out: Array, part: Array) -> None:
     """Whole numbers of so many bits: of 24 or 32 from the high bits of a word each, of 53 from two words each."""
     if bits <= 32:
-        return np.right_shift(words, 32 - bits, words)
+        np.copyto(out, np.right_shift(words, 32 - bits, words))
+        return
     high, low = words[0::2], words[1::2]
-    np.right_shift(high, 5, high)
-    np.left_shift(high, 26, high)
-    np.right_shift(low, 6, low)
-    return np.bitwise_or(high, low, high)
+    np.copyto(out, np.right_shift(high, 5, high))
+    np.multiply(out, 2.0**26, out)
+    np.copyto(part, np.right_shift(low, 6, low))
+    np.add(out, part, out)

@@ -6,7 +6,7 @@ dw, p and dp are the pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod, sqrt
 
 import numpy as np
@@ -15,7 +15,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, kernel, require, types
 
-PIECE = 16384
+PIECE = 32768
 """Elements that are updated at once."""
 
 
@@ -26,9 +26,7 @@ def sgd_rule(w: TensorType, dw: TensorType, rate: TensorType, *, decay: float) -
 
 @kernel(sgd_rule, in_place=[(0, 0)])
 def sgd(w: Array, dw: Array, rate: Array, *, decay: float, out: Array, scratch: list[Array]) -> None:
-    [change] = scratch
-    for p, dp, new_p in pieces(change.size, w, dw, out):
-        part = change[: p.size]
+    for p, dp, new_p, part in pieces([w, dw, out], scratch):
         np.multiply(decayed(p, dp, decay, part), rate, part)
         np.subtract(p, part, new_p)
 
@@ -60,8 +58,7 @@ def momentum(
     out: list[Array],
     scratch: list[Array],
 ) -> None:
-    for p, dp, old, new_p, new in pieces(scratch[0].size, w, dw, velocity, *out):
-        change, part = (array[: p.size] for array in scratch)
+    for p, dp, old, new_p, new, change, part in pieces([w, dw, velocity, *out], scratch):
         g = decayed(p, dp, decay, part)
         np.multiply(old, momentum, new)
         np.add(new, g, new)
@@ -111,8 +108,7 @@ def adam(
     t = step.item() + 1
     size = rate.item() / (1 - beta1**t)
     root = sqrt(1 - beta2**t)
-    for p, dp, old_m, old_v, new_p, new_m, new_v in pieces(scratch[0].size, w, dw, m, v, *out):
-        change, part = (array[: p.size] for array in scratch)
+    for p, dp, old_m, old_v, new_p, new_m, new_v, change, part in pieces([w, dw, m, v, *out], scratch):
         g = decayed(p, dp, decay, part)
         np.subtract(g, old_m, change)
         np.multiply(change, 1 - beta1, change)
@@ -138,16 +134,21 @@ def decayed(w: Array, dw: Array, decay: float, part: Array) -> Array:
     return part
 
 
-def pieces(size: int, *arrays: Array) -> Iterator[tuple[Array, ...]]:
-    """The arrays as vectors, cut at the same places."""
+def pieces(arrays: Sequence[Array], scratch: Sequence[Array]) -> Iterator[Sequence[Array]]:
+    """The arrays, then the scratch for them; cut at the same places into vectors if they are larger than it."""
+    size = scratch[0].size
+    if arrays[0].size <= size:
+        yield *arrays, *scratch
+        return
     flat = [array.reshape(-1) for array in arrays]
-    for start in range(0, flat[0].size, max(1, size)):
-        yield tuple(vector[start : start + size] for vector in flat)
+    for start in range(0, flat[0].size, size):
+        cut = [vector[start : start + size] for vector in flat]
+        yield *cut, *(vector[: cut[0].size] for vector in scratch)
 
 
 def piece_of(w: TensorType) -> TensorType:
-    """A vector for one piece of w."""
-    return TensorType(w.dtype, (min(PIECE, prod(w.static_shape)),))
+    """All of w if it is small, or a vector."""
+    return w if prod(w.static_shape) <= PIECE else TensorType(w.dtype, (PIECE,))
 
 
 def require_parameter(w: TensorType, rate: TensorType, *others: TensorType) -> None:

@@ -1,19 +1,23 @@
 """Windows that slide over images [n, h, w, c]: how many places they have, and what lies under each of their taps.
 
-A tap is one element of the window. `stride`, `dilation` and `window` are (vertical, horizontal), `padding` is
-(top, left, bottom, right).
+Images are taken a few at a time, so that what is kept of them stays in a cache. A tap is one element of the window.
+`stride`, `dilation` and `window` are (vertical, horizontal), `padding` is (top, left, bottom, right).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prograd_proto.dtypes import ITEM_BYTES
 from runtime.kernel import Array, require
 
 Numbers = tuple[int, ...]
 Index = tuple[slice, slice, slice]
 
 EVERY = slice(None)
+
+CHUNK_BYTES = 1 << 20
+"""Scratch that stays in a second-level cache, if one image allows it."""
 
 BUFFER = 512
 """Elements for `np.setbufsize`: with its own 8192 NumPy copies parts of images into buffers where it need not."""
@@ -53,3 +57,13 @@ def _overlap(size: int, places: int, offset: int, stride: int) -> tuple[slice, s
     stop = max(first, min(places, (size - 1 - offset) // stride + 1))
     start = offset + stride * first
     return slice(start, start + stride * (stop - first), stride), slice(first, stop)
+
+
+def images_at_once(n: int, elements: int, dtype: str) -> int:
+    """How many of n images with so many elements each fit into a chunk, at least one."""
+    return max(1, min(n, CHUNK_BYTES // max(1, elements * ITEM_BYTES[dtype])))
+
+
+def chunks(n: int, at_once: int) -> Iterator[slice]:
+    """The images that are taken at once."""
+    return (slice(start, min(start + at_once, n)) for start in range(0, n, at_once))
