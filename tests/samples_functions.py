@@ -56,13 +56,26 @@ LOGIC = [
     *(sample(op, typed("float32", ()), order=0) for op in KINDS),
 ]
 
-SAMPLES = [*POINTWISE, *ELEMENTARY, *ROUNDING, *LOGIC]
+SPECIAL = [
+    *(sample(op, (4, 5), order=3) for op in ("erf", "erfc")),
+    *(sample(op, positive((2, 3)), order=3) for op in ("lgamma", "digamma")),
+    *(sample(op, distinct((4, 5)), order=3) for op in ("lgamma", "digamma")),
+    *(sample("polygamma", positive((2, 3)), n=n, order=3) for n in (1, 2)),
+    sample("polygamma", distinct((3,)), n=3),
+    *(sample(op, typed("float32", (5,)), order=0) for op in ("erf", "erfc", "lgamma", "digamma")),
+    *(sample(op, (0, 3)) for op in ("erf", "lgamma")),
+]
+
+SAMPLES = [*POINTWISE, *ELEMENTARY, *SPECIAL, *ROUNDING, *LOGIC]
 
 LARGE = [
     sample("clip", WIDE, (300,), WIDE),
     sample("lerp", WIDE, WIDE, WIDE),
     *(sample(op, WIDE) for op in [*SMOOTH, *STEPS, *KINDS, "rsqrt", "reciprocal", "log2", "acosh"]),
     sample("atan2", WIDE, WIDE),
+    *(sample(op, WIDE) for op in ("erf", "erfc", "lgamma", "digamma")),
+    *(sample(op, typed("float32", WIDE)) for op in ("erf", "lgamma")),
+    sample("polygamma", WIDE, n=2),
     *(sample(op, WIDE, (300,)) for op in DIVISIONS),
     *(sample(op, ints(WIDE, 9), ints((300,), 9)) for op in [*BITWISE, "left_shift", "right_shift", "floor_div"]),
     sample("bitwise_not", ints(WIDE, 9)),

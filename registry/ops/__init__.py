@@ -21,6 +21,7 @@ from registry.ops.reduce import *
 from registry.ops.rounding import *
 from registry.ops.scatter import *
 from registry.ops.shape import *
+from registry.ops.special import *
 from registry.ops.unfold import *
 from registry.ops.update import *
 

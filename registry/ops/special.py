@@ -1,0 +1,46 @@
+"""The error function and the gamma function, with what their gradients of every order need; floats only."""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+from prograd_proto import TensorType
+from registry.errors import require
+from registry.op import op
+from registry.ops.pointwise import exp, pointwise
+from registry.shapes import require_float
+from registry.value import Value
+
+BELL = 2 / sqrt(pi)
+
+erf = pointwise(
+    "erf",
+    "The error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.",
+    lambda x, y, dy: dy * (exp(-x * x) * BELL),
+)
+erfc = pointwise(
+    "erfc", "The complement 1 - erf(x), accurate where it is small.", lambda x, y, dy: dy * (exp(-x * x) * -BELL)
+)
+lgamma = pointwise(
+    "lgamma",
+    "The logarithm of the absolute value of the gamma function, infinite at 0, -1, -2 ...",
+    lambda x, y, dy: dy * digamma(x),
+)
+digamma = pointwise(
+    "digamma",
+    "The derivative of lgamma: infinite at 0, with the sign of -x, and NaN at -1, -2 ...",
+    lambda x, y, dy: dy * polygamma(x, n=1),
+)
+
+
+@op
+def polygamma(x: Value, *, n: int) -> TensorType:
+    """The n-th derivative of digamma, n from 1 to 100."""
+    require_float(x)
+    require(1 <= n <= 100, f"n is {n}, not in 1 ... 100")
+    return x.type
+
+
+@polygamma.gradient
+def polygamma_gradient(x: Value, dy: Value, *, n: int) -> Value:
+    return dy * polygamma(x, n=n + 1)
