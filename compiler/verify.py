@@ -6,7 +6,8 @@ A broken rule is a fault of the pass before it, or of a program that was edited 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 from compiler.errors import CompileError
 from compiler.use_def import end_reads
@@ -105,7 +106,13 @@ def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[
 def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
     """Every op is known, has all its operands and attributes, and outputs of the types that inference gives."""
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    alike: set[object] = set()  # a deep program repeats few different ops
     for op in block.ops:
+        inputs = [types[name] if name else None for name in op.inputs]
+        written = tuple(types[name] for name in op.outputs)
+        key = op.type, *inputs, written, *(attribute.SerializeToString() for attribute in op.attributes)
+        if key in alike:
+            continue
         definition = find_op(op.type)
         attributes = attributes_of(op)
         kinds = [(attribute.name, attribute_kind(attribute)) for attribute in op.attributes]
@@ -115,10 +122,11 @@ def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc) -> Itera
         if not definition.signature.takes(op.inputs):
             yield f"op {op.id} ({op.type}) has the operands {list(op.inputs)}"
             continue
-        inferred = definition.infer_types([types[name] if name else None for name in op.inputs], attributes)
-        written = tuple(types[name] for name in op.outputs)
+        inferred = definition.infer_types(inputs, attributes)
         if inferred != written:
             yield f"op {op.id} ({op.type}) gives {', '.join(map(str, inferred))}, not {', '.join(map(str, written))}"
+            continue
+        alike.add(key)
 
 
 def parameters_have_the_states_types(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
@@ -129,15 +137,14 @@ def parameters_have_the_states_types(program: pb.ProgramDesc, block: pb.BlockDes
     for state, tensor in [*pairs, *((update.state, update.tensor) for update in block.updates)]:
         if states.get(state) != types[tensor]:
             yield f"%{tensor} is not of the type of the state {state!r}"
-    names = [state for state, _ in pairs]
-    for state in sorted({name for name in names if names.count(name) > 1}):
+    for state in _repeated(state for state, _ in pairs):
         yield f"two tensors stand for the state {state!r}"
 
 
 def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
     """A block updates a state at most once; a block that trains updates every trainable parameter it reads."""
     updated = [update.state for update in block.updates]
-    for name in sorted({name for name in updated if updated.count(name) > 1}):
+    for name in _repeated(updated):
         yield f"the state {name!r} is updated twice"
     trainable = {state.name for state in program.states if state.trainable}
     read = {parameter.state for parameter in block.parameters if parameter.WhichOneof("source") == "state"}
@@ -184,6 +191,10 @@ def _report(rule: ProgramRule | BlockRule, faults: Iterator[str], where: str = "
     if fault is not None:
         law = (rule.__doc__ or "").rstrip(".")
         raise CompileError(f"{where}{fault}; this breaks the rule: {law[0].lower()}{law[1:]}")
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def _definitions(block: pb.BlockDesc) -> Iterator[str]:
