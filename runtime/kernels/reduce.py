@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -14,22 +15,27 @@ from runtime.kernels.pointwise import broadcast
 
 
 def sum_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
-    return types(TensorType(x.dtype if x.dtype in FLOATS else "int64", reduced(x, axes, keepdims)))
+    y = TensorType(x.dtype if x.dtype in FLOATS else "int64", reduced(x, axes, keepdims))
+    return types(y, scratch=image_scratch(x, axes))
 
 
 @kernel(sum_rule)
-def sum_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
-    np.add.reduce(x, axis=axes or None, dtype=out.dtype, out=out, keepdims=keepdims)
+def sum_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: Sequence[Array] = ()) -> None:
+    if scratch:
+        ones, sums = scratch
+        add_images(x, ones, sums, out)
+    else:
+        np.add.reduce(x, axis=axes or None, dtype=out.dtype, out=out, keepdims=keepdims)
 
 
 def mean_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
     require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    return types(TensorType(x.dtype, reduced(x, axes, keepdims)))
+    return types(TensorType(x.dtype, reduced(x, axes, keepdims)), scratch=image_scratch(x, axes))
 
 
 @kernel(mean_rule)
-def mean(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
-    np.add.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
+def mean(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: Sequence[Array] = ()) -> None:
+    sum_(x, axes=axes, keepdims=keepdims, out=out, scratch=scratch)
     np.divide(out, prod(x.shape[axis] for axis in axes) if axes else x.size, out)
 
 
@@ -81,3 +87,20 @@ def reduced(x: TensorType, axes: tuple[int, ...], keepdims: bool) -> Shape:
     if keepdims:
         return tuple(1 if axis in gone else extent for axis, extent in enumerate(x.shape))
     return tuple(extent for axis, extent in enumerate(x.shape) if axis not in gone)
+
+
+def image_scratch(x: TensorType, axes: tuple[int, ...]) -> list[TensorType]:
+    """Ones and the sums of each image, if floats are added along two or more first axes and the last ones stay."""
+    count = len(axes)
+    if x.dtype not in FLOATS or not 2 <= count < x.rank or {axis % x.rank for axis in axes} != set(range(count)):
+        return []
+    images, *rest = x.static_shape
+    shapes = (1, prod(rest[: count - 1])), (images, 1, prod(rest[count - 1 :]))
+    return [TensorType(x.dtype, shape) for shape in shapes]
+
+
+def add_images(x: Array, ones: Array, sums: Array, out: Array) -> None:
+    """The sum along first axes: rows of images by a product with ones, where BLAS is far faster than NumPy."""
+    ones.fill(1)
+    np.matmul(ones, x.reshape(len(sums), ones.size, sums.shape[2]), sums)
+    np.add.reduce(sums[:, 0], axis=0, out=out.reshape(-1))
