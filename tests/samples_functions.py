@@ -66,7 +66,31 @@ SPECIAL = [
     *(sample(op, (0, 3)) for op in ("erf", "lgamma")),
 ]
 
-SAMPLES = [*POINTWISE, *ELEMENTARY, *SPECIAL, *ROUNDING, *LOGIC]
+SMOOTH_ACTIVATIONS = ["silu", "mish", "softplus", "log_sigmoid", "gelu"]
+BENT_ACTIVATIONS = ["leaky_relu", "elu", "celu", "selu", "hard_sigmoid", "hard_swish", "hard_tanh", "relu6", "softsign"]
+
+ACTIVATION = [
+    *(sample(op, (2, 3), order=3) for op in SMOOTH_ACTIVATIONS),
+    *(sample(op, distinct((4, 5))) for op in BENT_ACTIVATIONS),
+    *(sample(op, typed("float32", (5,)), order=0) for op in SMOOTH_ACTIVATIONS + BENT_ACTIVATIONS),
+    *(sample(op, ()) for op in ("leaky_relu", "elu", "silu", "gelu")),
+    *(sample(op, (0, 3)) for op in ("leaky_relu", "elu", "softplus")),
+    sample("leaky_relu", distinct((4, 5)), alpha=0.3),
+    sample("elu", distinct((4, 5)), alpha=0.7),
+    sample("celu", distinct((4, 5)), alpha=1.7),
+    sample("gelu", (2, 3), approximate="tanh", order=3),
+    sample("softplus", (2, 3), beta=2.5, order=3),
+    sample("hard_sigmoid", distinct((4, 5)), alpha=0.2, beta=0.4),
+    sample("hard_tanh", distinct((4, 5)), min=-0.5, max=2.0),
+    sample("threshold", distinct((4, 5)), threshold=0.4, value=-1.5),
+    sample("prelu", distinct((4, 5)), (5,)),
+    sample("prelu", distinct((4, 3, 5)), (3, 1)),
+    sample("prelu", distinct((4, 5)), ()),
+    sample("glu", (2, 6), order=3),
+    sample("glu", (3, 4, 2), axis=1),
+]
+
+SAMPLES = [*POINTWISE, *ACTIVATION, *ELEMENTARY, *SPECIAL, *ROUNDING, *LOGIC]
 
 LARGE = [
     sample("clip", WIDE, (300,), WIDE),
@@ -76,6 +100,11 @@ LARGE = [
     *(sample(op, WIDE) for op in ("erf", "erfc", "lgamma", "digamma")),
     *(sample(op, typed("float32", WIDE)) for op in ("erf", "lgamma")),
     sample("polygamma", WIDE, n=2),
+    *(sample(op, WIDE) for op in SMOOTH_ACTIVATIONS + BENT_ACTIVATIONS),
+    *(sample("gelu", typed("float32", WIDE), approximate=a) for a in ("none", "tanh")),
+    sample("threshold", WIDE, threshold=0.4, value=-1.5),
+    *(sample("prelu", WIDE, slope) for slope in ((300,), ())),
+    *(sample("glu", WIDE, axis=axis) for axis in (0, 1)),
     *(sample(op, WIDE, (300,)) for op in DIVISIONS),
     *(sample(op, ints(WIDE, 9), ints((300,), 9)) for op in [*BITWISE, "left_shift", "right_shift", "floor_div"]),
     sample("bitwise_not", ints(WIDE, 9)),

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 # ruff: noqa: F403 - a new op in a family is public without a further edit
+from registry.ops.activation import *
 from registry.ops.arrange import *
 from registry.ops.conv import *
 from registry.ops.copy import *

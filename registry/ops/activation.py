@@ -1,0 +1,236 @@
+"""Activations: functions between layers, each one op with the name that users and ONNX know; floats only.
+
+At a kink the gradient is what PyTorch's is: relu's kind take the side below, clipping kinds give 0 at both ends.
+"""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from registry.errors import require
+from registry.op import op
+from registry.ops.pointwise import abs as absolute
+from registry.ops.pointwise import exp, pointwise, sigmoid, tanh, where
+from registry.ops.reduce import sum_to
+from registry.ops.shape import concat, split
+from registry.ops.special import erfc
+from registry.shapes import broadcast_type, normal_axis, require_float, size_known
+from registry.value import Value
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+@op
+def leaky_relu(x: Value, *, alpha: float = 0.01) -> TensorType:
+    """The element of x where it is positive, alpha * x elsewhere; the gradient at 0 is alpha."""
+    require_float(x)
+    return x.type
+
+
+@leaky_relu.gradient
+def leaky_relu_gradient(x: Value, dy: Value, *, alpha: float) -> Value:
+    return where(x > 0.0, dy, dy * alpha)
+
+
+@op
+def prelu(x: Value, slope: Value) -> TensorType:
+    """The element of x where it is positive, slope * x elsewhere; the slope broadcasts to x. He and others, 2015."""
+    y = broadcast_type(x, slope, among=FLOATS)
+    require(y == x.type, f"the slope does not broadcast to x but makes it {y}")
+    return y
+
+
+@prelu.gradient
+def prelu_gradient(x: Value, slope: Value, dy: Value) -> tuple[Value, Value]:
+    is_positive = x > 0.0
+    return where(is_positive, dy, dy * slope), sum_to(where(is_positive, 0.0, dy * x), slope)
+
+
+@op
+def elu(x: Value, *, alpha: float = 1.0) -> TensorType:
+    """The element of x where it is positive, alpha * (exp(x) - 1) elsewhere. Clevert and others, 2015."""
+    require_float(x)
+    return x.type
+
+
+@elu.gradient
+def elu_gradient(x: Value, dy: Value, *, alpha: float) -> Value:
+    is_positive = x > 0.0
+    return where(is_positive, dy, dy * exp(where(is_positive, 0.0, x)) * alpha)
+
+
+@op
+def celu(x: Value, *, alpha: float = 1.0) -> TensorType:
+    """The element of x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere. Barron, 2017."""
+    require_float(x)
+    require(alpha > 0, f"alpha is {alpha}, not positive")
+    return x.type
+
+
+@celu.gradient
+def celu_gradient(x: Value, dy: Value, *, alpha: float) -> Value:
+    is_positive = x > 0.0
+    return where(is_positive, dy, dy * exp(where(is_positive, 0.0, x) / alpha))
+
+
+@op
+def selu(x: Value) -> TensorType:
+    """The scale 1.0507... times elu with alpha 1.6732...: they keep mean 0 and variance 1.
+
+    Klambauer and others, 2017.
+    """
+    require_float(x)
+    return x.type
+
+
+@selu.gradient
+def selu_gradient(x: Value, dy: Value) -> Value:
+    is_positive = x > 0.0
+    below = exp(where(is_positive, 0.0, x)) * (SELU_SCALE * SELU_ALPHA)
+    return dy * where(is_positive, SELU_SCALE, below)
+
+
+@op
+def gelu(x: Value, *, approximate: str = "none") -> TensorType:
+    """The element x times the probability that a normal number is below it. Hendrycks and Gimpel, 2016.
+
+    `approximate` is "none" or "tanh", for x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))).
+    """
+    require_float(x)
+    require(approximate in ("none", "tanh"), f"approximate is {approximate!r}, neither 'none' nor 'tanh'")
+    return x.type
+
+
+@gelu.gradient
+def gelu_gradient(x: Value, dy: Value, *, approximate: str) -> Value:
+    square = x * x
+    if approximate == "none":
+        return dy * (erfc(x * -sqrt(0.5)) * 0.5 + x * exp(square * -0.5) * (1 / sqrt(2 * pi)))
+    bend = tanh(x * (square * (0.044715 * sqrt(2 / pi)) + sqrt(2 / pi)))
+    slope = square * (3 * 0.044715 * sqrt(2 / pi)) + sqrt(2 / pi)
+    return dy * ((bend + 1.0) * 0.5 + x * 0.5 * (1.0 - bend * bend) * slope)
+
+
+@op
+def softplus(x: Value, *, beta: float = 1.0) -> TensorType:
+    """The smooth maximum of x and 0, log(1 + exp(beta * x)) / beta, exact also where PyTorch takes x for it."""
+    require_float(x)
+    require(beta > 0, f"beta is {beta}, not positive")
+    return x.type
+
+
+@softplus.gradient
+def softplus_gradient(x: Value, dy: Value, *, beta: float) -> Value:
+    return dy * sigmoid(x if beta == 1.0 else x * beta)
+
+
+@op
+def hard_sigmoid(x: Value, *, alpha: float = 1 / 6, beta: float = 0.5) -> TensorType:
+    """The line alpha * x + beta, cut off at 0 and 1, where the gradient is 0.
+
+    The defaults are PyTorch's; ONNX, TensorFlow and Keras before 3 have alpha = 0.2.
+    """
+    require_float(x)
+    return x.type
+
+
+@hard_sigmoid.gradient
+def hard_sigmoid_gradient(y: Value, dy: Value, *, alpha: float) -> Value:
+    return where((y > 0.0) & (y < 1.0), dy * alpha, 0.0)
+
+
+@op
+def hard_swish(x: Value) -> TensorType:
+    """The element x times x / 6 + 1/2 cut off at 0 and 1; the gradient is 0 at -3 and 1 at 3.
+
+    Howard and others, 2019.
+    """
+    require_float(x)
+    return x.type
+
+
+@hard_swish.gradient
+def hard_swish_gradient(x: Value, dy: Value) -> Value:
+    return where(x <= -3.0, 0.0, where(x < 3.0, dy * (x / 3.0 + 0.5), dy))
+
+
+@op
+def hard_tanh(x: Value, *, min: float = -1.0, max: float = 1.0) -> TensorType:
+    """The element of x cut off at `min` and `max`, where the gradient is 0; that of `clip` is not."""
+    require_float(x)
+    require(min <= max, f"min is {min}, which is above max, {max}")
+    return x.type
+
+
+@hard_tanh.gradient
+def hard_tanh_gradient(x: Value, dy: Value, *, min: float, max: float) -> Value:
+    return where((x > min) & (x < max), dy, 0.0)
+
+
+@op
+def threshold(x: Value, *, threshold: float, value: float) -> TensorType:
+    """The element of x where it is above the threshold, `value` elsewhere."""
+    require_float(x)
+    return x.type
+
+
+@threshold.gradient
+def threshold_gradient(x: Value, dy: Value, *, threshold: float) -> Value:
+    return where(x > threshold, dy, 0.0)
+
+
+@op
+def glu(x: Value, *, axis: int = -1) -> TensorType:
+    """The first half of x along `axis` times the sigmoid of the second half. Dauphin and others, 2016."""
+    require_float(x)
+    axis = normal_axis(axis, x.rank)
+    half = _half(x, axis)
+    return TensorType(x.dtype, (*x.shape[:axis], half, *x.shape[axis + 1 :]))
+
+
+@glu.gradient
+def glu_gradient(x: Value, dy: Value, *, axis: int) -> Value:
+    half = _half(x, normal_axis(axis, x.rank))
+    a, b = split(x, sizes=(half, half), axis=axis)
+    gate = sigmoid(b)
+    da = dy * gate
+    return concat(da, da * a * (1.0 - gate), axis=axis)
+
+
+def _mish_gradient(x: Value, y: Value, dy: Value) -> Value:
+    bend = tanh(softplus(x))
+    return dy * (bend + x * (1.0 - bend * bend) * sigmoid(x))
+
+
+def _silu_gradient(x: Value, y: Value, dy: Value) -> Value:
+    gate = sigmoid(x)
+    return dy * (gate * (1.0 + x * (1.0 - gate)))
+
+
+def _softsign_gradient(x: Value, y: Value, dy: Value) -> Value:
+    scale = 1.0 + absolute(x)
+    return dy / (scale * scale)
+
+
+silu = pointwise(
+    "silu", "The element x times sigmoid(x), also called swish. Ramachandran and others, 2017.", _silu_gradient
+)
+mish = pointwise("mish", "The element x times tanh(softplus(x)). Misra, 2019.", _mish_gradient)
+softsign = pointwise("softsign", "The quotient x / (1 + |x|).", _softsign_gradient)
+log_sigmoid = pointwise(
+    "log_sigmoid", "The logarithm of sigmoid(x), accurate at both ends.", lambda x, y, dy: dy * sigmoid(-x)
+)
+relu6 = pointwise(
+    "relu6",
+    "The element of x cut off at 0 and 6, where the gradient is 0.",
+    lambda x, y, dy: where((y > 0.0) & (y < 6.0), dy, 0.0),
+)
+
+
+def _half(x: Value, axis: int) -> int:
+    extent = size_known(x.shape[axis], "the extent of a halved axis")
+    require(extent % 2 == 0, f"axis {axis} has {extent} elements, which no two halves make")
+    return extent // 2

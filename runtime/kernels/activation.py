@@ -1,0 +1,243 @@
+"""Activations, a chunk at a time: one pass over the tensor, scratch that stays in a near cache."""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.kernel import Array, Types, elementwise, kernel, require, types
+from runtime.kernels.chunks import chunks, in_chunks, vectors
+from runtime.kernels.pointwise import ONLY, broadcast, of_one
+from runtime.kernels.special import erfc_of
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def leaky_relu_rule(x: TensorType, *, alpha: float) -> Types:
+    return in_chunks(1, "bool")(x)
+
+
+@kernel(leaky_relu_rule, in_place=ONLY)
+def leaky_relu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
+    for part, to, below, mask in chunks([x, out], scratch):
+        np.multiply(part, alpha, below)
+        np.less_equal(part, 0, mask)
+        np.copyto(to, part)
+        np.copyto(to, below, where=mask)
+
+
+def prelu_rule(x: TensorType, slope: TensorType) -> Types:
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    fits = x.dtype == slope.dtype and broadcast(x, slope) == x.static_shape
+    require(fits, f"the slope is {slope}, which does not broadcast to {x}")
+    return types(x, scratch=[TensorType("bool", x.shape)])
+
+
+@kernel(prelu_rule)
+def prelu(x: Array, slope: Array, *, out: Array, scratch: list[Array]) -> None:
+    [is_positive] = scratch
+    np.greater(x, 0, is_positive)
+    np.multiply(x, slope, out)
+    np.copyto(out, x, where=is_positive)
+
+
+def elu_rule(x: TensorType, *, alpha: float) -> Types:
+    return in_chunks(1, "bool")(x)
+
+
+@kernel(elu_rule, in_place=ONLY)
+def elu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
+    take_elu(x, alpha, 1.0, 1.0, out, scratch)
+
+
+@kernel(elu_rule, in_place=ONLY)
+def celu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
+    take_elu(x, alpha, alpha, 1.0, out, scratch)
+
+
+@kernel(in_chunks(1, "bool"), in_place=ONLY)
+def selu(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    take_elu(x, SELU_SCALE * SELU_ALPHA, 1.0, SELU_SCALE, out, scratch)
+
+
+def take_elu(x: Array, alpha: float, width: float, slope: float, out: Array, scratch: list[Array]) -> None:
+    """The line slope * x above 0, the curve alpha * expm1(x / width) below."""
+    for part, to, below, mask in chunks([x, out], scratch):
+        np.minimum(part, 0, out=below)
+        if width != 1:
+            np.divide(below, width, below)
+        np.expm1(below, below)
+        if alpha != 1:
+            np.multiply(below, alpha, below)
+        np.less_equal(part, 0, mask)
+        np.multiply(part, slope, to)
+        np.copyto(to, below, where=mask)
+
+
+def gelu_rule(x: TensorType, *, approximate: str) -> Types:
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    require(approximate in ("none", "tanh"), f"approximate is {approximate!r}, neither 'none' nor 'tanh'")
+    scratch = vectors(x, x.dtype) if approximate == "tanh" else vectors(x, *["float64"] * 6, "bool")
+    return types(x, scratch=scratch)
+
+
+@kernel(gelu_rule, in_place=ONLY)
+def gelu(x: Array, *, approximate: str, out: Array, scratch: list[Array]) -> None:
+    if approximate == "tanh":
+        return gelu_by_tanh(x, out, scratch)
+    for part, to, wide, y, *more in chunks([x, out], scratch):
+        np.copyto(wide, part)
+        np.multiply(wide, -sqrt(0.5), wide)
+        erfc_of(wide, y, *more)
+        np.multiply(y, 0.5, y)
+        np.multiply(part, y, out=to, casting="same_kind")
+
+
+def gelu_by_tanh(x: Array, out: Array, scratch: list[Array]) -> None:
+    """Through the sigmoid of twice the argument, which is half of 1 + tanh and precise where small."""
+    for part, to, y in chunks([x, out], scratch):
+        np.multiply(part, part, y)
+        np.multiply(y, -2 * 0.044715 * sqrt(2 / pi), y)
+        np.subtract(y, 2 * sqrt(2 / pi), y)
+        np.multiply(y, part, y)
+        np.exp(y, y)
+        np.add(y, 1, y)
+        np.divide(part, y, to)
+
+
+@kernel(in_chunks(1), in_place=ONLY)
+def silu(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    for part, to, y in chunks([x, out], scratch):
+        np.negative(part, y)
+        np.exp(y, y)
+        np.add(y, 1, y)
+        np.divide(part, y, to)
+
+
+@kernel(in_chunks(2), in_place=ONLY)
+def mish(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    """With p = exp(x) * (exp(x) + 2), tanh(softplus(x)) is p / (p + 2): that is 1 long before p is infinite."""
+    for part, to, p, y in chunks([x, out], scratch):
+        np.minimum(part, 30, out=y)
+        np.exp(y, y)
+        np.add(y, 2, p)
+        np.multiply(p, y, p)
+        np.add(p, 2, y)
+        np.divide(p, y, y)
+        np.multiply(part, y, to)
+
+
+def softplus_rule(x: TensorType, *, beta: float) -> Types:
+    require(beta > 0, f"beta is {beta}, not positive")
+    return in_chunks(2)(x)
+
+
+@kernel(softplus_rule, in_place=ONLY)
+def softplus(x: Array, *, beta: float, out: Array, scratch: list[Array]) -> None:
+    for part, to, y, above in chunks([x, out], scratch):
+        np.multiply(part, beta, y)
+        np.absolute(y, y)
+        np.negative(y, y)
+        log1p_of_exp(y)
+        if beta != 1:
+            np.divide(y, beta, y)
+        np.maximum(part, 0, out=above)
+        np.add(above, y, to)
+
+
+@kernel(in_chunks(2), in_place=ONLY)
+def log_sigmoid(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    for part, to, y, below in chunks([x, out], scratch):
+        np.absolute(part, y)
+        np.negative(y, y)
+        log1p_of_exp(y)
+        np.minimum(part, 0, out=below)
+        np.subtract(below, y, to)
+
+
+def log1p_of_exp(x: Array) -> None:
+    """log(1 + exp(x)) in place of x, which is at most 0."""
+    np.exp(x, x)
+    np.log1p(x, x)
+
+
+@kernel(in_chunks(1), in_place=ONLY)
+def softsign(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    for part, to, y in chunks([x, out], scratch):
+        np.absolute(part, y)
+        np.add(y, 1, y)
+        np.divide(part, y, to)
+
+
+def hard_sigmoid_rule(x: TensorType, *, alpha: float, beta: float) -> Types:
+    return of_one(FLOATS)(x)
+
+
+@kernel(hard_sigmoid_rule, in_place=ONLY)
+def hard_sigmoid(x: Array, *, alpha: float, beta: float, out: Array) -> None:
+    for part, to in chunks([x, out]):
+        np.multiply(part, alpha, to)
+        np.add(to, beta, to)
+        np.clip(to, 0, 1, out=to)
+
+
+@kernel(in_chunks(1), in_place=ONLY)
+def hard_swish(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    for part, to, y in chunks([x, out], scratch):
+        np.add(part, 3, y)
+        np.clip(y, 0, 6, out=y)
+        np.divide(y, 6, y)
+        np.multiply(part, y, to)
+
+
+def hard_tanh_rule(x: TensorType, *, min: float, max: float) -> Types:
+    require(min <= max, f"min is {min}, which is above max, {max}")
+    return of_one(FLOATS)(x)
+
+
+@kernel(hard_tanh_rule, in_place=ONLY)
+def hard_tanh(x: Array, *, min: float, max: float, out: Array) -> None:
+    np.clip(x, min, max, out=out)
+
+
+def relu6(x: Array, out: Array) -> None:
+    np.clip(x, 0, 6, out=out)
+
+
+elementwise("relu6", relu6, of_one(FLOATS), in_place=ONLY)
+
+
+def threshold_rule(x: TensorType, *, threshold: float, value: float) -> Types:
+    return in_chunks(0, "bool")(x)
+
+
+@kernel(threshold_rule, in_place=ONLY)
+def threshold_(x: Array, *, threshold: float, value: float, out: Array, scratch: list[Array]) -> None:
+    for part, to, mask in chunks([x, out], scratch):
+        np.less_equal(part, threshold, mask)
+        np.copyto(to, part)
+        np.copyto(to, value, where=mask)
+
+
+def glu_rule(x: TensorType, *, axis: int) -> Types:
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
+    shape = list(x.static_shape)
+    require(shape[axis] % 2 == 0, f"{x} has no two halves along axis {axis}")
+    shape[axis] //= 2
+    return types(TensorType(x.dtype, tuple(shape)))
+
+
+@kernel(glu_rule)
+def glu(x: Array, *, axis: int, out: Array) -> None:
+    half = out.shape[axis]
+    along = np.moveaxis(x, axis, 0)
+    a, b, to = along[:half], along[half:], np.moveaxis(out, axis, 0)
+    np.negative(b, to)
+    np.exp(to, to)
+    np.add(to, 1, to)
+    np.divide(a, to, to)
