@@ -2,7 +2,8 @@
 
 `ints(shape, below)` are int64 in [0, below); `positive(shape)` lies in 0.5 ... 2, `inside(shape)` in -0.9 ... 0.9 and
 `above(shape)` in 1.5 ... 3; `distinct(shape)` has no ties and is away from kinks; `bools(shape)` are what they say;
-`typed(dtype, shape)` are normal numbers of another dtype.
+`typed(dtype, shape)` are normal numbers of another dtype; `regular(shape)` are matrices with an inverse, and
+`definite(shape)` are symmetric and positive definite.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Operand:
 
     shape: tuple[int, ...]
     dtype: str = "float64"
-    kind: str = "normal"  # normal, positive, distinct, inside, above, below
+    kind: str = "normal"  # normal, positive, distinct, inside, above, below, regular, definite
     below: int = 2
 
     def make(self, rng: np.random.Generator) -> np.ndarray:
@@ -34,6 +35,11 @@ class Operand:
             case "distinct":
                 count = int(np.prod(self.shape))
                 array = (rng.permutation(count).reshape(self.shape) - count / 2 + 0.25) * 0.37
+            case "regular":
+                array = rng.normal(size=self.shape) * 0.3 + 2 * np.eye(self.shape[-1])
+            case "definite":
+                array = rng.normal(size=self.shape)
+                array = array @ array.swapaxes(-1, -2) + np.eye(self.shape[-1])
             case "below":
                 array = rng.integers(0, self.below, self.shape)
             case _:
@@ -57,6 +63,14 @@ class Sample:
 
 def ints(shape: tuple[int, ...], below: int) -> Operand:
     return Operand(shape, "int64", "below", below)
+
+
+def regular(shape: tuple[int, ...], dtype: str = "float64") -> Operand:
+    return Operand(shape, dtype, "regular")
+
+
+def definite(shape: tuple[int, ...], dtype: str = "float64") -> Operand:
+    return Operand(shape, dtype, "definite")
 
 
 def bools(shape: tuple[int, ...]) -> Operand:

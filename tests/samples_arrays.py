@@ -1,8 +1,8 @@
-"""Samples of diagonals, ranges, elements by number and windows of images."""
+"""Samples of diagonals, ranges, elements by number, windows of images and decompositions."""
 
 from __future__ import annotations
 
-from operands import Operand, bools, distinct, ints, sample, typed
+from operands import Operand, bools, definite, distinct, ints, regular, sample, typed
 
 WIDE = (200, 300)
 
@@ -66,7 +66,38 @@ UNFOLD = [
     sample("unfold", bools((2, 3, 3, 1)), window=(2, 2), padding=(1, 1), order=0),
 ]
 
-SAMPLES = [*DIAGONALS, *RANGES, *SCATTER, *UNFOLD]
+TRIANGLES = [
+    dict(lower=lower, transpose=transpose, unit_diagonal=unit)
+    for lower in (True, False)
+    for transpose in (True, False)
+    for unit in (True, False)
+]
+
+SQUARES = [(1, 1), (3, 3), (2, 4, 4), (0, 3, 3), (2, 0, 0)]
+
+DECOMPOSITION = [
+    *(sample("cholesky", definite(shape)) for shape in SQUARES),
+    *(sample(op, regular(shape)) for op in ("inverse", "determinant", "log_determinant") for shape in SQUARES),
+    sample("cholesky", regular((4, 4))),  # not symmetric
+    *(sample("triangular_solve", regular((4, 4)), (4, 2), **attributes) for attributes in TRIANGLES),
+    *(sample("triangular_solve", regular((5, 1, 3, 3)), (2, 3, 4), **attributes) for attributes in TRIANGLES[::3]),
+    *(
+        sample(op, regular(a), b)
+        for op in ("triangular_solve", "solve")
+        for a, b in (
+            ((3, 3), (3, 1)),
+            ((3, 3), (2, 5, 3, 2)),
+            ((5, 3, 3), (5, 3, 2)),
+            ((5, 1, 2, 2), (3, 2, 4)),
+            ((0, 2, 2), (2, 1)),
+            ((2, 2), (2, 0)),
+        )
+    ),
+    *(sample(op, regular((3, 3), "float32"), order=0) for op in ("inverse", "determinant", "log_determinant")),
+    sample("cholesky", definite((2, 3, 3), "float32"), order=0),
+]
+
+SAMPLES = [*DIAGONALS, *RANGES, *SCATTER, *UNFOLD, *DECOMPOSITION]
 
 LARGE = [
     *(sample(op, WIDE) for op in ("tril", "triu")),
@@ -85,4 +116,20 @@ LARGE = [
     sample("is_last_index", ints((20000, 2), 200), shape=(200, 300, 4)),
     sample("unfold", (8, 28, 28, 16), window=(3, 3), padding=(1, 1)),
     sample("fold", (8, 28, 28, 144), shape=(8, 28, 28, 16), window=(3, 3), padding=(1, 1)),
+    *(
+        sample(op, regular(shape))
+        for op in ("inverse", "determinant", "log_determinant")
+        for shape in ((150, 150), (20000, 3, 3), (40, 50, 50))
+    ),
+    *(sample("cholesky", definite(shape)) for shape in ((150, 150), (20000, 3, 3), (40, 50, 50))),
+    *(
+        sample("triangular_solve", regular((150, 150)), (150, 200), lower=lower, transpose=transpose)
+        for lower in (True, False)
+        for transpose in (True, False)
+    ),
+    *(
+        sample(op, regular(a), b)
+        for op in ("triangular_solve", "solve")
+        for a, b in (((150, 150), (150, 200)), ((20000, 3, 3), (20000, 3, 2)), ((40, 40), (20, 40, 50)))
+    ),
 ]

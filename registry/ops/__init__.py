@@ -7,6 +7,7 @@ from registry.ops.activation import *
 from registry.ops.arrange import *
 from registry.ops.conv import *
 from registry.ops.copy import *
+from registry.ops.decomposition import *
 from registry.ops.diagonals import *
 from registry.ops.elementary import *
 from registry.ops.fill import *

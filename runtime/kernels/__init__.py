@@ -4,6 +4,7 @@ from runtime.kernel import KERNELS as KERNELS
 from runtime.kernels import activation as activation
 from runtime.kernels import conv as conv
 from runtime.kernels import copy as copy
+from runtime.kernels import decomposition as decomposition
 from runtime.kernels import diagonals as diagonals
 from runtime.kernels import elementary as elementary
 from runtime.kernels import fill as fill

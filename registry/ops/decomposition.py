@@ -1,0 +1,134 @@
+"""Matrices taken apart: triangular factors, solutions of linear equations, inverses and determinants.
+
+Matrices are the last two axes, [n, n]; leading axes are a batch. Gradients are those of Giles, "Collected matrix
+derivative results for forward and reverse mode algorithmic differentiation", 2008, and of Murray, "Differentiation of
+the Cholesky decomposition", 2016.
+"""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType
+from prograd_proto.tensor_types import Shape
+from registry.errors import require
+from registry.op import op
+from registry.ops.diagonals import tril, triu
+from registry.ops.linalg import matmul
+from registry.ops.reduce import sum_to
+from registry.ops.shape import reshape, transpose
+from registry.shapes import broadcast_shapes, require_equal_dtypes, require_float
+from registry.value import Value
+
+
+@op
+def cholesky(x: Value) -> TensorType:
+    """The lower triangular matrix y with positive diagonal whose product y @ transposed y is x.
+
+    The factored matrix is the mean of x and its transpose, so that the gradient is symmetric, as in PyTorch. One that
+    is not positive definite stops the run.
+    """
+    _require_square("x", x)
+    return x.type
+
+
+@cholesky.gradient
+def cholesky_gradient(y: Value, dy: Value) -> Value:
+    product = matmul(y, dy, transpose_a=True)
+    half = (tril(product) + tril(product, offset=-1)) * 0.5
+    left = triangular_solve(y, half, transpose=True)
+    dx = triangular_solve(y, _turned(left), transpose=True)
+    return (dx + _turned(dx)) * 0.5
+
+
+@op
+def triangular_solve(
+    a: Value, b: Value, *, lower: bool = True, transpose: bool = False, unit_diagonal: bool = False
+) -> TensorType:
+    """The solution y of a @ y = b, or of transposed a @ y = b, for triangular a [n, n] and b [n, k].
+
+    The other triangle of a, and the diagonal if it is said to be ones, are not read. Leading axes broadcast. A zero on
+    the diagonal gives what division by zero gives.
+    """
+    return TensorType(a.dtype, _solved(a, b))
+
+
+@triangular_solve.gradient
+def triangular_solve_gradient(
+    a: Value, b: Value, y: Value, dy: Value, *, lower: bool, transpose: bool, unit_diagonal: bool
+) -> tuple[Value, Value]:
+    db = triangular_solve(a, dy, lower=lower, transpose=not transpose, unit_diagonal=unit_diagonal)
+    da = matmul(y, db, transpose_b=True) if transpose else matmul(db, y, transpose_b=True)
+    inner = int(unit_diagonal)
+    da = sum_to(-da, a)
+    return tril(da, offset=-inner) if lower else triu(da, offset=inner), sum_to(db, b)
+
+
+@op
+def solve(a: Value, b: Value) -> TensorType:
+    """The solution y of a @ y = b, for a [n, n] and b [n, k]; leading axes broadcast.
+
+    By elimination with row exchanges; a matrix that is singular stops the run.
+    """
+    return TensorType(a.dtype, _solved(a, b))
+
+
+@solve.gradient
+def solve_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]:
+    db = solve(_turned(a), dy)
+    return sum_to(-matmul(db, y, transpose_b=True), a), sum_to(db, b)
+
+
+@op
+def inverse(x: Value) -> TensorType:
+    """The matrix whose product with x is the identity; a singular x stops the run. To solve equations use solve."""
+    _require_square("x", x)
+    return x.type
+
+
+@inverse.gradient
+def inverse_gradient(y: Value, dy: Value) -> Value:
+    return -matmul(matmul(y, dy, transpose_a=True), y, transpose_b=True)
+
+
+@op
+def determinant(x: Value) -> TensorType:
+    """The determinant; its gradient needs the inverse, and stops the run where x is singular."""
+    _require_square("x", x)
+    return TensorType(x.dtype, x.shape[:-2])
+
+
+@determinant.gradient
+def determinant_gradient(x: Value, y: Value, dy: Value) -> Value:
+    return reshape(y * dy, shape=(*y.shape, 1, 1)) * _turned(inverse(x))
+
+
+@op("sign", "logarithm", no_gradient=("sign",))
+def log_determinant(x: Value) -> tuple[TensorType, TensorType]:
+    """The sign of the determinant and the logarithm of its absolute value: 0 and -inf where x is singular."""
+    _require_square("x", x)
+    y = TensorType(x.dtype, x.shape[:-2])
+    return y, y
+
+
+@log_determinant.gradient
+def log_determinant_gradient(x: Value, dlogarithm: Value) -> Value:
+    return reshape(dlogarithm, shape=(*dlogarithm.shape, 1, 1)) * _turned(inverse(x))
+
+
+def _turned(x: Value) -> Value:
+    """The matrices transposed."""
+    return transpose(x, axes=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
+
+
+def _require_square(name: str, x: Value) -> None:
+    require_float(x)
+    require(x.rank >= 2, f"{name} has {x.rank} axes and needs two or more")
+    rows, columns = x.shape[-2:]
+    require(rows == columns, f"{name} has {rows} rows and {columns} columns; it must be square")
+
+
+def _solved(a: Value, b: Value) -> Shape:
+    require_equal_dtypes(a.type, b.type)
+    _require_square("a", a)
+    require(b.rank >= 2, f"b has {b.rank} axes and needs two or more; a vector is a matrix of one column")
+    require(a.shape[-1] == b.shape[-2], f"a has {a.shape[-1]} rows, b has {b.shape[-2]}")
+    return (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
