@@ -14,7 +14,7 @@ from prograd_proto import files
 from prograd_proto import program_pb2 as pb
 from prograd_proto.text import from_text, to_text
 from prograd_proto.upgrades import FORMAT_VERSION
-from registry import OPS, Op
+from registry import OPS, Op, ops
 from registry.audit import audit_op
 from runtime.kernel import KERNELS
 
@@ -54,6 +54,11 @@ def test_a_kernel_has_the_signature_of_its_operator(op: Op):
     assert kernel.many_outputs == signature.variadic_outputs
     assert kernel.random == op.random
     assert kernel.version == op.version
+
+
+@each_op
+def test_an_operator_is_found_under_its_name(op: Op):
+    assert getattr(ops, op.name) is op, "a later family's star import has another thing of this name"
 
 
 def test_every_kernel_is_of_an_operator():

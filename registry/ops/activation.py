@@ -5,7 +5,7 @@ At a kink the gradient is what PyTorch's is: relu's kind take the side below, cl
 
 from __future__ import annotations
 
-from math import pi, sqrt
+import math  # not its names: a star import would put them in place of operators
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
@@ -108,9 +108,9 @@ def gelu(x: Value, *, approximate: str = "none") -> TensorType:
 def gelu_gradient(x: Value, dy: Value, *, approximate: str) -> Value:
     square = x * x
     if approximate == "none":
-        return dy * (erfc(x * -sqrt(0.5)) * 0.5 + x * exp(square * -0.5) * (1 / sqrt(2 * pi)))
-    bend = tanh(x * (square * (0.044715 * sqrt(2 / pi)) + sqrt(2 / pi)))
-    slope = square * (3 * 0.044715 * sqrt(2 / pi)) + sqrt(2 / pi)
+        return dy * (erfc(x * -math.sqrt(0.5)) * 0.5 + x * exp(square * -0.5) * (1 / math.sqrt(2 * math.pi)))
+    bend = tanh(x * (square * (0.044715 * math.sqrt(2 / math.pi)) + math.sqrt(2 / math.pi)))
+    slope = square * (3 * 0.044715 * math.sqrt(2 / math.pi)) + math.sqrt(2 / math.pi)
     return dy * ((bend + 1.0) * 0.5 + x * 0.5 * (1.0 - bend * bend) * slope)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import pi, sqrt
+import math  # not its names: a star import would put them in place of operators
 
 from prograd_proto import TensorType
 from registry.errors import require
@@ -11,7 +11,7 @@ from registry.ops.pointwise import exp, pointwise
 from registry.shapes import require_float
 from registry.value import Value
 
-BELL = 2 / sqrt(pi)
+BELL = 2 / math.sqrt(math.pi)
 
 erf = pointwise(
     "erf",
