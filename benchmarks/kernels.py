@@ -38,14 +38,14 @@ Case = tuple[str, list[np.ndarray], dict[str, Any], Callable[..., Any]]
 
 
 def main(words: list[str]) -> None:
-    print(f"{'operator':24}{'operands':44}{'kernel':>9}{'NumPy':>9}{'ratio':>8}")
+    print(f"{'operator':28}{'operands':44}{'kernel':>9}{'NumPy':>9}{'ratio':>8}")
     for op, operands, attributes, expression in cases():
         if words and not any(word in op for word in words):
             continue
         call = bound(op, operands, attributes)
         ours, theirs = alternate(call, lambda f=expression, xs=operands: f(*xs))
         shapes = " ".join(str(list(x.shape)).replace(" ", "") for x in operands if x.ndim)
-        print(f"{op:24}{shapes or attributes['shape']!s:44}{ours:9.1f}{theirs:9.1f}{theirs / ours:8.2f}", flush=True)
+        print(f"{op:28}{shapes or attributes['shape']!s:44}{ours:9.1f}{theirs:9.1f}{theirs / ours:8.2f}", flush=True)
 
 
 def cases() -> Iterator[Case]:
