@@ -15,6 +15,8 @@ from samples_arrays import LARGE as LARGE_ARRAYS
 from samples_arrays import SAMPLES as ARRAYS
 from samples_functions import LARGE as LARGE_FUNCTIONS
 from samples_functions import SAMPLES as FUNCTIONS
+from samples_scans import LARGE as LARGE_SCANS
+from samples_scans import SAMPLES as SCANS
 
 from prograd_proto import program_pb2 as pb
 
@@ -262,6 +264,7 @@ RANDOM = [
 SAMPLES = [
     *POINTWISE,
     *FUNCTIONS,
+    *SCANS,
     *COPY,
     *REDUCE,
     *SHAPE,
@@ -389,6 +392,7 @@ LARGE = [
     sample("one_hot", Operand((2000,), "int32", "below", 100), depth=100),
     sample("full", shape=WIDE, value=1.0),
     *LARGE_FUNCTIONS,
+    *LARGE_SCANS,
     *LARGE_ARRAYS,
     *LARGE_LINALG,
     *LARGE_CONV,

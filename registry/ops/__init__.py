@@ -21,9 +21,11 @@ from registry.ops.pool import *
 from registry.ops.random import *
 from registry.ops.reduce import *
 from registry.ops.rounding import *
+from registry.ops.scan import *
 from registry.ops.scatter import *
 from registry.ops.shape import *
 from registry.ops.special import *
+from registry.ops.statistics import *
 from registry.ops.unfold import *
 from registry.ops.update import *
 

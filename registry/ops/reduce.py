@@ -1,4 +1,4 @@
-"""Fewer elements by a sum, a mean or a maximum, and more by broadcasting: each other's gradients."""
+"""Fewer elements by a sum, a product, a mean or an extreme, and more by broadcasting: each other's gradients."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from registry.errors import require
 from registry.op import op
 from registry.ops.copy import cast
 from registry.ops.fill import count_like
+from registry.ops.scan import cumprod
 from registry.ops.shape import reshape
-from registry.shapes import broadcast_shapes, normal_axes, normal_axis, require_float, show_shape
+from registry.shapes import broadcast_shapes, normal_axes, normal_axis, require_dtype, require_float, show_shape
 from registry.value import Value
 
 
@@ -20,25 +21,25 @@ def sum(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> Tens
     Integers and bool sum to int64.
     """
     dtype = x.dtype if x.dtype in dtypes.FLOATS else "int64"
-    return TensorType(dtype, _reduced(x.shape, axes, keepdims))
+    return TensorType(dtype, reduced(x.shape, axes, keepdims))
 
 
 @sum.gradient
 def sum_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
-    return broadcast_to(_with_axes(dy, x, axes), shape=x.shape)
+    return broadcast_to(with_axes(dy, x, axes), shape=x.shape)
 
 
 @op
 def mean(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
     """The mean along `axes`, all of them if empty; `keepdims` leaves them with extent 1."""
     require_float(x)
-    return TensorType(x.dtype, _reduced(x.shape, axes, keepdims))
+    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
 
 
 @mean.gradient
 def mean_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
     share = dy / count_like(x, normal_axes(axes, x.rank))
-    return broadcast_to(_with_axes(share, x, axes), shape=x.shape)
+    return broadcast_to(with_axes(share, x, axes), shape=x.shape)
 
 
 @op
@@ -49,14 +50,63 @@ def max(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> Tens
     """
     for axis in normal_axes(axes, x.rank):
         require(x.shape[axis] != 0, f"axis {axis} has no elements and so no maximum")
-    return TensorType(x.dtype, _reduced(x.shape, axes, keepdims))
+    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
 
 
 @max.gradient
 def max_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
-    is_maximum = cast(x >= _with_axes(y, x, axes), dtype=x.dtype)
-    count = sum(is_maximum, axes=axes, keepdims=True)
-    return is_maximum * (_with_axes(dy, x, axes) / count)
+    return _shared(x >= with_axes(y, x, axes), x, dy, axes)
+
+
+@op
+def min(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+    """The minimum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+
+    NaN wins. Equal minima share the gradient evenly.
+    """
+    for axis in normal_axes(axes, x.rank):
+        require(x.shape[axis] != 0, f"axis {axis} has no elements and so no minimum")
+    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+
+
+@min.gradient
+def min_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
+    return _shared(x <= with_axes(y, x, axes), x, dy, axes)
+
+
+@op
+def prod(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+    """The product along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+
+    Integers and bool multiply to int64. Zeros are no danger to the gradient.
+    """
+    dtype = x.dtype if x.dtype in dtypes.FLOATS else "int64"
+    return TensorType(dtype, reduced(x.shape, axes, keepdims))
+
+
+@prod.gradient
+def prod_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
+    """Axis by axis the product of all others, which is that of those before and those behind."""
+    share, y = with_axes(dy, x, axes), x
+    for axis in normal_axes(axes, x.rank):
+        before, behind = (cumprod(y, axis=axis, exclusive=True, reverse=reverse) for reverse in (False, True))
+        share = share * (before * behind)
+        y = prod(y, axes=(axis,), keepdims=True)
+    return share
+
+
+@op(differentiable=False)
+def any(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+    """Whether an element along `axes` is true, bool only; all axes if empty; `keepdims` keeps them as extent 1."""
+    require_dtype(x, ("bool",))
+    return TensorType("bool", reduced(x.shape, axes, keepdims))
+
+
+@op(differentiable=False)
+def all(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+    """Whether all elements along `axes` are true, bool only; all axes if empty; `keepdims` keeps them as extent 1."""
+    require_dtype(x, ("bool",))
+    return TensorType("bool", reduced(x.shape, axes, keepdims))
 
 
 @op(differentiable=False)
@@ -64,6 +114,14 @@ def argmax(x: Value, *, axis: int = -1) -> TensorType:
     """Where along `axis` the maximum is, int64; the first place of equal ones."""
     axis = normal_axis(axis, x.rank)
     require(x.shape[axis] != 0, f"axis {axis} has no elements and so no maximum")
+    return TensorType("int64", (*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+@op(differentiable=False)
+def argmin(x: Value, *, axis: int = -1) -> TensorType:
+    """Where along `axis` the minimum is, int64; the first place of equal ones."""
+    axis = normal_axis(axis, x.rank)
+    require(x.shape[axis] != 0, f"axis {axis} has no elements and so no minimum")
     return TensorType("int64", (*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
@@ -94,13 +152,20 @@ def sum_to(x: Value, like: Value) -> Value:
     return reshape(total, shape=like.shape) if new else total
 
 
-def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    """The shape that a reduction along `axes` leaves; an empty tuple stands for all of them."""
     normal = normal_axes(axes, len(shape))
     if keepdims:
         return tuple(1 if axis in normal else extent for axis, extent in enumerate(shape))
     return tuple(extent for axis, extent in enumerate(shape) if axis not in normal)
 
 
-def _with_axes(y: Value, x: Value, axes: tuple[int, ...]) -> Value:
+def with_axes(y: Value, x: Value, axes: tuple[int, ...]) -> Value:
     """A reduction's result or gradient y with the axes of x that it lost, as extents of 1."""
-    return y if y.rank == x.rank else reshape(y, shape=_reduced(x.shape, axes, True))
+    return y if y.rank == x.rank else reshape(y, shape=reduced(x.shape, axes, True))
+
+
+def _shared(is_taken: Value, x: Value, dy: Value, axes: tuple[int, ...]) -> Value:
+    """The gradient dy of a reduction in equal parts for the elements that were taken."""
+    taken = cast(is_taken, dtype=x.dtype)
+    return taken * (with_axes(dy, x, axes) / sum(taken, axes=axes, keepdims=True))

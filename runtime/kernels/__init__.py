@@ -18,8 +18,10 @@ from runtime.kernels import pool as pool
 from runtime.kernels import random as random
 from runtime.kernels import reduce as reduce
 from runtime.kernels import rounding as rounding
+from runtime.kernels import scan as scan
 from runtime.kernels import scatter as scatter
 from runtime.kernels import shape as shape
 from runtime.kernels import special as special
+from runtime.kernels import statistics as statistics
 from runtime.kernels import unfold as unfold
 from runtime.kernels import update as update

@@ -1,4 +1,4 @@
-"""Sums, means, maxima, and repetition along axes."""
+"""Sums, products, means, extremes, and repetition along axes."""
 
 from __future__ import annotations
 
@@ -51,6 +51,35 @@ def max_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None
     np.maximum.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
 
 
+@kernel(max_rule)
+def min_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
+    np.minimum.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
+
+
+def prod_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
+    return types(TensorType(x.dtype if x.dtype in FLOATS else "int64", reduced(x, axes, keepdims)))
+
+
+@kernel(prod_rule)
+def prod_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
+    np.multiply.reduce(x, axis=axes or None, dtype=out.dtype, out=out, keepdims=keepdims)
+
+
+def any_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
+    require(x.dtype == "bool", f"x is {x.dtype}, not bool")
+    return types(TensorType("bool", reduced(x, axes, keepdims)))
+
+
+@kernel(any_rule)
+def any_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
+    np.logical_or.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
+
+
+@kernel(any_rule)
+def all_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
+    np.logical_and.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
+
+
 def argmax_rule(x: TensorType, *, axis: int) -> Types:
     require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
     axis %= x.rank
@@ -66,6 +95,14 @@ def argmax(x: Array, *, axis: int, out: Array, scratch: tuple[Array, ...] | list
         np.copyto(turned, np.moveaxis(x, axis, -1))
         x = turned
     np.argmax(x, -1, out)
+
+
+@kernel(argmax_rule)
+def argmin(x: Array, *, axis: int, out: Array, scratch: tuple[Array, ...] | list[Array] = ()) -> None:
+    for turned in scratch:  # NumPy would make this copy itself
+        np.copyto(turned, np.moveaxis(x, axis, -1))
+        x = turned
+    np.argmin(x, -1, out)
 
 
 def broadcast_to_rule(x: TensorType, *, shape: Shape) -> Types:

@@ -1,0 +1,77 @@
+"""Running sums and products along one axis, and the linear recurrence behind the gradient of products."""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType, dtypes
+from registry.errors import require
+from registry.op import op
+from registry.ops.shape import pad, slice
+from registry.shapes import normal_axis, require_float, size_known
+from registry.value import Value
+
+
+@op
+def cumsum(x: Value, *, axis: int = -1, exclusive: bool = False, reverse: bool = False) -> TensorType:
+    """For each place the sum up to there along `axis`; integers and bool sum to int64.
+
+    `exclusive` leaves out the element of the place itself, `reverse` sums from the end.
+    """
+    normal_axis(axis, x.rank)
+    return TensorType(x.dtype if x.dtype in dtypes.FLOATS else "int64", x.shape)
+
+
+@cumsum.gradient
+def cumsum_gradient(dy: Value, *, axis: int, exclusive: bool, reverse: bool) -> Value:
+    return cumsum(dy, axis=axis, exclusive=exclusive, reverse=not reverse)
+
+
+@op
+def cumprod(x: Value, *, axis: int = -1, exclusive: bool = False, reverse: bool = False) -> TensorType:
+    """For each place the product up to there along `axis`; integers and bool multiply to int64.
+
+    `exclusive` leaves out the element of the place itself, `reverse` multiplies from the end. Zeros are no danger
+    to the gradient, which is made of products and not of quotients.
+    """
+    normal_axis(axis, x.rank)
+    return TensorType(x.dtype if x.dtype in dtypes.FLOATS else "int64", x.shape)
+
+
+@cumprod.gradient
+def cumprod_gradient(x: Value, dy: Value, *, axis: int, exclusive: bool, reverse: bool) -> Value:
+    """The product of all before, times what follows: the sum of dy at each later place times the product between."""
+    before = cumprod(x, axis=axis, exclusive=True, reverse=reverse)
+    if exclusive:
+        dy = _shifted(dy, axis, not reverse)
+    return before * linear_scan(_shifted(x, axis, not reverse), dy, axis=axis, reverse=not reverse)
+
+
+@op
+def linear_scan(a: Value, b: Value, *, axis: int = -1, reverse: bool = False) -> TensorType:
+    """The linear recurrence y[i] = a[i] * y[i - 1] + b[i] along `axis`, floats only; y[-1] is 0.
+
+    `reverse` starts at the end: y[i] = a[i] * y[i + 1] + b[i]. Discounted sums and linear state spaces are of this
+    form. It takes as many passes as the extent has binary digits (Hillis and Steele, 1986).
+    """
+    require_float(a)
+    require(a.type == b.type, f"a is {a.type}, b is {b.type}")
+    size_known(a.shape[normal_axis(axis, a.rank)], "the extent of a scanned axis")
+    return a.type
+
+
+@linear_scan.gradient
+def linear_scan_gradient(a: Value, y: Value, dy: Value, *, axis: int, reverse: bool) -> tuple[Value, Value]:
+    db = linear_scan(_shifted(a, axis, not reverse), dy, axis=axis, reverse=not reverse)
+    return db * _shifted(y, axis, reverse), db
+
+
+def _shifted(x: Value, axis: int, to_front: bool) -> Value:
+    """The elements one place towards the front or the end of the axis, and a zero where none comes from."""
+    axis = normal_axis(axis, x.rank)
+    extent = size_known(x.shape[axis], "the extent of a scanned axis")
+    if extent == 0:
+        return x
+    start, stop = (1, extent) if to_front else (0, extent - 1)
+    rest = slice(x, axes=(axis,), starts=(start,), stops=(stop,), strides=(1,))
+    widths = tuple(int(i == axis) for i in range(x.rank))
+    none = (0,) * x.rank
+    return pad(rest, before=none if to_front else widths, after=widths if to_front else none)

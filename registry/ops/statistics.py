@@ -1,0 +1,99 @@
+"""Reductions that need more than one pass: logarithm of a sum of powers, variance, deviation, norms; floats only."""
+
+from __future__ import annotations
+
+from math import inf
+
+from prograd_proto import TensorType
+from registry.errors import require
+from registry.op import op
+from registry.ops.copy import cast
+from registry.ops.fill import count_like
+from registry.ops.pointwise import abs, equal, exp, sign, where
+from registry.ops.reduce import mean, reduced, sum, with_axes
+from registry.shapes import normal_axes, require_float
+from registry.value import Value
+
+
+@op
+def logsumexp(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+    """The logarithm of the sum of exp(x) along `axes`, all of them if empty; no power overflows on the way.
+
+    `keepdims` leaves the axes with extent 1. A sum of nothing but zeros is -inf, and its gradient 0.
+    """
+    require_float(x)
+    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+
+
+@logsumexp.gradient
+def logsumexp_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
+    total = with_axes(y, x, axes)
+    return with_axes(dy, x, axes) * exp(x - where(equal(total, -inf), 0.0, total))
+
+
+@op
+def variance(x: Value, *, axes: tuple[int, ...] = (), correction: float = 0.0, keepdims: bool = False) -> TensorType:
+    """The mean square distance from the mean along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+
+    The sum of squares is divided by the number of elements less `correction`: 0 gives NumPy's default, 1 PyTorch's.
+    """
+    require_float(x)
+    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+
+
+@variance.gradient
+def variance_gradient(x: Value, dy: Value, *, axes: tuple[int, ...], correction: float) -> Value:
+    return with_axes(dy, x, axes) * _slope(x, axes, correction) * 2.0
+
+
+@op
+def standard_deviation(
+    x: Value, *, axes: tuple[int, ...] = (), correction: float = 0.0, keepdims: bool = False
+) -> TensorType:
+    """The square root of `variance` with these attributes; where it is 0, so is the gradient."""
+    require_float(x)
+    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+
+
+@standard_deviation.gradient
+def standard_deviation_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...], correction: float) -> Value:
+    is_zero = equal(y, 0.0)
+    share = where(is_zero, 0.0, dy) / where(is_zero, 1.0, y)
+    return with_axes(share, x, axes) * _slope(x, axes, correction)
+
+
+@op
+def norm(x: Value, *, ord: float = 2.0, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+    """The vector norm along `axes`, all of them if empty: the sum of |x|**ord, to the power 1 / ord.
+
+    `keepdims` leaves the axes with extent 1. With ord inf it is the largest |x|, with -inf the smallest, with 0 the
+    number of elements that are not 0. The gradient is 0 where x is 0; equal extremes share it evenly.
+    """
+    require_float(x)
+    require(ord == ord, "ord is NaN")
+    for axis in normal_axes(axes, x.rank):
+        some = ord not in (inf, -inf) or x.shape[axis] != 0
+        require(some, f"axis {axis} has no elements and so no norm of order {ord}")
+    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+
+
+@norm.gradient
+def norm_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...], ord: float) -> Value | None:
+    if ord == 0:
+        return None
+    dy, y = with_axes(dy, x, axes), with_axes(y, x, axes)
+    if ord == 1:
+        return dy * sign(x)
+    if ord in (inf, -inf):
+        is_extreme = cast(equal(abs(x), y), dtype=x.dtype)
+        return dy * (sign(x) * (is_extreme / sum(is_extreme, axes=axes, keepdims=True)))
+    size = where(equal(y, 0.0), 1.0, y)
+    if ord == 2:
+        return dy * (x / size)
+    return dy * (sign(x) * (where(equal(x, 0.0), 1.0, abs(x)) / size) ** (ord - 1.0))
+
+
+def _slope(x: Value, axes: tuple[int, ...], correction: float) -> Value:
+    """Half the gradient of the variance."""
+    count = count_like(x, normal_axes(axes, x.rank))
+    return (x - mean(x, axes=axes, keepdims=True)) / (count - correction if correction else count)
