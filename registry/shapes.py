@@ -92,6 +92,14 @@ def resolve_reshape(old: Shape, new: Shape) -> Shape:
     return new
 
 
+def joined_extent(extents: Shape) -> int | str:
+    """The extent of these axes in one, a symbol if all others are 1; raises OpError where it has no name."""
+    wide = [extent for extent in extents if extent != 1]
+    if len(wide) == 1:
+        return wide[0]
+    return prod(size_known(extent, "one of several extents to join") for extent in wide)
+
+
 def show_shape(shape: Shape) -> str:
     """[batch, 10]."""
     return f"[{', '.join(map(str, shape))}]"

@@ -9,6 +9,7 @@ from registry.ops.conv import *
 from registry.ops.copy import *
 from registry.ops.decomposition import *
 from registry.ops.diagonals import *
+from registry.ops.einsum import *
 from registry.ops.elementary import *
 from registry.ops.fill import *
 from registry.ops.index import *

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Literal
 
-from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.ops.reduce import broadcast_to
 from registry.ops.shape import concat, reshape, split, transpose
-from registry.shapes import normal_axes, normal_axis, size_known
+from registry.shapes import joined_extent, normal_axes, normal_axis, size_known
 from registry.spelled import spelled
 from registry.value import Index, Value
 from registry.windows import require_image
@@ -44,7 +42,7 @@ def flatten(x: Value, *, first: int = 1, last: int = -1) -> Value:
     """The tensor with the axes from `first` to `last` in one; as it stands, a row for each element of a batch."""
     first, last = normal_axis(first, x.rank), normal_axis(last, x.rank)
     require(first <= last, f"axis {first} comes after axis {last}")
-    return reshape(x, shape=(*x.shape[:first], _joined(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+    return reshape(x, shape=(*x.shape[:first], joined_extent(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
 @spelled
@@ -176,14 +174,6 @@ def depth_to_space(x: Value, *, block: int) -> Value:
     depth = channels // block**2
     blocks = reshape(x, shape=(n, rows, columns, block, block, depth))
     return reshape(transpose(blocks, axes=(0, 1, 3, 2, 4, 5)), shape=(n, rows * block, columns * block, depth))
-
-
-def _joined(extents: Shape) -> int | str:
-    """The number of elements of these axes: a symbol if all others are 1."""
-    wide = [extent for extent in extents if extent != 1]
-    if len(wide) == 1:
-        return wide[0]
-    return math.prod(size_known(extent, "one of several extents to join") for extent in wide)
 
 
 def _part(x: Value, axis: int, start: int, stop: int) -> Value:
