@@ -8,8 +8,6 @@ its columns; batches and triangles come close to it.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from math import prod
 from typing import NamedTuple
 
@@ -21,18 +19,10 @@ from runtime.errors import ExecutionError
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.kernels.index import count_up
 from runtime.kernels.pointwise import broadcast
-from runtime.kernels.windows import BUFFER
+from runtime.kernels.windows import small_buffers
 
 BLOCK = 32
 """Rows that are eliminated one by one before the rest of the matrix is brought up to date by a product."""
-
-
-@contextmanager
-def small_buffers() -> Generator[None]:
-    """Let NumPy copy few elements at once: with its own 8192 it takes 64 KiB for each operand."""
-    with np.errstate():  # gives the buffer size back as well
-        np.setbufsize(BUFFER)
-        yield
 
 
 def cholesky_rule(x: TensorType) -> Types:

@@ -9,7 +9,7 @@ from prograd_proto.dtypes import ITEM_BYTES, DTypeName
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.kernels.index import count_up
-from runtime.kernels.windows import BUFFER
+from runtime.kernels.windows import small_buffers
 
 
 def triangle_rule(x: TensorType, *, offset: int) -> Types:
@@ -63,8 +63,7 @@ def number_diagonals(scratch: list[Array], offset: int) -> None:
 def keep(x: Array, is_zero: np.ufunc, scratch: list[Array], out: Array) -> None:
     """Copy x, but zeros where the row's number is_zero than the column's."""
     rows, columns, zeros = scratch
-    with np.errstate():  # gives the buffer size back as well
-        np.setbufsize(BUFFER)
+    with small_buffers():
         is_zero(rows, columns, zeros)
     np.copyto(out, x)
     np.copyto(out, 0, where=zeros, casting="unsafe")

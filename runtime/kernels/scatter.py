@@ -11,6 +11,7 @@ from prograd_proto.dtypes import FLOATS, INTEGERS
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.kernels.index import check_range, count_up
+from runtime.kernels.windows import small_buffers
 
 COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum}
 
@@ -21,6 +22,7 @@ def gather_nd_rule(x: TensorType, indices: TensorType, *, batch_axes: int) -> Ty
 
 
 @kernel(gather_nd_rule)
+@small_buffers()
 def gather_nd(x: Array, indices: Array, *, batch_axes: int, out: Array, scratch: list[Array]) -> None:
     places = find_places(x.shape, indices, batch_axes, scratch)
     if places.size:
@@ -40,6 +42,7 @@ def scatter_nd_rule(
 
 
 @kernel(scatter_nd_rule, in_place=[(0, 0)])
+@small_buffers()
 def scatter_nd(
     x: Array,
     indices: Array,
@@ -75,6 +78,7 @@ def is_last_index_rule(indices: TensorType, *, shape: Shape, batch_axes: int) ->
 
 
 @kernel(is_last_index_rule)
+@small_buffers()
 def is_last_index(indices: Array, *, shape: tuple[int, ...], batch_axes: int, out: Array, scratch: list[Array]) -> None:
     places = find_places(shape, indices, batch_axes, scratch)
     owners, numbers, found = scratch[2:]

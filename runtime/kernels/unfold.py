@@ -10,7 +10,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, INTEGERS
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
-from runtime.kernels.windows import BUFFER, Numbers, taps, window_counts
+from runtime.kernels.windows import Numbers, small_buffers, taps, window_counts
 
 
 def unfold_rule(
@@ -63,8 +63,7 @@ def fold(
     out.fill(0)
     tap = x.reshape(*x.shape[:3], *window, out.shape[3])
     where = dict(window=window, stride=stride, padding=padding, dilation=dilation)
-    with np.errstate():  # gives the buffer size back as well
-        np.setbufsize(BUFFER)
+    with small_buffers():
         for i, j, inside, places in taps(out, x, **where):
             np.add(out[inside], tap[..., i, j, :][places], out[inside])
 

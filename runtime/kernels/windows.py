@@ -6,7 +6,10 @@ Images are taken a few at a time, so that what is kept of them stays in a cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+import numpy as np
 
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.kernel import Array, require
@@ -21,6 +24,14 @@ CHUNK_BYTES = 1 << 20
 
 BUFFER = 512
 """Elements for `np.setbufsize`: with its own 8192 NumPy copies parts of images into buffers where it need not."""
+
+
+@contextmanager
+def small_buffers() -> Generator[None]:
+    """Let NumPy copy few elements at once, within or, as a decorator, throughout a kernel."""
+    with np.errstate():  # gives the buffer size back as well
+        np.setbufsize(BUFFER)
+        yield
 
 
 def window_counts(
