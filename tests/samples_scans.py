@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
-from operands import bools, distinct, sample, typed
+from operands import bools, distinct, ints, sample, typed
 
 WIDE = (200, 300)
 
@@ -56,9 +57,52 @@ SCAN = [
     *(sample("linear_scan", (2, n), (2, n)) for n in (1, 2, 5, 8)),
 ]
 
-SAMPLES = [*REDUCE, *STATISTICS, *SCAN]
+FORMS = [dict(axis=axis, descending=descending) for axis in (1, -1) for descending in (False, True)]
+EACH_DTYPE = ("float32", "int32", "int64", "uint8")
+
+ORDER = [
+    *(sample("sort", distinct((2, 5, 3)), **form) for form in FORMS),
+    *(sample("argsort", distinct((2, 5, 3)), order=0, **form) for form in FORMS),
+    *(
+        sample("topk", distinct((2, 5, 3)), k=k, axis=axis, largest=largest)
+        for k in (1, 2)
+        for axis in (1, -1)
+        for largest in (False, True)
+    ),
+    *(sample("topk", distinct((2, 3)), k=k) for k in (0, 3)),
+    *(sample(op, typed(dtype, (3, 6)), order=0) for op in ("sort", "argsort") for dtype in EACH_DTYPE),
+    *(
+        sample("topk", typed(dtype, (3, 6)), k=2, largest=largest, order=0)
+        for dtype in EACH_DTYPE
+        for largest in (False, True)
+    ),
+    *(sample(op, (0, 3), order=0) for op in ("sort", "argsort")),
+    *(sample(op, (2, 0), order=0) for op in ("sort", "argsort")),
+    *(sample("count_unique", typed(dtype, (3, 6)), order=0) for dtype in EACH_DTYPE),
+    sample("count_unique", (0,), order=0),
+    sample("bincount", ints((2, 6), 5), depth=5, order=0),
+    sample("bincount", replace(ints((6,), 3), dtype="int32"), depth=3, order=0),
+]
+
+SAMPLES = [*ORDER, *REDUCE, *STATISTICS, *SCAN]
 
 LARGE = [
+    *(
+        sample(op, typed(dtype, WIDE), axis=axis, descending=descending)
+        for op in ("sort", "argsort")
+        for dtype in ("float64", "int64")
+        for axis in (0, 1)
+        for descending in (False, True)
+    ),
+    *(sample("argsort", typed(dtype, (60000,))) for dtype in ("float32", "float64", "int64")),
+    *(
+        sample("topk", typed(dtype, WIDE), k=150, axis=axis, largest=largest)
+        for dtype in ("float32", "int64")
+        for axis in (0, 1)
+        for largest in (False, True)
+    ),
+    *(sample("count_unique", typed(dtype, WIDE)) for dtype in ("float64", "int32")),
+    *(sample("bincount", replace(ints((40000,), 50), dtype=dtype), depth=50) for dtype in ("int32", "int64")),
     *(
         sample(op, WIDE, axes=axes)
         for op in ("prod", "min", "logsumexp", "variance", "standard_deviation", "norm")

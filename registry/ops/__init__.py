@@ -17,6 +17,7 @@ from registry.ops.linalg import *
 from registry.ops.logic import *
 from registry.ops.loss import *
 from registry.ops.norm import *
+from registry.ops.order import *
 from registry.ops.pointwise import *
 from registry.ops.pool import *
 from registry.ops.random import *

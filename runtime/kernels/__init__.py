@@ -13,6 +13,7 @@ from runtime.kernels import linalg as linalg
 from runtime.kernels import logic as logic
 from runtime.kernels import loss as loss
 from runtime.kernels import norm as norm
+from runtime.kernels import order as order
 from runtime.kernels import pointwise as pointwise
 from runtime.kernels import pool as pool
 from runtime.kernels import random as random
