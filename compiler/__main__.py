@@ -86,14 +86,21 @@ def compile_(options: argparse.Namespace) -> None:
 
 def ops(options: argparse.Namespace) -> None:
     """List every operator, or show the ones that are named."""
+    from inspect import signature
+
     from registry.op import OPS, find_op
+    from registry.spelled import SPELLED
 
     if options.markdown:
         from compiler.reference import reference
 
         print(reference(), end="")
         return
-    for op in [find_op(name) for name in options.names] or [OPS[name] for name in sorted(OPS)]:
+    for name in options.names or sorted([*OPS, *SPELLED]):
+        if name in SPELLED:
+            print(f"{name}({', '.join(signature(SPELLED[name]).parameters)}): {_first_line(SPELLED[name].__doc__)}")
+            continue
+        op = find_op(name)
         print(f"{op.name}({', '.join((*op.signature.inputs, *op.signature.attributes))}): {_first_line(op.__doc__)}")
 
 

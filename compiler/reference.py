@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -11,6 +12,7 @@ from typing import Any, cast
 from registry import OPS, STATE, Op
 from registry.op import rule_names
 from registry.signature import AttributeSpec
+from registry.spelled import SPELLED
 
 HEAD = """\
 # Operators
@@ -23,33 +25,59 @@ they are `compiler.ops.<name>`.
   the names of the outputs.
 * *Gradient* names the inputs into which a gradient flows if they are float32 or float64. To compute it, the rule names
   only the tensors after *from*: nothing else stays alive for the backward pass, and of some only the shape is wanted.
+* What is *spelled with other operators* is a function that appends them: it has no kernel, a file has the others in
+  its place, and gradients go through those. The arrow points to what it gives.
 * Versions are 1 unless said otherwise.
 """
 
 
+Entry = Op[..., Any] | Callable[..., Any]
+"""An operator, or a function that is spelled with operators."""
+
+
 def reference() -> str:
-    """All operators by family, as Markdown."""
-    ops = sorted(OPS.values(), key=_family)
-    families = [(family, list(group)) for family, group in groupby(ops, key=_family)]
-    contents = [f"* [{family}](#{family}): {', '.join(f'`{op.name}`' for op in group)}" for family, group in families]
+    """All operators by family, as Markdown, and in each family after them what is spelled with others."""
+    entries: list[Entry] = sorted([*OPS.values(), *SPELLED.values()], key=_family)
+    families = [(family, list(group)) for family, group in groupby(entries, key=_family)]
+    contents = [
+        f"* [{family}](#{family}): {', '.join(f'`{_name(entry)}`' for entry in group)}" for family, group in families
+    ]
     sections = [line for family, group in families for line in _section(family, group)]
     return "\n".join([HEAD, *contents, *sections]) + "\n"
 
 
-def _section(family: str, ops: list[Op[..., Any]]) -> Iterator[str]:
-    yield from ("", f"## {family}", "", _prose(sys.modules[ops[0].infer.__module__].__doc__))
-    for op in ops:
-        yield from ("", f"### `{op.name}`", "", f"    {signature(op)}", "", _prose(op.__doc__), "")
-        yield " ".join(_remarks(op))
+def _section(family: str, entries: list[Entry]) -> Iterator[str]:
+    yield from ("", f"## {family}", "", _prose(sys.modules[_module(entries[0])].__doc__))
+    for entry in entries:
+        yield from ("", f"### `{_name(entry)}`", "", f"    {signature(entry)}", "", _prose(entry.__doc__), "")
+        yield " ".join(_remarks(OPS[entry.name])) if isinstance(entry, Op) else "*Spelled with other operators.*"
 
 
-def signature(op: Op[..., Any]) -> str:
-    """The operator as it is called, with the names of its outputs."""
+def signature(entry: Entry) -> str:
+    """An operator as it is called, with the names of its outputs; a function with what it gives."""
+    return _op_signature(OPS[entry.name]) if isinstance(entry, Op) else _function_signature(entry)
+
+
+def _op_signature(op: Op[..., Any]) -> str:
     inputs = [_input(op, position) for position in range(len(op.signature.inputs))]
     attributes = [_attribute(op, name, spec) for name, spec in op.signature.attributes.items()]
     star = ["*"] if attributes and not op.signature.variadic else []
     outputs = ", ".join(op.signature.outputs) + (" ..." if op.signature.variadic_outputs else "")
     return f"{op.name}({', '.join([*inputs, *star, *attributes])}) -> {outputs}"
+
+
+def _function_signature(function: Callable[..., Any]) -> str:
+    shown: list[str] = []
+    star = False
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            name, star = f"*{name}", True
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            shown.append("*")
+            star = True
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        shown.append(f"{name}: {parameter.annotation}{default}")
+    return f"{function.__name__}({', '.join(shown)}) -> {function.__annotations__['return']}"
 
 
 def _remarks(op: Op[..., Any]) -> Iterator[str]:
@@ -121,5 +149,13 @@ def _names(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _family(op: Op[..., Any]) -> str:
-    return op.infer.__module__.rpartition(".")[2]
+def _name(entry: Entry) -> str:
+    return entry.name if isinstance(entry, Op) else entry.__name__
+
+
+def _module(entry: Entry) -> str:
+    return entry.infer.__module__ if isinstance(entry, Op) else entry.__module__
+
+
+def _family(entry: Entry) -> str:
+    return _module(entry).rpartition(".")[2]

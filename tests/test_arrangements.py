@@ -8,8 +8,10 @@ import pytest
 from evaluate import block_of, evaluate, gradient, ops_of
 from values import check_orders, define
 
+from compiler.reference import reference
 from prograd_proto import TensorType
 from registry import Block, OpError, Value, ops
+from registry.spelled import SPELLED
 
 X = np.arange(24, dtype="float64").reshape(2, 3, 4)
 ONES = np.arange(6, dtype="float32").reshape(1, 2, 1, 3)
@@ -118,6 +120,20 @@ def test_arrangements_are_spelled_with_operators():
     assert ops_of(ops.flip, X) == ["slice"]
     assert ops_of(lambda x: ops.tile(x, counts=(1, 1, 1)), X) == ["reshape"]
     assert ops_of(lambda x: ops.pad_wrap(x, before=(0, 0, 1), after=(0, 0, 0)), X) == ["slice", "concat"]
+
+
+def test_a_misspelled_arrangement_is_named():
+    with pytest.raises(AttributeError) as caught:
+        _ = ops.unsqueze  # pyright: ignore[reportAttributeAccessIssue]: the mistake
+    assert str(caught.value) == "there is no operator 'unsqueze'; did you mean 'unsqueeze'?"
+
+
+def test_the_reference_shows_what_is_spelled_with_other_operators():
+    page = reference()
+    assert "### `stack`\n\n    stack(*xs: Value, axis: int = 0) -> Value\n" in page
+    assert "    einsum(equation: str, *xs: Value) -> Value\n" in page
+    assert "    squeeze(x: Value, *, axes: tuple[int, ...] = ()) -> Value\n" in page
+    assert page.count("*Spelled with other operators.*") == len(SPELLED)
 
 
 CALLS: list[tuple[Callable[[Value], object], str]] = [

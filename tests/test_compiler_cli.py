@@ -131,6 +131,8 @@ def test_ops_lists_operators_and_knows_near_misses(capsys):
         "matmul(a, b, transpose_a, transpose_b): "
         "The matrix product a @ b over the last two axes, either operand transposed first if asked.\n",
     )
+    code, out, _ = run(capsys, "ops", "flip")
+    assert (code, out) == (0, "flip(x, axes): The elements in the opposite order along `axes`, all of them if empty.\n")
     assert run(capsys, "ops", "matmull") == (
         3,
         "",

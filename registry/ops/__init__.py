@@ -35,6 +35,7 @@ if not TYPE_CHECKING:  # a type checker knows the names without it
 
     def __getattr__(name: str) -> object:
         from registry.op import OPS
+        from registry.spelled import SPELLED
         from registry.spelling import closest
 
-        raise AttributeError(f"there is no operator {name!r}{closest(name, OPS)}")
+        raise AttributeError(f"there is no operator {name!r}{closest(name, [*OPS, *SPELLED])}")

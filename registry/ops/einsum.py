@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from prograd_proto.dtypes import INTEGERS
+from prograd_proto import dtypes
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.ops.copy import cast
@@ -37,7 +37,7 @@ def einsum(equation: str, *xs: Value) -> Value:
     """
     terms, output = _parsed(equation, xs)
     require_equal_dtypes(*(x.type for x in xs))
-    require_dtype(xs[0], INTEGERS | {"float32", "float64"})
+    require_dtype(xs[0], dtypes.INTEGERS | dtypes.FLOATS)
     factors = [_without_repetition(x, term) for x, term in zip(xs, terms, strict=True)]
     factors = _without_ones(factors)
     order = _places(output, factors)
@@ -179,7 +179,7 @@ def _contracted(a: Factor, b: Factor, kept: set[str], order: Mapping[str, int]) 
     batch = sorted((label for label in shared if label in kept), key=order.__getitem__)
     inner = [label for label in shared if label not in kept]
     extents = a.extents | b.extents
-    if not inner or a.value.dtype in INTEGERS:
+    if not inner or a.value.dtype in dtypes.INTEGERS:
         return _multiplied(a, b, inner, order)
     match [_can_join(extents, group) for group in (rows, inner, columns)], bool(batch):
         case ([True, True, True], _) | ([False, True, True], False):
