@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from values import check_orders, define
 
-from prograd_proto import TensorType
+from prograd_proto import ProgramError, TensorType
 from registry import Block, OpError, Value, ops
 from runtime.errors import ExecutionError
+from runtime.kernel import KERNELS
 
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "set": lambda old, new: new,
@@ -197,6 +198,51 @@ def test_triangles_and_diagonals_are_numpys(offset: int):
         expected.reshape(-1)[places] = 1
         [dx] = gradient(lambda x, axes=axes: ops.diagonal(x, offset=offset, axes=axes), x)
         np.testing.assert_array_equal(dx, expected, strict=True)
+
+
+def test_offsets_beyond_every_diagonal_are_like_those_just_outside():
+    x = np.ones((2, 3))
+    for offset in (2**62, -(2**62)):
+        assert evaluate(lambda x, offset=offset: ops.tril(x, offset=offset), x).all() == (offset > 0)
+        assert evaluate(lambda x, offset=offset: ops.triu(x, offset=offset), x).all() == (offset < 0)
+        assert not made(lambda block, offset=offset: ops.eye.on(block)(shape=(2, 3), offset=offset)).any()
+        assert evaluate(lambda x, offset=offset: ops.diagonal(x, offset=offset), x).size == 0
+
+
+RULES: list[tuple[str, tuple[TensorType, ...], dict[str, Any], str]] = [
+    ("eye", (), dict(shape=(2, -3), offset=0, dtype="bool"), "an extent of bool[2, -3] is negative"),
+    (
+        "is_last_index",
+        (TensorType("int64", (4, 2)),),
+        dict(shape=(-1, -1), batch_axes=0),
+        "an extent of [-1, -1] is negative",
+    ),
+    ("range", (), dict(start=0.0, stop=3.0, step=0.0, dtype="int32"), "0.0:3.0:0.0 is no range"),
+    ("range", (), dict(start=0.0, stop=1e308, step=1e-308, dtype="float32"), "0.0:1e+308:1e-308 has no end"),
+    ("range", (), dict(start=0.0, stop=256.0, step=5.5, dtype="uint8"), "0.0:256.0:5.5 has numbers that are not whole"),
+    ("range", (), dict(start=0.0, stop=257.0, step=1.0, dtype="uint8"), "0.0:257.0:1.0 leaves uint8"),
+    (
+        "scatter_nd",
+        (TensorType("float32", (4,)), TensorType("int64", (2, 1)), TensorType("float32", (3,))),
+        dict(batch_axes=0, reduction="set"),
+        "updates is float32[3], not float32[2]",
+    ),
+    (
+        "gather_nd",
+        (TensorType("float32", (4,)), TensorType("int64", (2, 2))),
+        dict(batch_axes=0),
+        "rows of indices int64[2, 2] after 0 axes do not fit float32[4]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "inputs", "attributes", "sentence"), RULES, ids=[rule[3] for rule in RULES])
+def test_a_kernel_refuses_what_a_file_may_not_ask_of_it(
+    name: str, inputs: tuple[TensorType, ...], attributes: dict[str, Any], sentence: str
+):
+    with pytest.raises(ProgramError) as caught:
+        KERNELS[name].rule(*inputs, **attributes)
+    assert str(caught.value) == sentence
 
 
 def test_zeros_beside_a_triangle_hide_what_is_not_finite():

@@ -40,7 +40,9 @@ def triu(x: Array, *, offset: int, out: Array, scratch: list[Array]) -> None:
 def eye_rule(*, shape: Shape, offset: int, dtype: DTypeName) -> Types:
     require(len(shape) >= 2, f"shape has {len(shape)} extents and needs two or more")
     require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
-    return types(TensorType(dtype, shape))
+    y = TensorType(dtype, shape)
+    require(min(y.static_shape) >= 0, f"an extent of {y} is negative")
+    return types(y)
 
 
 @kernel(eye_rule)
@@ -57,7 +59,7 @@ def number_diagonals(scratch: list[Array], offset: int) -> None:
     rows, columns, _ = scratch
     count_up(rows.reshape(-1), 1)
     count_up(columns, 1)
-    np.add(rows, offset, rows)
+    np.add(rows, max(-rows.size, min(offset, columns.size)), rows)  # beyond them it changes nothing but may overflow
 
 
 def keep(x: Array, is_zero: np.ufunc, scratch: list[Array], out: Array) -> None:

@@ -70,6 +70,7 @@ def scatter_nd(
 
 def is_last_index_rule(indices: TensorType, *, shape: Shape, batch_axes: int) -> Types:
     x = TensorType("bool", shape)
+    require(min(x.static_shape, default=0) >= 0, f"an extent of {list(shape)} is negative")
     parts(x, indices, batch_axes)
     count = prod(indices.static_shape[:-1])
     owners = prod(x.static_shape[: batch_axes + indices.static_shape[-1]])
