@@ -1,0 +1,85 @@
+"""Use-def chains over forward and backward, and the view that tells the uses of both apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler import Program, constant, ops, sgd
+from compiler.use_def import END, Chain, end_reads, use_def
+from prograd_proto import program_pb2 as pb
+
+
+def block(*ops: tuple[str, list[str], list[str], pb.Stage], feeds: tuple[str, ...] = ("x",)) -> pb.BlockDesc:
+    result = pb.BlockDesc(parameters=[pb.ParameterDesc(tensor=name, feed=name) for name in feeds])
+    for i, (type, inputs, outputs, stage) in enumerate(ops):
+        result.ops.add(id=i + 1, type=type, inputs=inputs, outputs=outputs, stage=stage)
+    return result
+
+
+F, G, D, U = pb.STAGE_FORWARD, pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE, pb.STAGE_UPDATE
+
+
+def test_a_chain_has_the_definition_and_every_use_an_op_once_for_each_operand():
+    chains = use_def(block(("add", ["x", "x"], ["y"], F), ("mul", ["y", "x"], ["z"], F))).chains
+    assert chains == {"x": Chain(None, [0, 0, 1]), "y": Chain(0, [1]), "z": Chain(1, [])}
+
+
+def test_the_end_of_the_step_is_the_last_use():
+    desc = block(("exp", ["x"], ["y"], F), ("exp", ["y"], ["z"], F))
+    desc.fetches.add(name="y", tensor="y")
+    desc.updates.add(state="s", tensor="y")
+    desc.results.append("z")
+    assert end_reads(desc) == ["y", "y", "z"]
+    found = use_def(desc)
+    assert found.chains["y"].uses == [1, END, END]
+    assert [found.last_use(name) for name in "xyz"] == [0, END, END]
+
+
+def test_a_tensor_that_nobody_reads_has_no_last_use():
+    assert use_def(block(("split", ["x"], ["a", "b"], F))).last_use("b") is None
+
+
+def test_an_absent_operand_is_no_use():
+    assert use_def(block(("conv", ["x", ""], ["y"], F))).chains.keys() == {"x", "y"}
+
+
+def test_a_use_before_the_definition_is_a_fault_of_the_caller():
+    with pytest.raises(KeyError):
+        use_def(block(("exp", ["y"], ["z"], F), ("exp", ["x"], ["y"], F)))
+
+
+def test_the_training_view_tells_uses_by_the_forward_pass_from_those_by_the_backward_pass():
+    desc = block(
+        ("matmul", ["x", "w"], ["h"], F),
+        ("tanh", ["h"], ["y"], F),
+        ("mul", ["dy", "y"], ["dh"], D),
+        ("matmul", ["x", "dh"], ["dw"], G),
+        ("sgd", ["w", "dw"], ["new"], U),
+        feeds=("x", "w", "dy"),
+    )
+    desc.fetches.add(name="y", tensor="y")
+    found = use_def(desc)
+    view = {
+        name: (found.training_uses(name, forward=True), found.training_uses(name, forward=False)) for name in "xwhy"
+    }
+    assert view == {"x": ([0], [3]), "w": ([0], [4]), "h": ([1], []), "y": ([], [2])}
+
+
+def test_what_a_gradient_rule_names_is_what_training_keeps():
+    """tanh needs its output, matmul its operands, and the sum in between nothing."""
+    program = Program()
+    x = program.input("x", "float32", (4, 3))
+    w = program.parameter("w", (3, 2), constant(0.1))
+    h = x @ w
+    y = ops.tanh(h)
+    s = y + 1.0
+    program.minimize(ops.sum(s), sgd(0.1))
+    found = use_def(program.compile().desc.blocks[0])
+    kept = [name for name in found.chains if found.training_uses(name, forward=False)]
+    assert {x.name, w.name, y.name} <= set(kept)
+    assert not {h.name, s.name} & set(kept)
+
+
+def test_chains_of_a_long_program_are_found_without_recursion():
+    desc = block(*(("exp", [f"t{i - 1}" if i else "x"], [f"t{i}"], F) for i in range(20_000)))
+    assert use_def(desc).chains["t19999"].definition == 19_999

@@ -1,0 +1,274 @@
+"""The rules of a well-formed program: for each a smallest program that breaks it, and the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from compiler import CompileError, Program, constant, ops, sgd
+from compiler.verify import BLOCK_RULES, PROGRAM_RULES, verify
+from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import attribute_message
+
+Change = Callable[[pb.ProgramDesc, pb.BlockDesc], object]
+
+
+def good() -> pb.ProgramDesc:
+    """w is trained on the mean of its exponentials."""
+    program = Program()
+    x = program.input("x", "float32", ("n", 3))
+    w = program.parameter("w", (3,), constant(0.5))
+    loss = ops.mean(ops.exp(x * w))
+    program.minimize(loss, sgd(0.1))
+    return program.compile(n=2).desc
+
+
+def op_of(block: pb.BlockDesc, type: str) -> pb.OpDesc:
+    return next(op for op in block.ops if op.type == type)
+
+
+def tensor_of(block: pb.BlockDesc, name: str) -> pb.TensorDesc:
+    return next(tensor for tensor in block.tensors if tensor.name == name)
+
+
+ONCE = "every tensor is described once and defined once"
+BEFORE = "an op reads only what a parameter or an earlier op defines, so the order has no cycle"
+IDS = "every op has an id of its own, from 1"
+TYPES = "every op is known, has all its operands and attributes, and outputs of the types that inference gives"
+STATES = "one tensor stands for a state; it has the state's type, and so has the one that becomes its value"
+UPDATES = "a block updates a state at most once; a block that trains updates every trainable parameter it reads"
+IN_PLACE = "an op writes in place only over what nothing reads afterwards, so every update follows the last read"
+
+BROKEN: list[tuple[str, Change, str, str]] = [
+    (
+        "two states of one name",
+        lambda p, b: p.states.add().CopyFrom(p.states[3]),
+        "the state 'w' is there twice or has a symbol in its shape",
+        "every state has a name of its own and a static shape",
+    ),
+    (
+        "a state with a symbol",
+        lambda p, b: p.states[3].shape.dims.add(symbol="n"),
+        "the state 'w' is there twice or has a symbol in its shape",
+        "every state has a name of its own and a static shape",
+    ),
+    (
+        "an entry without its block",
+        lambda p, b: setattr(p.entries[1].bindings[0], "block", 99),
+        "the entry 'evaluate' is there twice or has a block that does not exist",
+        "every entry has a name of its own and blocks that exist",
+    ),
+    (
+        "two entries of one name",
+        lambda p, b: setattr(p.entries[1], "name", "train"),
+        "the entry 'train' is there twice or has a block that does not exist",
+        "every entry has a name of its own and blocks that exist",
+    ),
+    (
+        "one stream for two operators",
+        lambda p, b: [setattr(op_of(b, type), "random_stream", 7) for type in ("mul", "exp")],
+        "op 2 (exp) draws from the stream of an op of another type",
+        "within a block ops of one random stream draw the same numbers: they have the same type",
+    ),
+    ("a tensor described twice", lambda p, b: b.tensors.add(name="x"), "block 0: %x is described twice", ONCE),
+    (
+        "a tensor that is not described",
+        lambda p, b: op_of(b, "exp").outputs.__setitem__(0, "gone"),
+        "block 0: %gone is not described",
+        ONCE,
+    ),
+    (
+        "a tensor that nothing defines",
+        lambda p, b: b.tensors.add(name="extra", dtype=pb.D_TYPE_FLOAT32),
+        "block 0: %extra is described, and nothing defines it",
+        ONCE,
+    ),
+    (
+        "a tensor defined twice",
+        lambda p, b: b.parameters.add(tensor="x", feed="other"),
+        "block 0: %x is defined twice",
+        ONCE,
+    ),
+    (
+        "a use before the definition",
+        lambda p, b: op_of(b, "mul").inputs.__setitem__(0, "exp_2"),
+        "block 0: op 1 (mul) reads %exp_2",
+        BEFORE,
+    ),
+    (
+        "a fetch of nothing",
+        lambda p, b: b.fetches.add(name="z", tensor="gone"),
+        "block 0: the end of the step reads %gone",
+        BEFORE,
+    ),
+    (
+        "two ops of one id",
+        lambda p, b: setattr(op_of(b, "exp"), "id", 1),
+        "block 0: op 1 (exp) has the id 0 or that of another op",
+        IDS,
+    ),
+    (
+        "an op without an id",
+        lambda p, b: setattr(op_of(b, "exp"), "id", 0),
+        "block 0: op 0 (exp) has the id 0 or that of another op",
+        IDS,
+    ),
+    (
+        "a missing attribute",
+        lambda p, b: op_of(b, "mean").attributes.pop(),
+        "block 0: op 3 (mean) has the attributes axes: ints",
+        TYPES,
+    ),
+    (
+        "an attribute of another kind",
+        lambda p, b: op_of(b, "mean").attributes[0].CopyFrom(attribute_message("axes", "int", 0)),
+        "block 0: op 3 (mean) has the attributes axes: int, keepdims: bool",
+        TYPES,
+    ),
+    (
+        "a missing operand",
+        lambda p, b: op_of(b, "mul").inputs.pop(),
+        "block 0: op 1 (mul) has the operands ['x']",
+        TYPES,
+    ),
+    (
+        "an absent operand that is not optional",
+        lambda p, b: op_of(b, "mul").inputs.__setitem__(1, ""),
+        "block 0: op 1 (mul) has the operands ['x', '']",
+        TYPES,
+    ),
+    (
+        "a wrong type",
+        lambda p, b: setattr(tensor_of(b, "exp_2"), "dtype", pb.D_TYPE_FLOAT64),
+        "block 0: op 2 (exp) gives float32[n, 3], not float64[n, 3]",
+        TYPES,
+    ),
+    (
+        "a state's tensor of another type",
+        lambda p, b: setattr(p.states[3], "dtype", pb.D_TYPE_FLOAT64),
+        "block 0: %w is not of the type of the state 'w'",
+        STATES,
+    ),
+    (
+        "an update of another type",
+        lambda p, b: setattr(b.updates[0], "tensor", "x"),
+        "block 0: %x is not of the type of the state 'w'",
+        STATES,
+    ),
+    (
+        "an update of no state",
+        lambda p, b: setattr(b.updates[0], "state", "gone"),
+        "block 0: %{new} is not of the type of the state 'gone'",
+        STATES,
+    ),
+    (
+        "two tensors for a state",
+        lambda p, b: (
+            b.parameters.add(tensor="w again", state="w"),
+            b.tensors.add().CopyFrom(tensor_of(b, "w")),
+            setattr(b.tensors[-1], "name", "w again"),
+        ),
+        "block 0: two tensors stand for the state 'w'",
+        STATES,
+    ),
+    (
+        "two updates of a state",
+        lambda p, b: b.updates.add().CopyFrom(b.updates[0]),
+        "block 0: the state 'w' is updated twice",
+        UPDATES,
+    ),
+    (
+        "a parameter that is not trained",
+        lambda p, b: b.updates.remove(b.updates[0]),
+        "block 0: the trainable parameter 'w' is read and not updated",
+        UPDATES,
+    ),
+    (
+        "a write over what a fetch reads",
+        lambda p, b: b.fetches.add(name="w", tensor="w"),
+        "block 0: op {sgd} (sgd) writes over %w, which is read again",
+        IN_PLACE,
+    ),
+    (
+        "a write over what another update reads",
+        lambda p, b: (
+            p.states.add(name="old", dtype=p.states[3].dtype, shape=p.states[3].shape),
+            b.updates.add(state="old", tensor="w"),
+        ),
+        "block 0: op {sgd} (sgd) writes over %w, which is read again",
+        IN_PLACE,
+    ),
+    (
+        "a write over what a later op reads",
+        lambda p, b: op_of(b, "mul").in_place.add(output=0, input=1),
+        "block 0: op 1 (mul) writes over %w, which is read again",
+        IN_PLACE,
+    ),
+    (
+        "a write over an operand that is not there",
+        lambda p, b: op_of(b, "exp").in_place.add(output=0, input=5),
+        "block 0: op 2 (exp) has no output 0 or no operand 5",
+        IN_PLACE,
+    ),
+]
+
+
+def test_a_good_program_breaks_no_rule():
+    verify(good())
+
+
+@pytest.mark.parametrize(("change", "fault", "law"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN])
+def test_a_broken_rule_is_reported_with_its_place_and_its_words(change: Change, fault: str, law: str):
+    program = good()
+    block = program.blocks[0]
+    names = {"new": block.updates[0].tensor, "sgd": op_of(block, "sgd").id}
+    change(program, block)
+    with pytest.raises(CompileError) as error:
+        verify(program)
+    assert str(error.value) == f"{fault.format(**names)}; this breaks the rule: {law}"
+
+
+def test_every_rule_is_broken_by_one_of_these_programs():
+    laws = {law for _, _, _, law in BROKEN}
+    written = [(rule.__doc__ or "").rstrip(".") for rule in (*PROGRAM_RULES, *BLOCK_RULES)]
+    assert {doc[0].lower() + doc[1:] for doc in written} == laws
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            lambda b: setattr(op_of(b, "exp"), "type", "exq"),
+            "block 0: there is no operator 'exq'; did you mean 'exp'?",
+        ),
+        (lambda b: setattr(b.tensors[0], "dtype", 99), "block 0: 'x' has no known dtype (number 99)"),
+        (
+            lambda b: op_of(b, "mean").attributes[0].ClearField("ints_value"),
+            "block 0: the attribute 'axes' has no value",
+        ),
+        (
+            lambda b: op_of(b, "mean").attributes[0].ints_value.values.append(7),
+            "block 0: axis 7 is out of range for rank 2",
+        ),
+    ],
+)
+def test_what_cannot_be_read_at_all_is_said_with_its_block(change: Callable[[pb.BlockDesc], object], sentence: str):
+    program = good()
+    change(program.blocks[0])
+    with pytest.raises(CompileError) as error:
+        verify(program)
+    assert str(error.value) == sentence
+
+
+def test_a_block_that_was_looked_at_is_not_looked_at_again_unless_it_or_a_state_changed():
+    program = good()
+    known: set[bytes] = set()
+    verify(program, known)
+    assert len(known) == len({block.SerializeToString() for block in program.blocks})
+    before = set(known)
+    verify(program, known)
+    assert known == before
+    program.states[3].dtype = pb.D_TYPE_FLOAT64
+    with pytest.raises(CompileError):
+        verify(program, known)
