@@ -49,6 +49,8 @@ def test_atan2_knows_the_quadrant():
     a, b = np.array([1.0, 1.0, -1.0, -1.0, 0.0, -0.0]), np.array([1.0, -1.0, -1.0, 1.0, -1.0, -1.0])
     expected = [math.atan2(y, x) for y, x in zip(a, b, strict=True)]
     np.testing.assert_allclose(evaluate(ops.atan2, a, b), expected, rtol=1e-15)
+    zero = np.zeros(1)
+    assert gradient(ops.atan2, zero, zero) == [0, 0], "at the origin, where it is not continuous"
 
 
 SIGNS = np.array([7.0, -7.0, 7.0, -7.0]), np.array([3.0, 3.0, -3.0, -3.0])
@@ -126,6 +128,12 @@ def test_on_a_bound_the_gradient_of_clip_goes_to_x_and_beyond_it_to_the_bound():
     dx, dlow, dhigh = gradient(ops.clip, x, low, high)
     assert dx.tolist() == [0.0, 1.0, 1.0, 1.0, 0.0]
     assert (dlow, dhigh) == (1.0, 1.0)
+
+
+def test_bounds_that_meet_or_cross_leave_x_no_gradient():
+    x, low, high = np.array([0.0, 2.0, 0.0]), np.array([1.0, 1.0, 2.0]), np.array([1.0, 1.0, 1.0])
+    dx, dlow, dhigh = gradient(ops.clip, x, low, high)
+    assert [dx.tolist(), dlow.tolist(), dhigh.tolist()] == [[0, 0, 0], [1, 0, 0], [0, 1, 1]]
 
 
 def test_lerp_meets_both_ends_exactly():

@@ -66,6 +66,7 @@ def test_lgamma_knows_its_ends_and_poles():
     x = np.array([0.0, -0.0, -1.0, -2.0, -1e17, -1e308, INF, -INF, 1e308])
     assert evaluate(ops.lgamma, x).tolist() == [INF] * 9
     assert math.isnan(evaluate(ops.lgamma, np.array(NAN)))
+    np.testing.assert_allclose(evaluate(ops.lgamma, np.array([-1e-300])), math.lgamma(1e-300), rtol=1e-15)
     mixed = evaluate(ops.lgamma, np.array([3.0, -0.5, 5.0]))
     np.testing.assert_allclose(mixed, [math.log(2), math.log(2 * math.sqrt(math.pi)), math.log(24)], rtol=1e-15)
 

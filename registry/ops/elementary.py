@@ -6,7 +6,7 @@ from math import log as natural_logarithm
 
 from prograd_proto import TensorType, dtypes
 from registry.op import op
-from registry.ops.pointwise import pointwise
+from registry.ops.pointwise import equal, pointwise, where
 from registry.ops.reduce import sum_to
 from registry.shapes import broadcast_type
 from registry.value import Operand, Value
@@ -37,11 +37,15 @@ atanh = pointwise("atanh", "The number whose hyperbolic tangent is x.", lambda x
 
 @op
 def atan2(a: Operand, b: Operand) -> TensorType:
-    """The angle in radians of the point with the abscissa b and the ordinate a, from -pi to pi."""
+    """The angle in radians of the point with the abscissa b and the ordinate a, from -pi to pi.
+
+    The gradient at the origin is 0.
+    """
     return broadcast_type(a, b, among=dtypes.FLOATS)
 
 
 @atan2.gradient
 def atan2_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
-    share = dy / (a * a + b * b)
+    square = a * a + b * b
+    share = dy / where(equal(square, 0.0), 1.0, square)
     return sum_to(share * b, a), sum_to(-share * a, b)

@@ -126,7 +126,7 @@ def clip_gradient(
         is_above = x > max if min is None else (x > max) | (min > max)
         dx, dmax = where(is_above, 0.0, dx), sum_to(where(is_above, dy, 0.0), max)
     if min is not None:
-        is_below = x < min if max is None else (x < min) & (min < max)
+        is_below = x < min if max is None else (x < min) & (min <= max)
         dx, dmin = where(is_below, 0.0, dx), sum_to(where(is_below, dy, 0.0), min)
     return sum_to(dx, x), dmin, dmax
 
