@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from prograd_proto import TensorType
 
+from prograd_proto import TensorType
 from runtime.kernel import Array
 from runtime.memory.place import ALIGNMENT
 

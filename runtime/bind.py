@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from prograd_proto import ProgramError, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
-
 from runtime.arena import aligned_bytes, view
 from runtime.kernel import Array
 from runtime.kernels import KERNELS

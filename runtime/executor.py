@@ -8,9 +8,9 @@ from operator import length_hint
 from time import perf_counter
 
 import numpy as np
+
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-
 from runtime.arena import aligned_array, aligned_bytes
 from runtime.bind import BoundOp, bind
 from runtime.errors import ExecutionError, NonFinite

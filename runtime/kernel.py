@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from prograd_proto import Attribute, ProgramError, TensorType
 from prograd_proto.attributes import KIND_OF_ANNOTATION
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+
 from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
-from safetensors import SafetensorError, safe_open
-
 from runtime.arena import aligned_array
 from runtime.errors import DataError
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
+from runtime.tensor_files import read_array
 
 
 class States:
@@ -71,13 +71,8 @@ class States:
 
     def _external(self, state: pb.StateDesc) -> Array:
         path, key = self._folder / state.external.path, state.external.key
-        try:
-            with safe_open(path, "np") as file:  # pyright: ignore[reportUnknownVariableType]: safetensors has no types
-                tensor: Array = file.get_tensor(key)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]: as above
-        except (OSError, SafetensorError) as error:
-            raise DataError(f"{path}: the initial value of the state {state.name!r} cannot be read: {error}") from None
-        wanted = type_of(state)
-        if (tensor.dtype.name, tensor.shape) != wanted:
-            found = TensorType(tensor.dtype.name, tensor.shape)
+        tensor = read_array(path, key)
+        found, wanted = TensorType(tensor.dtype.name, tensor.shape), type_of(state)
+        if found != wanted:
             raise DataError(f"{path}: {key!r} is {found}, the state {state.name!r} is {wanted}")
         return tensor

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-
 from runtime.check.blocks import check_block
 from runtime.check.run import check_data, check_entries, check_files, check_run
 from runtime.check.states import check_states

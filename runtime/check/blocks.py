@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
-
 from runtime.check.names import check_unique, static_type
 from runtime.check.ops import check_op, described, op_types
 from runtime.kernel import require

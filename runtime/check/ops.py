@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from prograd_proto import ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.attributes import Attribute, attribute_kind
-
+from prograd_proto.attributes import attribute_kind
 from runtime.kernel import Kernel, Types, require
 from runtime.kernels import KERNELS
 
@@ -27,7 +26,7 @@ def op_types(op: pb.OpDesc, types: Mapping[str, TensorType]) -> Types:
 
 
 def described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
-    """op 17 (matmul from train.py:31)."""
+    """How errors name an op: op 17 (matmul from train.py:31)."""
     known = 0 < op.location <= len(program.locations)
     line = f" from {program.locations[op.location - 1]}" if known else ""
     return f"op {op.id} ({op.type}{line})"
@@ -43,8 +42,8 @@ def _check(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorTyp
     require(not op.blocks, "it has sub-blocks, which no kernel of this runtime takes")
     require(bool(op.random_stream) == kernel.random, "a random stream and a random kernel go together")
     _check_operands(op, kernel, types)
-    attributes = _checked_attributes(op, kernel)
-    result = op_types(op, types) if attributes is not None else Types(())
+    _check_attributes(op, kernel)
+    result = op_types(op, types)
     require(
         len(result.outputs) == len(op.outputs), f"it has {len(op.outputs)} outputs, its kernel {len(result.outputs)}"
     )
@@ -71,7 +70,7 @@ def _check_operands(op: pb.OpDesc, kernel: Kernel, types: Mapping[str, TensorTyp
         require(not name or name in types, f"it reads %{name}, which nothing defines before it")
 
 
-def _checked_attributes(op: pb.OpDesc, kernel: Kernel) -> dict[str, Attribute]:
+def _check_attributes(op: pb.OpDesc, kernel: Kernel) -> None:
     kinds = {attribute.name: attribute_kind(attribute) for attribute in op.attributes}
     require(
         len(kinds) == len(op.attributes) and kinds == kernel.attributes,
@@ -81,7 +80,6 @@ def _checked_attributes(op: pb.OpDesc, kernel: Kernel) -> dict[str, Attribute]:
     for name, kind in kinds.items():
         static = kind != "shape" or all(isinstance(extent, int) and extent >= 0 for extent in attributes[name])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType, reportUnknownArgumentType]: the kind says that it is a shape
         require(static, f"its attribute {name!r} is no static shape")
-    return attributes
 
 
 def _shown(kinds: Mapping[str, str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from prograd_proto import program_pb2 as pb
-
 from runtime.check.names import check_name, check_path, check_unique
 from runtime.kernel import require
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
-
 from runtime.check.names import check_unique, static_type
 from runtime.check.ops import check_op
 from runtime.kernel import require

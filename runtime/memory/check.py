@@ -6,7 +6,6 @@ from bisect import bisect, insort
 from collections.abc import Sequence
 
 from prograd_proto import ProgramError
-
 from runtime.memory.lifetimes import Buffer
 
 
