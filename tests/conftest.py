@@ -1,9 +1,19 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 GOLDEN = Path(__file__).parent / "golden"
+
+settings.register_profile(
+    "prograd",
+    deadline=None,  # no test depends on the clock
+    suppress_health_check=[HealthCheck.too_slow],  # nor on how fast examples are made
+    derandomize="CI" in os.environ,  # a commit passes or fails, always; new examples are for developers
+)
+settings.load_profile("prograd")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
