@@ -30,7 +30,7 @@ lint: ## look for faults of form: ruff, and buf for the schema
 	$(BIN)/buf lint proto
 
 types: ## check types: pyright, strict
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: ## run the tests, on all cores
 	$(BIN)/pytest -n auto
