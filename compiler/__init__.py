@@ -4,13 +4,17 @@ from compiler import Program, adam, ops, warmup_cosine
 
 program          Program: tensors, minimize, data, run, compile
 backward         gradients of any tensors
-optimizers       sgd, momentum, adam, global_norm clipping
+optimizers       sgd, momentum, adam and their like; trust_ratios has lamb, lars and adafactor
+clipping         limits of gradients
 schedules        learning rates as ops
 initialisers     first values of parameters
 pipeline         the list of passes; one file a pass
 """
 
 from compiler.backward import gradients as gradients
+from compiler.clipping import by_norm as by_norm
+from compiler.clipping import by_value as by_value
+from compiler.clipping import global_norm as global_norm
 from compiler.compiled import Compiled as Compiled
 from compiler.errors import CompileError as CompileError
 from compiler.initialisers import constant as constant
@@ -21,12 +25,24 @@ from compiler.initialisers import he_uniform as he_uniform
 from compiler.initialisers import normal as normal
 from compiler.initialisers import uniform as uniform
 from compiler.initialisers import zeros as zeros
+from compiler.optimizers import adadelta as adadelta
+from compiler.optimizers import adagrad as adagrad
 from compiler.optimizers import adam as adam
-from compiler.optimizers import global_norm as global_norm
+from compiler.optimizers import adamax as adamax
+from compiler.optimizers import adamw as adamw
+from compiler.optimizers import lion as lion
+from compiler.optimizers import look_ahead as look_ahead
 from compiler.optimizers import momentum as momentum
+from compiler.optimizers import nadam as nadam
+from compiler.optimizers import nesterov as nesterov
+from compiler.optimizers import radam as radam
+from compiler.optimizers import rmsprop as rmsprop
 from compiler.optimizers import sgd as sgd
 from compiler.program import Program as Program
 from compiler.schedules import warmup_cosine as warmup_cosine
+from compiler.trust_ratios import adafactor as adafactor
+from compiler.trust_ratios import lamb as lamb
+from compiler.trust_ratios import lars as lars
 from registry import OpError as OpError
 from registry import Value as Value
 from registry import ops as ops

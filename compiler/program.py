@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Literal
 
+from compiler.averages import Average, append_averages, averaged_parameters
 from compiler.backward import blockers, gradients
+from compiler.clipping import Clip
 from compiler.compiled import Compiled, compile_program
 from compiler.data import data_desc
 from compiler.errors import CompileError
-from compiler.initialisers import Initialiser, glorot_uniform, zeros
+from compiler.initialisers import Initialiser, constant, glorot_uniform, zeros
 from compiler.locations import Locations
-from compiler.optimizers import Optimizer, rate_for
+from compiler.optimizers import Optimizer, Slot, rate_for
+from compiler.parameter_groups import Cadence, Group, grouped
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, ITEM_BYTES, NUMBERS, DTypeName
@@ -44,6 +47,7 @@ class Program:
         self._updates: dict[str, Value] = {}
         self._train_fetches: Outputs = {}
         self._entries: dict[str, Outputs] = {}
+        self._averages: dict[str, Average] = {}
         self._block = Block(
             locate=self.locations.here, location_text=self.locations.text, streams=self._streams, state=self.state
         )
@@ -133,7 +137,14 @@ class Program:
         self._updates[state.name] = value
 
     def minimize(
-        self, loss: Value, optimizer: Optimizer, parameters: Sequence[Value] | None = None
+        self,
+        loss: Value,
+        optimizer: Optimizer,
+        parameters: Sequence[Value] | None = None,
+        *,
+        groups: Sequence[Group] = (),
+        clip: Clip | None = None,
+        accumulate: int = 1,
     ) -> list[tuple[Value, Value]]:
         """Append the gradients of the loss and the optimizer's updates.
 
@@ -144,9 +155,12 @@ class Program:
             loss: a rank-0 float tensor.
             optimizer: one of compiler.optimizers.
             parameters: what to train; unless given, every trainable parameter that the loss depends on.
+            groups: pairs of parameters and the optimizer that trains them in place of `optimizer`.
+            clip: limits the gradients of all parameters, before an optimizer limits those that it trains.
+            accumulate: the steps whose mean gradient makes one update. Optimizers count updates, schedules steps.
 
         Returns:
-            The trained parameters with their gradients, before clipping.
+            The trained parameters with their gradients of this step, before clipping.
 
         Raises:
             CompileError: the loss is no scalar, reaches no parameter or not a given one, or an op has no gradient.
@@ -157,15 +171,59 @@ class Program:
                 f"{self._here()}minimize(loss: {loss.type}): the loss must be a scalar; "
                 "take ops.mean(loss) or ops.sum(loss)"
             )
+        if accumulate < 1:
+            raise CompileError(f"{self._here()}minimize: accumulate={accumulate}; it starts at 1")
         pairs = self._parameter_gradients(loss, parameters)
+        members = grouped([w for w, _ in pairs], optimizer, groups)
         self.fetch(self._free_fetch("loss"), loss, over="mean")
         with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
-            rate = optimizer.rate(self._block)
-            self.fetch(self._free_fetch("rate"), rate, over="last")
-            grads = [grad for _, grad in pairs]
-            for (w, _), dw in zip(pairs, optimizer.clip(grads) if optimizer.clip else grads, strict=True):
-                self._append_update(optimizer, w, dw, rate)
+            cadence = Cadence.of(self._block, accumulate)
+            grads = [self._accumulated(w, dw, cadence) for w, dw in pairs]
+            given = dict(zip((w.name for w, _ in pairs), clip(grads) if clip else grads, strict=True))
+            for own, trained in members:
+                rate = own.rate(self._block)
+                self.fetch(self._free_fetch("rate"), rate, over="last")
+                grads = [given[w.name] for w in trained]
+                for w, dw in zip(trained, own.clip(grads) if own.clip and grads else grads, strict=True):
+                    self._append_update(own, w, dw, rate, cadence)
         return pairs
+
+    def average(
+        self,
+        decay: float,
+        parameters: Sequence[Value] | None = None,
+        *,
+        every: int = 1,
+        entries: Sequence[str] = ("evaluate", "predict"),
+    ) -> list[Value]:
+        """Keep the exponential moving averages of parameters, and compute with them outside training.
+
+        After each step that counts, the average is decay * average + (1 - decay) * the new parameter, as in Polyak
+        and Juditsky, 1992; at first it is the parameter's initial value.
+
+        Args:
+            decay: how much of the average stays.
+            parameters: what to average; unless given, every trainable parameter declared so far.
+            every: the steps between two that count, for instance those that `accumulate` makes one update of.
+            entries: those in which the averages stand in for the parameters.
+
+        Returns:
+            The averages, as states.
+        """
+        if not 0 <= decay < 1 or every < 1:
+            raise self._error(f"average: decay={decay} and every={every}; they are in [0, 1) and from 1")
+        if every > 1:
+            self.state("step")
+        made: list[Value] = []
+        for w in self._trainable() if parameters is None else parameters:
+            self._require_own("average", w)
+            if w.name not in self.states or w.name in self._averages:
+                raise self._error(f"average: {w!r} is no parameter, or is averaged already")
+            state = self._add_state(self._free_state(f"{w.name}.average"), w.type, pb.STATE_KIND_BUFFER)
+            _begin_like(state, self.states[w.name])
+            self._averages[w.name] = Average(state.name, decay, every, tuple(entries))
+            made.append(self.state(state.name))
+        return made
 
     def fetch(self, name: str, value: Value, *, over: Over = "last") -> None:
         """Report `value` from training under that name; over an epoch as the last one, the mean by rows or the sum."""
@@ -275,22 +333,38 @@ class Program:
     def _trainable(self) -> list[Value]:
         return [self.state(name) for name, state in self.states.items() if state.trainable]
 
-    def _append_update(self, optimizer: Optimizer, w: Value, dw: Value, rate: Value) -> None:
+    def _accumulated(self, w: Value, dw: Value, cadence: Cadence) -> Value:
+        """The mean gradient of the steps that make one update, as far as they are done."""
+        if cadence.due is None:
+            return dw
+        so_far = self._slot(w, Slot("gradient"))
+        total = so_far + dw / cadence.every
+        self.update(so_far, ops.where(cadence.due, 0.0, total))
+        return total
+
+    def _append_update(self, optimizer: Optimizer, w: Value, dw: Value, rate: Value, cadence: Cadence) -> None:
         state = self.states[w.name]
-        slots = [self._slot(w, slot) for slot in optimizer.slots]
+        slots = [self._slot(w, slot) for slot in optimizer.slots(w.type)]
         current = self._updates.get(w.name, w)
         scaled = rate_for(self._block, rate, w, state.rate_scale)
-        new = optimizer.apply(current, dw, slots, scaled, decay_scale=state.decay_scale)
-        for old, value in zip([w, *slots], new, strict=True):
-            self.update(old, value)
+        new = optimizer.apply(current, dw, slots, scaled, cadence.done, decay_scale=state.decay_scale)
+        for old, before, value in zip([w, *slots], [current, *slots], new, strict=True):
+            self.update(old, value if cadence.due is None else ops.where(cadence.due, value, before))
 
-    def _slot(self, w: Value, slot: str) -> Value:
-        name = f"{w.name}.{slot}"
+    def _slot(self, w: Value, slot: Slot) -> Value:
+        initial = constant(0.0 if slot.initial is None else slot.initial)
+        desc = self._add_state(
+            self._free_state(f"{w.name}.{slot.name}"), slot.type(w.type), pb.STATE_KIND_SLOT, initial
+        )
+        desc.slot_of, desc.slot = w.name, slot.name
+        if slot.initial is None:
+            _begin_like(desc, self.states[w.name])
+        return self.state(desc.name)
+
+    def _free_state(self, name: str) -> str:
         while name in self.states or name in self._block.types:
             name += "_"
-        desc = self._add_state(name, w.type, pb.STATE_KIND_SLOT, zeros())
-        desc.slot_of, desc.slot = w.name, slot
-        return self.state(name)
+        return name
 
     def _add_state(
         self, name: str, type: TensorType, kind: pb.StateKind, initial: Initialiser | None = None
@@ -326,13 +400,16 @@ class Program:
             block = program.blocks.add()
             block.CopyFrom(self._block.desc)
             block.updates.extend(pb.UpdateDesc(state=s, tensor=v.name) for s, v in self._updates.items())
+            append_averages(block, self._averages)
             if "step" not in self._updates:
                 _count_steps(block)
             _add_fetches(block, self._train_fetches)
             program.entries.add(name="train", source_block=0)
         for name, outputs in self._entry_outputs().items():
             program.entries.add(name=name, source_block=len(program.blocks))
-            program.blocks.append(self._part(outputs))
+            part = self._part(outputs)
+            averaged_parameters(part, name, self._averages)
+            program.blocks.append(part)
         if not program.entries:
             raise CompileError("the program computes nothing; minimize a loss, update a state or name outputs")
         if self.data_desc is not None:
@@ -403,6 +480,15 @@ class Program:
 
 def _is_size(extent: object) -> bool:
     return hasattr(extent, "__index__") and int(extent) >= 0  # pyright: ignore[reportArgumentType]: just checked
+
+
+def _begin_like(state: pb.StateDesc, other: pb.StateDesc) -> None:
+    """Give a state the initial value of another one of its type."""
+    if other.WhichOneof("initial") == "external":
+        state.external.CopyFrom(other.external)
+    else:
+        state.op.CopyFrom(other.op)
+        state.op.outputs[:] = [state.name]
 
 
 def _initial_state(block: Block, name: str) -> Value:

@@ -15,8 +15,13 @@ from samples_arrays import LARGE as LARGE_ARRAYS
 from samples_arrays import SAMPLES as ARRAYS
 from samples_functions import LARGE as LARGE_FUNCTIONS
 from samples_functions import SAMPLES as FUNCTIONS
+from samples_networks import LARGE as LARGE_NETWORKS
+from samples_networks import SAMPLES as NETWORKS
 from samples_scans import LARGE as LARGE_SCANS
 from samples_scans import SAMPLES as SCANS
+from samples_updates import LARGE as LARGE_ADAPTIVE
+from samples_updates import SAMPLES as ADAPTIVE
+from samples_updates import parameter
 
 from prograd_proto import program_pb2 as pb
 
@@ -207,6 +212,7 @@ NORM = [
     sample("batch_norm", (7, 3), *channels(3)),
     sample("batch_norm", (2, 3, 4, 2), *channels(2), momentum=0.7, epsilon=0.1),
     sample("batch_norm", (4, 3, 1), *channels(1)),
+    sample("batch_norm", (3, 2, 1, 2, 4), *channels(4)),
 ]
 
 LOSS = [
@@ -218,11 +224,6 @@ LOSS = [
     sample("accuracy", (4, 3), ints((4,), 3), order=0),
     sample("accuracy", typed("float32", (2, 3, 2)), Operand((2, 3), "int32", "below", 2), order=0),
 ]
-
-
-def parameter(shape: tuple[int, ...], *more: Operand, dtype: str = "float64") -> tuple[Operand, ...]:
-    """An updated tensor, its gradient, what else is of its type, and the rate."""
-    return (*[typed(dtype, shape)] * 2, *more, Operand((), dtype, "positive"))
 
 
 STEP = ints((), 9)
@@ -275,8 +276,10 @@ SAMPLES = [
     *CONV,
     *POOL,
     *NORM,
+    *NETWORKS,
     *LOSS,
     *UPDATE,
+    *ADAPTIVE,
     *RANDOM,
 ]
 
@@ -398,8 +401,10 @@ LARGE = [
     *LARGE_CONV,
     *LARGE_POOL,
     *LARGE_NORM,
+    *LARGE_NETWORKS,
     *LARGE_LOSS,
     *LARGE_UPDATE,
+    *LARGE_ADAPTIVE,
     *LARGE_RANDOM,
 ]
 """Like SAMPLES, a case at least for each operator whose kernel could make a copy of more than 64 KiB."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 # ruff: noqa: F403 - a new op in a family is public without a further edit
 from registry.ops.activation import *
+from registry.ops.adaptive import *
 from registry.ops.arrange import *
 from registry.ops.conv import *
 from registry.ops.copy import *
@@ -13,6 +14,7 @@ from registry.ops.einsum import *
 from registry.ops.elementary import *
 from registry.ops.fill import *
 from registry.ops.index import *
+from registry.ops.layer_norm import *
 from registry.ops.linalg import *
 from registry.ops.logic import *
 from registry.ops.loss import *

@@ -16,7 +16,7 @@ from registry.value import Value
 @op("new_w", differentiable=False)
 def sgd(w: Value, dw: Value, rate: Value, *, decay: float = 0.0) -> TensorType:
     """Gradient descent: w - rate * (dw + decay * w)."""
-    _require_parameter(w, rate, dw=dw)
+    require_parameter(w, rate, dw=dw)
     return w.type
 
 
@@ -36,7 +36,7 @@ def momentum(
     The new w is w - rate * new_velocity (Polyak, 1964), with `nesterov` w - rate * (g + momentum * new_velocity)
     (Sutskever et al., 2013).
     """
-    _require_parameter(w, rate, dw=dw, velocity=velocity)
+    require_parameter(w, rate, dw=dw, velocity=velocity)
     return w.type, w.type
 
 
@@ -59,13 +59,19 @@ def adam(
     `step` is the rank-0 int64 number of steps done before, t = step + 1. The new w is
     w - rate / (1 - beta1^t) * new_m / (sqrt(new_v / (1 - beta2^t)) + epsilon). Kingma and Ba, 2015.
     """
-    _require_parameter(w, rate, dw=dw, m=m, v=v)
-    require(step.type == TensorType("int64", ()), f"step is {step.type}, not int64[]")
+    require_parameter(w, rate, dw=dw, m=m, v=v)
+    require_step(step)
     return w.type, w.type, w.type
 
 
-def _require_parameter(w: Value, rate: Value, **others: Value) -> None:
+def require_parameter(w: Value, rate: Value, **others: Value) -> None:
+    """Raise OpError unless the types of what an update takes fit each other."""
     require_float(w)
     for name, value in others.items():
         require(value.type == w.type, f"{name} is {value.type}, not {w.type} as w is")
     require(rate.type == TensorType(w.dtype, ()), f"the rate is {rate.type}, not {w.dtype}[]")
+
+
+def require_step(step: Value) -> None:
+    """Raise OpError unless the step is a rank-0 int64 tensor."""
+    require(step.type == TensorType("int64", ()), f"step is {step.type}, not int64[]")

@@ -2,6 +2,7 @@
 
 from runtime.kernel import KERNELS as KERNELS
 from runtime.kernels import activation as activation
+from runtime.kernels import adaptive as adaptive
 from runtime.kernels import conv as conv
 from runtime.kernels import copy as copy
 from runtime.kernels import decomposition as decomposition
@@ -9,6 +10,7 @@ from runtime.kernels import diagonals as diagonals
 from runtime.kernels import elementary as elementary
 from runtime.kernels import fill as fill
 from runtime.kernels import index as index
+from runtime.kernels import layer_norm as layer_norm
 from runtime.kernels import linalg as linalg
 from runtime.kernels import logic as logic
 from runtime.kernels import loss as loss

@@ -1,0 +1,55 @@
+"""Moving averages of parameters: kept while training, computed with elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prograd_proto import program_pb2 as pb
+from registry import Block, Value, ops
+
+
+@dataclass(frozen=True)
+class Average:
+    """The average of one parameter.
+
+    Attributes:
+        state: that holds it.
+        decay: how much of it stays.
+        every: the steps between two that count.
+        entries: in which it stands in for the parameter.
+    """
+
+    state: str
+    decay: float
+    every: int
+    entries: tuple[str, ...]
+
+
+def append_averages(desc: pb.BlockDesc, averages: Mapping[str, Average]) -> None:
+    """Let the finished training block bring the averages towards what its updates make of the parameters."""
+    block = Block(desc)
+    new = {update.state: update.tensor for update in desc.updates}
+    tensors = {p.state: p.tensor for p in desc.parameters if p.WhichOneof("source") == "state"}
+    with block.on_behalf_of(stage=pb.STAGE_UPDATE):
+        due = {every: _due(block, tensors, every) for every in {average.every for average in averages.values()}}
+        for name, average in averages.items():
+            old = block.value(tensors[average.state])
+            change = (block.value(new.get(name, tensors[name])) - old) * (1.0 - average.decay)
+            when = due[average.every]
+            counted = change if when is None else ops.where(when, change, 0.0)
+            desc.updates.add(state=average.state, tensor=(old + counted).name)
+
+
+def averaged_parameters(desc: pb.BlockDesc, entry: str, averages: Mapping[str, Average]) -> None:
+    """Let the averages stand in for the parameters, if they do in that entry."""
+    for parameter in desc.parameters:
+        average = averages.get(parameter.state)
+        if average is not None and entry in average.entries:
+            parameter.state = average.state
+
+
+def _due(block: Block, tensors: Mapping[str, str], every: int) -> Value | None:
+    if every == 1:
+        return None
+    return ops.equal((block.value(tensors["step"]) + 1) % every, 0)

@@ -1,0 +1,45 @@
+"""Limits of gradients, as ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from registry import OpError, Value, ops
+
+Clip = Callable[[Sequence[Value]], list[Value]]
+"""Appends the ops that limit gradients; gives them in the same order."""
+
+
+def by_value(limit: float) -> Clip:
+    """Bring every element of every gradient into -limit ... limit, as PyTorch's clip_grad_value_."""
+    _require_positive("by_value", limit)
+    return lambda grads: [ops.clip(grad, -limit, limit) for grad in grads]
+
+
+def by_norm(limit: float) -> Clip:
+    """Scale each gradient by limit / norm where its own norm exceeds `limit`, a parameter's at a time."""
+    _require_positive("by_norm", limit)
+    return lambda grads: [scaled for grad in grads for scaled in global_norm(limit)([grad])]
+
+
+def global_norm(limit: float) -> Clip:
+    """Scale all gradients by limit / norm where the norm of all of them together exceeds `limit`.
+
+    Pascanu et al., 2013; a small 1e-6 keeps the division finite, as in PyTorch's clip_grad_norm_.
+    """
+    _require_positive("global_norm", limit)
+
+    def clip(grads: Sequence[Value]) -> list[Value]:
+        squares = [ops.sum(grad * grad) for grad in grads]
+        total = squares[0]
+        for square in squares[1:]:
+            total = total + ops.cast(square, dtype=total.dtype)
+        scale = ops.minimum(limit / (ops.sqrt(total) + 1e-6), 1.0)
+        return [grad * ops.cast(scale, dtype=grad.dtype) for grad in grads]
+
+    return clip
+
+
+def _require_positive(name: str, limit: float) -> None:
+    if not limit > 0:
+        raise OpError(f"{name}: limit={limit} is not above 0")
