@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prograd_proto import TensorType, dtypes
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS, INTEGERS
 from registry.errors import require
 from registry.op import Op, op
 from registry.ops.reduce import sum_to
 from registry.shapes import broadcast_shapes, broadcast_type, require_dtype
 from registry.value import Operand, Value
 
-FLOATS = dtypes.FLOATS
-NUMERIC = dtypes.FLOATS | dtypes.INTEGERS
+NUMERIC = FLOATS | INTEGERS
 BOOL = frozenset({"bool"})
 
 
