@@ -104,6 +104,12 @@ def test_nan_stays_nan(name: str, attributes: dict, formula: Callable[[float], f
     assert np.isnan(evaluate(lambda x: getattr(ops, name)(x, **attributes), np.array([NAN, 1.0]))).tolist() == [1, 0]
 
 
+def test_gelu_of_float32_keeps_its_precision_too():
+    x = np.float32([-12, -8, -3, -1e-6, 0, 1e-6, 3, 30, INF])
+    expected = [element * math.erfc(-element / math.sqrt(2)) / 2 for element in x.tolist()]
+    np.testing.assert_allclose(evaluate(ops.gelu, x), np.float32(expected), rtol=1e-5)
+
+
 def test_gelu_keeps_its_precision_where_it_is_small():
     x = np.array([-8.0, -20.0, -30.0])
     expected = [element * math.erfc(-element / math.sqrt(2)) / 2 for element in x.tolist()]

@@ -11,7 +11,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, require, types
 
-CHUNK = 4096
+CHUNK = 8192
 """Elements; NumPy's cost of a call is small beside them, and a few float64 vectors of them fit beside each other."""
 
 

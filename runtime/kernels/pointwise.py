@@ -75,6 +75,15 @@ def minimum(a: Array, b: Array, out: Array) -> None:
 MASK = {"float32": "int32", "float64": "int64", "int32": "int32", "int64": "int64", "uint8": "uint8", "bool": "uint8"}
 """An integer dtype of each dtype's width."""
 
+
+def sigmoid(x: Array, out: Array) -> None:
+    """1 / (1 + exp(-x)), which keeps its relative precision at both ends; where exp is infinite, it is 0."""
+    np.negative(x, out)
+    np.exp(out, out)
+    np.add(out, 1, out)
+    np.divide(1, out, out)
+
+
 ZERO = {code: np.zeros((), code) for code in "fd"}
 
 EITHER = ((0, 0), (0, 1))
@@ -111,24 +120,7 @@ elementwise("sin", np.sin, of_one(FLOATS), in_place=ONLY)
 elementwise("cos", np.cos, of_one(FLOATS), in_place=ONLY)
 elementwise("tanh", np.tanh, of_one(FLOATS), in_place=ONLY)
 elementwise("relu", relu, of_one(FLOATS), in_place=ONLY)
-
-
-def sigmoid_rule(x: TensorType) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    return types(x, scratch=[x])
-
-
-@kernel(sigmoid_rule, in_place=ONLY)
-def sigmoid(x: Array, *, out: Array, scratch: list[Array]) -> None:
-    """exp(min(x, 0)) / (1 + exp(-|x|)): neither overflows, and both ends keep their relative precision."""
-    [below] = scratch
-    np.absolute(x, below)
-    np.negative(below, below)
-    np.exp(below, below)
-    np.add(below, 1, below)
-    np.minimum(x, ZERO[x.dtype.char], out=out)
-    np.exp(out, out)
-    np.divide(out, below, out)
+elementwise("sigmoid", sigmoid, of_one(FLOATS), in_place=ONLY)
 
 
 def where_rule(condition: TensorType, a: TensorType, b: TensorType) -> Types:
