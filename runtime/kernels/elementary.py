@@ -1,4 +1,8 @@
-"""Elementary functions beyond those of pointwise."""
+"""Elementary functions beyond those of pointwise.
+
+NumPy computes some of them one number after the other (for float32 log1p, expm1, sinh, cosh, atanh, asinh, atan2 and
+tan): there PyTorch is five to twenty times as fast, because it has them for whole vector registers.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 For float64 erf and erfc are W. J. Cody's rational approximations (Rational Chebyshev approximations for the error
 function, Mathematics of Computation 23, 1969), for float32 shorter quotients fitted by weighted least squares. The
 functions around gamma shift their argument to where Stirling's series has enough terms, and reflect it below 0
-(Abramowitz and Stegun, 6.1.17, 6.1.41, 6.3.7, 6.3.18, 6.4.7, 23.2.9).
+(Abramowitz and Stegun, 6.1.17, 6.1.41, 6.3.7, 6.3.18, 6.4.7, 23.2.9). Each takes 30 to 80 calls of NumPy for a chunk:
+four to twelve times as long as PyTorch, which computes them in registers.
 """
 
 from __future__ import annotations
