@@ -224,7 +224,7 @@ def pointwise(
         require_dtype(x, among)
         return x.type
 
-    infer.__name__, infer.__doc__ = name, doc
+    infer.__name__, infer.__doc__, infer.__module__ = name, doc, rule.__module__
     function = op(infer)
     function.gradient(rule)
     return function
