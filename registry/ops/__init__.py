@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from registry.ops.activation import *
 from registry.ops.adaptive import *
 from registry.ops.arrange import *
+from registry.ops.attention import *
 from registry.ops.conv import *
 from registry.ops.copy import *
 from registry.ops.decomposition import *

@@ -1,0 +1,138 @@
+"""Attention: what each query takes from the values whose keys are like it."""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from prograd_proto.tensor_types import Shape
+from registry.composite import gradients_of
+from registry.errors import require
+from registry.op import op
+from registry.ops.diagonals import tril
+from registry.ops.fill import full
+from registry.ops.linalg import matmul
+from registry.ops.norm import softmax
+from registry.ops.pointwise import where
+from registry.ops.reduce import broadcast_to
+from registry.ops.shape import reshape
+from registry.shapes import broadcast_shapes, require_equal_dtypes, require_float, show_shape, size_known
+from registry.value import Value
+
+
+@op
+def scaled_dot_product_attention(
+    q: Value, k: Value, v: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 0.0
+) -> TensorType:
+    """The values v weighted by softmax(scale * q @ k.T + mask): q [n, h, l, d], k [n, g, s, d], v [n, g, s, e].
+
+    With fewer heads g of keys than h of queries, h / g queries' heads in a row share one. A bool `mask` says which keys
+    a query sees, a float one is added; it broadcasts to [n, h, l, s]. With `causal` query i sees the keys 0 ... i. A
+    query that sees no key gets zeros. `scale` is 1 / sqrt(d) if 0 is given. The gradient computes the weights again
+    instead of keeping l * s of them: that is one of five products, and memory grows with l + s. Vaswani et al., 2017.
+    """
+    return TensorType(q.dtype, (*q.shape[:-1], _attended(q, k, v, mask)))
+
+
+@scaled_dot_product_attention.written
+def scaled_dot_product_attention_written(q: Value, *, scale: float) -> dict[str, float]:
+    return {"scale": scale or size_known(q.shape[-1], "the size of a query") ** -0.5}
+
+
+@scaled_dot_product_attention.gradient
+def scaled_dot_product_attention_gradient(
+    q: Value, k: Value, v: Value, mask: Value | None, dy: Value, *, causal: bool, scale: float
+) -> tuple[Value | None, ...]:
+    dmask = None
+    if mask is not None and mask.dtype in FLOATS:  # only a mask that is learned keeps these ops
+
+        def masked(mask: Value) -> list[Value]:
+            return [_steps(q, k, v, mask, causal, scale)]
+
+        [dmask] = gradients_of(masked, [mask], [dy])
+    return *attention_gradient(q, k, v, dy, mask, causal=causal, scale=scale), dmask
+
+
+@op("dq", "dk", "dv")
+def attention_gradient(
+    q: Value, k: Value, v: Value, dy: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 1.0
+) -> tuple[TensorType, TensorType, TensorType]:
+    """The gradients of scaled_dot_product_attention for queries, keys and values; `scale` is what it is."""
+    shape = (*q.shape[:-1], _attended(q, k, v, mask))
+    require(dy.type == TensorType(q.dtype, shape), f"dy is {dy.type}, not {TensorType(q.dtype, shape)}")
+    return q.type, k.type, v.type
+
+
+@attention_gradient.gradient
+def attention_gradient_gradient(
+    q: Value,
+    k: Value,
+    v: Value,
+    dy: Value,
+    mask: Value | None,
+    ddq: Value | None,
+    ddk: Value | None,
+    ddv: Value | None,
+    *,
+    causal: bool,
+    scale: float,
+) -> tuple[Value | None, ...]:
+    def first(q: Value, k: Value, v: Value, dy: Value, *masks: Value) -> list[Value]:
+        mine = masks[0] if masks else mask
+
+        def attend(q: Value, k: Value, v: Value) -> list[Value]:
+            return [_steps(q, k, v, mine, causal, scale)]
+
+        grads = gradients_of(attend, [q, k, v], [dy])
+        return [grad for grad in grads if grad is not None]
+
+    added = [mask] if mask is not None and mask.dtype in FLOATS else []
+    grads = gradients_of(first, [q, k, v, dy, *added], [ddq, ddk, ddv])
+    return (*grads, None) if not added else tuple(grads)
+
+
+def _steps(q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale: float) -> Value:
+    """The attention in ordinary operators, for gradients of higher order."""
+    n, heads, length, depth = q.shape
+    groups, size = k.shape[1:3]
+    grouped = _grouped(heads, groups)
+    k, v = (reshape(x, shape=(n, groups, 1, *x.shape[2:])) for x in (k, v))
+    scores = matmul(reshape(q, shape=(n, *grouped, length, depth)), k, transpose_b=True) * scale
+    shape = (n, heads, length, size)
+    seen: list[Value] = []
+    if mask is not None and mask.dtype in FLOATS:
+        scores = scores + reshape(broadcast_to(mask, shape=shape), shape=scores.shape)
+    elif mask is not None:
+        seen.append(reshape(broadcast_to(mask, shape=shape), shape=scores.shape))
+    if causal:
+        seen.append(tril(full.on(q.block)(shape=(length, size), value=1, dtype="bool")))
+    for part in seen:
+        scores = where(part, scores, -1e30)
+    weights = softmax(scores)
+    for part in seen:
+        weights = where(part, weights, 0.0)
+    return reshape(matmul(weights, v), shape=(n, heads, length, v.shape[-1]))
+
+
+def _attended(q: Value, k: Value, v: Value, mask: Value | None) -> int | str:
+    """The size of a value; raises OpError unless the operands fit."""
+    require(q.rank == k.rank == v.rank == 4, "queries, keys and values have four axes each: [n, heads, length, size]")
+    require_equal_dtypes(q.type, k.type, v.type)
+    require_float(q)
+    require(
+        q.shape[0] == k.shape[0] and k.shape[:3] == v.shape[:3], "k or v has not the batch, heads or length it must"
+    )
+    require(q.shape[3] == k.shape[3], f"queries have the size {q.shape[3]}, keys {k.shape[3]}")
+    _grouped(q.shape[1], k.shape[1])
+    shape = (*q.shape[:3], k.shape[2])
+    if mask is not None:
+        require(mask.dtype in ("bool", q.dtype), f"mask is {mask.dtype}, not bool or {q.dtype}")
+        fits = mask.rank <= 4 and broadcast_shapes(mask.shape, shape) == shape
+        require(fits, f"mask {show_shape(mask.shape)} does not broadcast to {show_shape(shape)}")
+    return v.shape[3]
+
+
+def _grouped(heads: int | str, groups: int | str) -> Shape:
+    of_queries, of_keys = (size_known(count, "the number of heads") for count in (heads, groups))
+    fits = of_keys > 0 and of_queries % of_keys == 0
+    require(fits, f"{of_keys} heads of keys do not divide {of_queries} heads of queries")
+    return of_keys, of_queries // of_keys

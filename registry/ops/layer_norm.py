@@ -1,0 +1,213 @@
+"""Scaling of each element of a batch by its own statistics: layer, group, instance, RMS and response normalisation.
+
+Images and sequences have their channels last. As in `batch_norm` the variance is the mean of squares, and the
+statistics are outputs, because gradients need them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from prograd_proto import TensorType
+from prograd_proto.tensor_types import Shape
+from registry.errors import require
+from registry.op import op
+from registry.ops.fill import count_like
+from registry.ops.pointwise import pow, square
+from registry.ops.pool import avg_pool2d
+from registry.ops.reduce import broadcast_to, mean, sum
+from registry.ops.shape import reshape
+from registry.shapes import normal_axis, require_float, size_known
+from registry.spelled import spelled
+from registry.value import Value
+
+
+@op("y", "mean", "inverse_deviation")
+def layer_norm(
+    x: Value, scale: Value | None = None, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5
+) -> tuple[TensorType, TensorType, TensorType]:
+    """The tensor x brought to mean 0 and deviation 1 over the axes from `axis` on, times scale, plus bias.
+
+    scale and bias have the shape of these axes. The statistics keep them with extent 1, and
+    inverse_deviation = 1 / sqrt(variance + epsilon). Ba, Kiros and Hinton, 2016.
+    """
+    statistic = _of_last_axes(x, axis, scale=scale, bias=bias)
+    return x.type, statistic, statistic
+
+
+@layer_norm.gradient
+def layer_norm_gradient(
+    x: Value,
+    scale: Value | None,
+    bias: Value | None,
+    mean: Value,
+    inverse_deviation: Value,
+    dy: Value | None,
+    dmean: Value | None,
+    dinverse_deviation: Value | None,
+    *,
+    axis: int,
+) -> tuple[Value | None, Value | None, Value | None]:
+    axis = axis % x.rank
+    unit = (x - mean) * inverse_deviation
+    last = tuple(range(axis, x.rank))
+    to_unit = dy if dy is None or scale is None else dy * scale
+    dx = _to_standardized(x, unit, inverse_deviation, to_unit, dmean, dinverse_deviation, last)
+    return dx, _to_last_axes(dy, unit, scale, axis), _to_last_axes(dy, None, bias, axis)
+
+
+@op("y", "inverse_root")
+def rms_norm(
+    x: Value, scale: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5
+) -> tuple[TensorType, TensorType]:
+    """The tensor x divided by the root of its mean square over the axes from `axis` on, times scale.
+
+    scale has the shape of these axes; inverse_root = 1 / sqrt(mean square + epsilon) keeps them with extent 1.
+    Zhang and Sennrich, 2019.
+    """
+    return x.type, _of_last_axes(x, axis, scale=scale)
+
+
+@rms_norm.gradient
+def rms_norm_gradient(
+    x: Value,
+    scale: Value | None,
+    inverse_root: Value,
+    dy: Value | None,
+    dinverse_root: Value | None,
+    *,
+    axis: int,
+) -> tuple[Value | None, Value | None]:
+    axis = axis % x.rank
+    last = tuple(range(axis, x.rank))
+    unit = x * inverse_root
+    dx = None
+    if dy is not None:
+        to_unit = dy if scale is None else dy * scale
+        dx = inverse_root * (to_unit - unit * mean(to_unit * unit, axes=last, keepdims=True))
+    if dinverse_root is not None:
+        through = unit * (-inverse_root * inverse_root * dinverse_root / count_like(x, last))
+        dx = through if dx is None else dx + through
+    return dx, _to_last_axes(dy, unit, scale, axis)
+
+
+@op("y", "mean", "inverse_deviation")
+def group_norm(
+    x: Value, scale: Value | None = None, bias: Value | None = None, *, groups: int, epsilon: float = 1e-5
+) -> tuple[TensorType, TensorType, TensorType]:
+    """Each group of neighbouring channels of x [n, ..., c] brought to mean 0 and deviation 1, times scale, plus bias.
+
+    Statistics are of one element of the batch and one group, [n, 1, ..., groups, 1]; scale and bias are [c].
+    Wu and He, 2018.
+    """
+    require_float(x)
+    require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the first for a batch, the last for channels")
+    channels = size_known(x.shape[-1], "the number of channels")
+    require(groups > 0 and channels % groups == 0, f"groups={groups} does not divide {channels} channels")
+    _require_types(TensorType(x.dtype, (channels,)), scale=scale, bias=bias)
+    statistic = TensorType(x.dtype, (x.shape[0], *(1,) * (x.rank - 2), groups, 1))
+    return x.type, statistic, statistic
+
+
+@group_norm.gradient
+def group_norm_gradient(
+    x: Value,
+    scale: Value | None,
+    bias: Value | None,
+    mean: Value,
+    inverse_deviation: Value,
+    dy: Value | None,
+    dmean: Value | None,
+    dinverse_deviation: Value | None,
+    *,
+    groups: int,
+) -> tuple[Value, Value | None, Value | None]:
+    grouped = _grouped(x, groups)
+    parts = reshape(x, shape=grouped)
+    unit = (parts - mean) * inverse_deviation
+    of_group = (*range(1, x.rank - 1), x.rank)
+    to_unit = dy if dy is None or scale is None else dy * scale
+    to_unit = None if to_unit is None else reshape(to_unit, shape=grouped)
+    dx = _to_standardized(parts, unit, inverse_deviation, to_unit, dmean, dinverse_deviation, of_group)
+    last = x.rank - 1
+    dscale = _to_last_axes(dy, reshape(unit, shape=x.shape), scale, last)
+    return reshape(dx, shape=x.shape), dscale, _to_last_axes(dy, None, bias, last)
+
+
+@spelled
+def instance_norm(x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
+    """Each channel of each element of a batch x [n, ..., c] brought to mean 0 and deviation 1, times scale, plus bias.
+
+    Ulyanov, Vedaldi and Lempitsky, 2016.
+    """
+    y, _, _ = group_norm(x, scale, bias, groups=size_known(x.shape[-1], "the number of channels"), epsilon=epsilon)
+    return y
+
+
+@spelled
+def local_response_norm(x: Value, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
+    """The tensor x [n, ..., c] over (bias + alpha / size * the sum of squares of `size` channels around each) ** beta.
+
+    As in ONNX the channels are those from c - (size - 1) // 2 to c + size // 2; PyTorch's are the same for odd
+    sizes and one less in number to the right than to the left for even ones. Krizhevsky, 2012.
+    """
+    require_float(x)
+    require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the first for a batch, the last for channels")
+    require(size > 0, f"size={size} is not positive")
+    rows = [size_known(extent, "an extent beside the batch") for extent in x.shape[1:-1]]
+    lines = reshape(square(x), shape=(x.shape[0], math.prod(rows), x.shape[-1], 1))
+    around = (0, (size - 1) // 2, 0, size // 2)
+    near = avg_pool2d(lines, window=(1, size), stride=(1, 1), padding=around, count_include_pad=True)
+    return x / pow(reshape(near, shape=x.shape) * alpha + bias, beta)
+
+
+def _to_standardized(
+    x: Value,
+    unit: Value,
+    inverse_deviation: Value,
+    dunit: Value | None,
+    dmean: Value | None,
+    dinverse_deviation: Value | None,
+    axes: tuple[int, ...],
+) -> Value:
+    """The gradient of x from those of unit = (x - mean) * inverse_deviation and of the statistics along `axes`."""
+    parts: list[Value] = []
+    if dunit is not None:
+        center = mean(dunit, axes=axes, keepdims=True)
+        spread = mean(dunit * unit, axes=axes, keepdims=True)
+        parts.append(inverse_deviation * (dunit - center - unit * spread))
+    count = count_like(x, axes)
+    if dinverse_deviation is not None:
+        parts.append(unit * (-inverse_deviation * inverse_deviation * dinverse_deviation / count))
+    if dmean is not None:
+        parts.append(broadcast_to(dmean / count, shape=x.shape))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _to_last_axes(dy: Value | None, unit: Value | None, parameter: Value | None, axis: int) -> Value | None:
+    """The gradient of the scale of `unit`, or of a bias, whose axes are those of dy from `axis` on."""
+    if dy is None or parameter is None:
+        return None
+    product = dy if unit is None else dy * unit
+    return sum(product, axes=tuple(range(axis))) if axis else product
+
+
+def _of_last_axes(x: Value, axis: int, **parameters: Value | None) -> TensorType:
+    """The type of a statistic over the axes from `axis` on, whose shape the parameters must have."""
+    require_float(x)
+    axis = normal_axis(axis, x.rank)
+    _require_types(TensorType(x.dtype, x.shape[axis:]), **parameters)
+    return TensorType(x.dtype, (*x.shape[:axis], *(1,) * (x.rank - axis)))
+
+
+def _require_types(type: TensorType, **parameters: Value | None) -> None:
+    for name, value in parameters.items():
+        require(value is None or value.type == type, f"{name} is {'' if value is None else value.type}, not {type}")
+
+
+def _grouped(x: Value, groups: int) -> Shape:
+    channels = size_known(x.shape[-1], "the number of channels")
+    return (*x.shape[:-1], groups, channels // groups)

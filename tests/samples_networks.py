@@ -1,0 +1,58 @@
+"""Samples of layers of networks beyond those of samples.py: normalisation, attention, recurrence, resizing."""
+
+from __future__ import annotations
+
+from operands import bools, sample
+
+WIDE = (200, 300)
+
+NORM = [
+    sample("layer_norm", (2, 5), (5,), (5,)),
+    sample("layer_norm", (5, 3, 4), (3, 4), (3, 4), axis=1, epsilon=0.1),
+    sample("layer_norm", (5, 3, 4), None, (4,)),
+    sample("layer_norm", (5, 4), axis=0),
+    sample("layer_norm", (0, 4), (4,), (4,)),
+    sample("rms_norm", (2, 5), (5,)),
+    sample("rms_norm", (5, 3, 4), (3, 4), axis=1, epsilon=0.1),
+    sample("rms_norm", (5, 4)),
+    sample("rms_norm", (0, 4), (4,)),
+    sample("group_norm", (3, 5, 4, 6), (6,), (6,), groups=3),
+    sample("group_norm", (3, 5, 4), (4,), groups=4, epsilon=0.1),
+    sample("group_norm", (3, 4), None, (4,), groups=2),
+    sample("group_norm", (2, 3, 1, 2, 4), groups=1),
+    sample("group_norm", (0, 3, 4), (4,), (4,), groups=2),
+]
+
+QUERIES = ((3, 4, 5, 2), (3, 4, 6, 2), (3, 4, 6, 3))
+SHARED = ((3, 4, 5, 2), (3, 2, 6, 2), (3, 2, 6, 3))
+
+ATTENTION = [
+    sample("scaled_dot_product_attention", *QUERIES),
+    sample("scaled_dot_product_attention", *QUERIES, causal=True, scale=0.3),
+    sample("scaled_dot_product_attention", *SHARED, bools((5, 6)), causal=True),
+    sample("scaled_dot_product_attention", *SHARED, (3, 1, 5, 6)),
+    sample("scaled_dot_product_attention", *SHARED, bools((3, 1, 1, 6))),
+    sample("scaled_dot_product_attention", (0, 2, 3, 2), (0, 2, 4, 2), (0, 2, 4, 2), causal=True),
+    sample("attention_gradient", *SHARED, (3, 4, 5, 3), scale=0.5),
+    sample("attention_gradient", *SHARED, (3, 4, 5, 3), bools((4, 5, 6)), causal=True),
+    sample("attention_gradient", *QUERIES, (3, 4, 5, 3), (5, 6), causal=True),
+]
+
+SAMPLES = [*NORM, *ATTENTION]
+
+LARGE = [
+    sample("layer_norm", WIDE, (300,), (300,)),
+    sample("layer_norm", (4, 200, 300), (200, 300), axis=1),
+    sample("rms_norm", WIDE, (300,)),
+    sample("group_norm", (8, 28, 28, 16), (16,), (16,), groups=4),
+    sample("group_norm", (20, 8000, 2), groups=2),
+    *(
+        sample(op, *operands, mask, causal=causal)
+        for op, *operands in (
+            ("scaled_dot_product_attention", (2, 4, 300, 32), (2, 2, 400, 32), (2, 2, 400, 32)),
+            ("attention_gradient", (2, 4, 300, 32), (2, 2, 400, 32), (2, 2, 400, 32), (2, 4, 300, 32)),
+        )
+        for mask in (None, (300, 400), bools((2, 4, 300, 400)))
+        for causal in (False, True)
+    ),
+]
