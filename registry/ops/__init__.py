@@ -1,6 +1,11 @@
 """Every operator, by family. The list is the table of contents."""
 
+# The stars bring along constants that several families import.
+# pyright: reportGeneralTypeIssues=false
+
 from typing import TYPE_CHECKING
+
+from registry.op import OPS
 
 # ruff: noqa: F403 - a new op in a family is public without a further edit
 from registry.ops.activation import *
@@ -33,12 +38,13 @@ from registry.ops.special import *
 from registry.ops.statistics import *
 from registry.ops.unfold import *
 from registry.ops.update import *
+from registry.spelled import SPELLED
+
+globals().update(OPS, **SPELLED)  # whatever a family imported under the name of an operator, `math.prod` for one
 
 if not TYPE_CHECKING:  # a type checker knows the names without it
 
     def __getattr__(name: str) -> object:
-        from registry.op import OPS
-        from registry.spelled import SPELLED
         from registry.spelling import closest
 
         raise AttributeError(f"there is no operator {name!r}{closest(name, [*OPS, *SPELLED])}")
