@@ -108,15 +108,19 @@ class Executor:
         try:
             for call in calls:
                 call()
-        except ExecutionError as error:
+        except (ExecutionError, ArithmeticError, ValueError) as error:
             self._raise(len(self._calls) - length_hint(calls) - 1, error)
 
     def _raise(self, position: int, error: BaseException) -> None:
-        if not isinstance(error, ExecutionError):
-            raise error
         op = self._bound.ops[position].desc
         line = f" from {self._locations[op.location - 1]}" if op.location else ""
-        raise type(error)(f"op {op.id} ({op.type}{line}): {error}") from None
+        match error:
+            case ExecutionError():
+                raise type(error)(f"op {op.id} ({op.type}{line}): {error}") from None
+            case ArithmeticError() | ValueError():  # Python's own arithmetic, on numbers that only a step knows
+                raise ExecutionError(f"op {op.id} ({op.type}{line}): it cannot be computed: {error}") from error
+            case _:
+                raise error
 
     def _fetch_copies(self, block: pb.BlockDesc, more: Sequence[str]) -> tuple[list[Call], list[Call]]:
         """Copies of fetched states, made before a step's ops, and of all other fetches, made after them."""

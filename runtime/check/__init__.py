@@ -3,6 +3,7 @@
     names     what may be a name or a path
     states    states and their initial values
     blocks    a bound block: definitions, types, in-place, updates, fetches
+    bindings  a bound block against the source of its entry
     ops       one op against its kernel's rule
     run       entries, data, files and what executing does
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
+from runtime.check.bindings import check_binding
 from runtime.check.blocks import check_block
 from runtime.check.run import check_data, check_entries, check_files, check_run
 from runtime.check.states import check_states
@@ -29,6 +31,9 @@ def check_program(program: pb.ProgramDesc) -> None:
             check_block(program, program.blocks[number])
         except ProgramError as error:
             raise ProgramError(f"block {number}: {error}") from None
+    for entry in program.entries:
+        for binding in entry.bindings:
+            check_binding(program, entry, binding)
     check_data(program)
     check_run(program)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
-from runtime.check.names import check_unique, static_type
+from runtime.check.names import check_size, check_unique, static_type
 from runtime.check.ops import check_op, described, op_types
 from runtime.kernel import require
 from runtime.kernels import KERNELS
@@ -64,6 +64,8 @@ def _check_definitions(
     given = check_op(program, op, defined)
     where = described(program, op)
     wanted = op_types(op, defined).scratch
+    for type in wanted:
+        check_size(f"scratch of {where}", type)
     for name, type in zip(op.outputs, given, strict=True):
         new = name in types and name not in defined and name not in scratch
         require(new, f"{where}: its output %{name} is not described, or defined twice")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Final
 
@@ -13,6 +14,8 @@ from runtime.kernel import require
 MAX_NAME: Final = 1000
 MAX_RANK: Final = 32
 MAX_TENSOR_BYTES: Final = 1 << 40
+MAX_EMPTY_PLACES: Final = 1 << 28
+"""Of a tensor without elements, the product of its extents that are not 0: loops still go through them."""
 
 
 def check_name(name: str, what: str) -> None:
@@ -50,5 +53,13 @@ def static_type(desc: pb.TensorDesc | pb.StateDesc) -> TensorType:
             not isinstance(extent, str), f"{desc.name!r}: {type} has the unbound symbol {extent!r}; compile with a size"
         )
         require(isinstance(extent, int) and extent >= 0, f"{desc.name!r}: {type} has a negative extent")
-    require(type.nbytes <= MAX_TENSOR_BYTES, f"{desc.name!r}: {type} is larger than a tebibyte")
+    check_size(desc.name, type)
     return type
+
+
+def check_size(name: str, type: TensorType) -> None:
+    """Raise ProgramError unless the static type is of a size that can be."""
+    require(type.nbytes <= MAX_TENSOR_BYTES, f"{name!r}: {type} is larger than a tebibyte")
+    places = prod(extent for extent in type.static_shape if extent)
+    sane = type.nbytes > 0 or places <= MAX_EMPTY_PLACES
+    require(sane, f"{name!r}: {type} has no elements and too many places for them")

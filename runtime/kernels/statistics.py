@@ -64,10 +64,11 @@ def standard_deviation(
 def norm_rule(x: TensorType, *, ord: float, axes: tuple[int, ...], keepdims: bool) -> Types:
     require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
     require(not isnan(ord), "ord is NaN")
+    y = TensorType(x.dtype, reduced(x, axes, keepdims))
     gone = axes or range(x.rank)
     some = 0 not in [x.static_shape[axis] for axis in gone]
     require(some or not isinf(ord), f"{x} has no elements along {tuple(gone)} and so no norm of order {ord}")
-    return types(TensorType(x.dtype, reduced(x, axes, keepdims)), scratch=[x])
+    return types(y, scratch=[x])
 
 
 @kernel(norm_rule)
