@@ -18,12 +18,17 @@ from compiler.clipping import global_norm as global_norm
 from compiler.compiled import Compiled as Compiled
 from compiler.errors import CompileError as CompileError
 from compiler.initialisers import constant as constant
+from compiler.initialisers import from_file as from_file
 from compiler.initialisers import glorot_normal as glorot_normal
 from compiler.initialisers import glorot_uniform as glorot_uniform
 from compiler.initialisers import he_normal as he_normal
 from compiler.initialisers import he_uniform as he_uniform
+from compiler.initialisers import identity as identity
 from compiler.initialisers import normal as normal
+from compiler.initialisers import orthogonal as orthogonal
+from compiler.initialisers import truncated_normal as truncated_normal
 from compiler.initialisers import uniform as uniform
+from compiler.initialisers import variance_scaling as variance_scaling
 from compiler.initialisers import zeros as zeros
 from compiler.optimizers import adadelta as adadelta
 from compiler.optimizers import adagrad as adagrad

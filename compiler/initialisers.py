@@ -1,13 +1,14 @@
-"""Initial values of states, each an op that the runtime runs once."""
+"""Initial values of states, each an op that the runtime runs once, or a tensor of a file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod, sqrt
-from typing import Any
+from typing import Any, Literal
 
 from prograd_proto import TensorType
-from registry import Block, Value, ops
+from registry import Block, OpError, Value, ops
 from registry.ops.fill import full
 
 Initialiser = Callable[[Block, TensorType], Value]
@@ -34,6 +35,66 @@ def normal(mean: float = 0.0, deviation: float = 0.05) -> Initialiser:
     return lambda block, type: ops.normal.on(block)(
         shape=type.shape, mean=mean, deviation=deviation, dtype=_dtype(type)
     )
+
+
+def truncated_normal(mean: float = 0.0, deviation: float = 0.05, low: float = -2.0, high: float = 2.0) -> Initialiser:
+    """Normal from `low` to `high` deviations off the mean; `deviation` is that before numbers are left out."""
+    return lambda block, type: ops.truncated_normal.on(block)(
+        shape=type.shape, mean=mean, deviation=deviation, low=low, high=high, dtype=_dtype(type)
+    )
+
+
+def identity() -> Initialiser:
+    """Ones on the diagonal of the last two axes, zeros elsewhere."""
+    return lambda block, type: ops.eye.on(block)(shape=type.shape, dtype=_dtype(type))
+
+
+def orthogonal(gain: float = 1.0) -> Initialiser:
+    """Orthonormal columns, or rows where there are fewer, times `gain`: Saxe et al., 2014.
+
+    Axes before the last are the rows.
+    """
+    return lambda block, type: ops.orthogonal.on(block)(shape=type.shape, gain=gain, dtype=_dtype(type))
+
+
+def variance_scaling(
+    scale: float = 1.0,
+    *,
+    mode: Literal["fan_in", "fan_out", "fan_avg"] = "fan_in",
+    distribution: Literal["normal", "truncated_normal", "uniform"] = "truncated_normal",
+) -> Initialiser:
+    """Mean 0 and variance scale / n, where n is fan_in, fan_out or their mean: He et al., 2015, in general form.
+
+    Numbers of the truncated normal are within two deviations, and their variance is that asked for.
+    """
+    if mode not in ("fan_in", "fan_out", "fan_avg") or distribution not in _DISTRIBUTIONS or scale <= 0:
+        raise OpError(
+            f"variance_scaling: scale={scale}, mode={mode!r}, distribution={distribution!r}; a scale is above 0, a "
+            f"mode one of fan_in, fan_out, fan_avg, a distribution one of {', '.join(_DISTRIBUTIONS)}"
+        )
+
+    def initialise(block: Block, type: TensorType) -> Value:
+        fan_in, fan_out = fans(type)
+        count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
+        return _DISTRIBUTIONS[distribution](sqrt(scale / max(count, 1)))(block, type)
+
+    return initialise
+
+
+def from_file(path: str, key: str | None = None) -> FromFile:
+    """The tensor `key`, the state's own name unless given, of a safetensors file.
+
+    `path` is relative to the folder that the program is saved in, and the file becomes part of the program.
+    """
+    return FromFile(path, key)
+
+
+@dataclass(frozen=True)
+class FromFile:
+    """An initial value that lies in a file; made by `from_file`."""
+
+    path: str
+    key: str | None
 
 
 def glorot_uniform() -> Initialiser:
@@ -73,6 +134,16 @@ def fans(type: TensorType) -> tuple[int, int]:
         return prod(shape), prod(shape)
     window = prod(shape[:-2])
     return window * shape[-2], window * shape[-1]
+
+
+_TWO_SIDES = 0.87962566103423978
+"""The deviation of a normal number that is within two deviations of its mean."""
+
+_DISTRIBUTIONS: dict[str, Callable[[float], Initialiser]] = {
+    "normal": lambda deviation: normal(0.0, deviation),
+    "truncated_normal": lambda deviation: truncated_normal(0.0, deviation / _TWO_SIDES),
+    "uniform": lambda deviation: uniform(-sqrt(3) * deviation, sqrt(3) * deviation),
+}
 
 
 def _dtype(type: TensorType) -> Any:

@@ -12,7 +12,7 @@ from compiler.clipping import Clip
 from compiler.compiled import Compiled, compile_program
 from compiler.data import data_desc
 from compiler.errors import CompileError
-from compiler.initialisers import Initialiser, constant, glorot_uniform, zeros
+from compiler.initialisers import FromFile, Initialiser, constant, glorot_uniform, zeros
 from compiler.locations import Locations
 from compiler.optimizers import Optimizer, Slot, rate_for
 from compiler.parameter_groups import Cadence, Group, grouped
@@ -69,7 +69,7 @@ class Program:
         self,
         name: str,
         shape: Sequence[int],
-        initial: Initialiser | None = None,
+        initial: Initialiser | FromFile | None = None,
         *,
         dtype: DTypeName = "float32",
         trainable: bool = True,
@@ -98,7 +98,7 @@ class Program:
         self,
         name: str,
         shape: Sequence[int],
-        initial: Initialiser | None = None,
+        initial: Initialiser | FromFile | None = None,
         *,
         dtype: DTypeName = "float32",
         lifespan: Literal["always", "epoch"] = "always",
@@ -367,7 +367,7 @@ class Program:
         return name
 
     def _add_state(
-        self, name: str, type: TensorType, kind: pb.StateKind, initial: Initialiser | None = None
+        self, name: str, type: TensorType, kind: pb.StateKind, initial: Initialiser | FromFile | None = None
     ) -> pb.StateDesc:
         state = pb.StateDesc(
             name=name,
@@ -376,7 +376,9 @@ class Program:
             kind=kind,
             lifespan=pb.LIFESPAN_ALWAYS,
         )
-        if initial is not None:
+        if isinstance(initial, FromFile):
+            state.external.path, state.external.key = initial.path, initial.key or name
+        elif initial is not None:
             state.op.CopyFrom(self._initial_op(name, type, initial))
         self.states[name] = state
         return state

@@ -260,6 +260,18 @@ RANDOM = [
     sample("dropout", (2, 3, 4), *COUNTERS, rate=0.25),
     sample("dropout", (5,), *COUNTERS, rate=0.0),
     sample("dropout", (0, 3), *COUNTERS),
+    *(sample("truncated_normal", *COUNTERS, shape=(3, 5), dtype=d, order=0) for d in ("float32", "float64")),
+    sample("truncated_normal", *COUNTERS, shape=(101, 90), low=-0.5, high=4.0, deviation=3.0, order=0),
+    *(sample("bernoulli", *COUNTERS, shape=(3, 5), dtype=d, order=0) for d in ("bool", "float32", "int64")),
+    *(sample("bernoulli", *COUNTERS, shape=(7,), probability=p, order=0) for p in (0.0, 1.0)),
+    *(sample("randint", *COUNTERS, shape=(3, 5), low=-2, high=9, dtype=d, order=0) for d in ("int32", "int64")),
+    sample("randint", *COUNTERS, shape=(), high=2**32, order=0),
+    *(sample("permutation", *COUNTERS, count=count, order=0) for count in (0, 1, 9001)),
+    *(sample("categorical", x, *COUNTERS, order=0) for x in ((4, 3), (2, 5, 7), (3,), (4, 1))),
+    *(sample("orthogonal", *COUNTERS, shape=s, order=0) for s in ((4, 3), (3, 4), (2, 3, 5), (1, 1))),
+    sample("orthogonal", *COUNTERS, shape=(3, 3), gain=2.0, dtype="float64", order=0),
+    sample("alpha_dropout", (3, 5), *COUNTERS),
+    sample("alpha_dropout", (2, 3, 4), *COUNTERS, rate=0.25, linear=True),
 ]
 
 SAMPLES = [
@@ -363,6 +375,13 @@ LARGE_UPDATE = [
 LARGE_RANDOM = [
     *(sample(op, *COUNTERS, shape=WIDE, dtype=d) for op in ("uniform", "normal") for d in ("float32", "float64")),
     *(sample("dropout", typed(dtype, WIDE), *COUNTERS) for dtype in ("float32", "float64")),
+    *(sample("truncated_normal", *COUNTERS, shape=WIDE, dtype=d) for d in ("float32", "float64")),
+    *(sample("bernoulli", *COUNTERS, shape=(400, 300), dtype=d) for d in ("bool", "float32")),
+    *(sample("randint", *COUNTERS, shape=WIDE, high=9, dtype=d) for d in ("int32", "int64")),
+    sample("permutation", *COUNTERS, count=20000),
+    *(sample("categorical", typed(d, x), *COUNTERS) for d in ("float32", "float64") for x in (WIDE, (20000, 3))),
+    *(sample("orthogonal", *COUNTERS, shape=s) for s in ((300, 200), (200, 300))),
+    sample("alpha_dropout", typed("float32", WIDE), *COUNTERS),
 ]
 
 LARGE = [

@@ -157,6 +157,8 @@ def test_most_operators_take_a_symbol_for_the_batch():
         "constant",  # its elements are in the program
         "range",  # its extent follows from its numbers
         "linspace",  # its extent is its number of elements
+        "permutation",  # its extent is its number of elements
+        "orthogonal",  # the work on a matrix grows with the square of its sides
         "split",  # the sample splits the batch
         "concat",  # the sample joins batches
         "unslice",

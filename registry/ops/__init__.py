@@ -28,9 +28,11 @@ from registry.ops.norm import *
 from registry.ops.order import *
 from registry.ops.pointwise import *
 from registry.ops.pool import *
+from registry.ops.positions import *
 from registry.ops.random import *
 from registry.ops.reduce import *
 from registry.ops.rounding import *
+from registry.ops.sampling import *
 from registry.ops.scan import *
 from registry.ops.scatter import *
 from registry.ops.shape import *

@@ -22,6 +22,7 @@ from runtime.kernels import pool as pool
 from runtime.kernels import random as random
 from runtime.kernels import reduce as reduce
 from runtime.kernels import rounding as rounding
+from runtime.kernels import sampling as sampling
 from runtime.kernels import scan as scan
 from runtime.kernels import scatter as scatter
 from runtime.kernels import shape as shape

@@ -1,0 +1,147 @@
+"""Random choices, numbers within bounds, orthogonal matrices, and further forms of dropout.
+
+As in the family random, `seed` and `step` are rank-0 int64 tensors, the program's states of these names unless given,
+and docs/format.md defines every number.
+"""
+
+from __future__ import annotations
+
+import math
+
+from prograd_proto import TensorType, dtypes
+from prograd_proto.dtypes import DTypeName
+from prograd_proto.tensor_types import Shape
+from registry.errors import require
+from registry.op import op
+from registry.ops.fill import full
+from registry.ops.random import dropout
+from registry.shapes import require_float, size_known
+from registry.spelled import spelled
+from registry.value import STATE, Value
+
+COUNTER = TensorType("int64", ())
+FAR = 6.0
+"""Deviations from the mean, beyond which the inverse of the normal distribution is not computed."""
+
+
+@op(random=True, differentiable=False)
+def truncated_normal(
+    seed: Value = STATE,
+    step: Value = STATE,
+    *,
+    shape: Shape,
+    mean: float = 0.0,
+    deviation: float = 1.0,
+    low: float = -2.0,
+    high: float = 2.0,
+    dtype: DTypeName = "float32",
+) -> TensorType:
+    """Normal numbers from `low` to `high` deviations off the mean, by the inverse of the distribution (Wichura, 1988).
+
+    The bounds are within -6 ... 6; `deviation` is that of the whole distribution.
+    """
+    require_counters(seed, step)
+    require(dtype in dtypes.FLOATS, f"{dtype} has no normal numbers, only float32 and float64 have")
+    require(deviation >= 0, f"deviation={deviation} is negative")
+    require(-FAR <= low < high <= FAR, f"low={low} and high={high} do not rise within -6 ... 6")
+    return TensorType(dtype, shape)
+
+
+@op(random=True, differentiable=False)
+def bernoulli(
+    seed: Value = STATE, step: Value = STATE, *, shape: Shape, probability: float = 0.5, dtype: DTypeName = "bool"
+) -> TensorType:
+    """Ones, or True, with that probability, else zeros."""
+    require_counters(seed, step)
+    require(0 <= probability <= 1, f"probability={probability} is not in [0, 1]")
+    return TensorType(dtype, shape)
+
+
+@op(random=True, differentiable=False)
+def randint(
+    seed: Value = STATE, step: Value = STATE, *, shape: Shape, low: int = 0, high: int, dtype: DTypeName = "int64"
+) -> TensorType:
+    """Whole numbers of equal probability from `low` to `high` - 1; there are at most 2^32 of them."""
+    require_counters(seed, step)
+    require(dtype in ("int32", "int64"), f"needs int32 or int64, not {dtype}")
+    require(0 < high - low <= 2**32, f"from low={low} to high={high} there are not 1 ... 2^32 numbers")
+    bits = 31 if dtype == "int32" else 63
+    require(-(2**bits) <= low and high <= 2**bits, f"low={low} or high={high} does not fit {dtype}")
+    return TensorType(dtype, shape)
+
+
+@op(random=True, differentiable=False)
+def permutation(seed: Value = STATE, step: Value = STATE, *, count: int) -> TensorType:
+    """The numbers 0 ... count - 1 in random order, int64."""
+    require_counters(seed, step)
+    require(0 <= count < 2**32, f"count={count} is not in 0 ... 2^32 - 1")
+    return TensorType("int64", (count,))
+
+
+@op(random=True, differentiable=False)
+def categorical(logits: Value, seed: Value = STATE, step: Value = STATE) -> TensorType:
+    """A class for each row of logits, with the probabilities of their softmax over the last axis; int64."""
+    require_float(logits)
+    require_counters(seed, step)
+    require(logits.rank >= 1, "the logits have no axis of classes")
+    require(size_known(logits.shape[-1], "the number of classes") > 0, "there are no classes")
+    return TensorType("int64", logits.shape[:-1])
+
+
+@op(random=True, differentiable=False)
+def orthogonal(
+    seed: Value = STATE, step: Value = STATE, *, shape: Shape, gain: float = 1.0, dtype: DTypeName = "float32"
+) -> TensorType:
+    """A matrix with orthonormal columns, or rows where there are fewer, times `gain`: Saxe et al., 2014.
+
+    Axes before the last are the rows. Every such matrix is equally likely: vectors of normal numbers are made
+    orthogonal one after the other (Gram and Schmidt, twice for each).
+    """
+    require_counters(seed, step)
+    require(dtype in dtypes.FLOATS, f"needs float32 or float64, not {dtype}")
+    require(len(shape) >= 2, f"shape has {len(shape)} extents and needs two or more")
+    require(math.prod(size_known(extent, "an extent") for extent in shape) > 0, "the matrix has no elements")
+    return TensorType(dtype, shape)
+
+
+@op(random=True)
+def alpha_dropout(
+    x: Value, seed: Value = STATE, step: Value = STATE, *, rate: float = 0.5, linear: bool = False
+) -> TensorType:
+    """Dropout for SELU, which keeps mean 0 and variance 1: Klambauer et al., 2017.
+
+    Elements are set to c = -1.7580993408473766 with probability `rate`; then the tensor is multiplied by
+    a = 1 / sqrt((1 - rate) * (1 + rate * c^2)) and -a * c * rate is added. With `linear` c and what is added are 0, but
+    not in a: that is the gradient. Outside training it is x itself.
+    """
+    require_float(x)
+    require_counters(seed, step)
+    require(0 <= rate < 1, f"rate={rate} is not in [0, 1)")
+    return x.type
+
+
+@alpha_dropout.gradient
+def alpha_dropout_gradient(
+    seed: Value, step: Value, dy: Value, *, rate: float, random_stream: int
+) -> tuple[Value, None, None]:
+    return alpha_dropout.replay(random_stream)(dy, seed, step, rate=rate, linear=True), None, None
+
+
+@alpha_dropout.inference
+def alpha_dropout_inference(x: Value) -> Value:
+    return x
+
+
+@spelled
+def feature_dropout(x: Value, *, rate: float = 0.5) -> Value:
+    """Dropout of whole channels, the last axis, of each row, the first axis: Tompson et al., 2015."""
+    require_float(x)
+    require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the last for channels")
+    shape = (x.shape[0], *[1] * (x.rank - 2), x.shape[-1])
+    return x * dropout(full.on(x.block)(shape=shape, value=1.0, dtype=x.dtype), rate=rate)
+
+
+def require_counters(seed: Value, step: Value) -> None:
+    """Raise OpError unless seed and step are rank-0 int64 tensors."""
+    for name, value in (("seed", seed), ("step", step)):
+        require(value.type == COUNTER, f"{name} is {value.type}, not {COUNTER}")
