@@ -96,7 +96,8 @@ def _training(
     def checkpoint() -> CheckpointWritten:
         assert folder is not None, "only called with a folder"
         path = folder.write(run.program, run.sha256, run.states, run.position)
-        return CheckpointWritten(run.position.epoch, run.position.steps, path)
+        epoch = run.position.epoch + (run.position.step > 0)
+        return CheckpointWritten(epoch, run.position.steps, path)
 
     return Training(
         executor,
