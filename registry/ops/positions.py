@@ -1,0 +1,105 @@
+"""Rows of a table by number, and positions in a sequence: embedding, rotary and sinusoidal positions, pixel shuffle.
+
+All are spelled with other operators; none has a kernel of its own.
+"""
+
+from __future__ import annotations
+
+import math  # not its names: a star import would put them in place of operators
+
+from prograd_proto.dtypes import FLOATS, DTypeName
+from registry.errors import require
+from registry.ops.arrange import stack, unsqueeze
+from registry.ops.copy import cast, stop_gradient
+from registry.ops.fill import range
+from registry.ops.index import gather
+from registry.ops.pointwise import cos, exp, not_equal, sin, where
+from registry.ops.shape import concat, reshape, transpose
+from registry.shapes import size_known
+from registry.spelled import spelled
+from registry.value import Value
+from registry.windows import require_image
+
+
+@spelled
+def embedding(table: Value, indices: Value, *, padding_index: int | None = None) -> Value:
+    """The rows of the table [count, size] with these numbers, [..., size].
+
+    The row `padding_index` is read like any other and gets no gradient.
+    """
+    require(table.rank == 2, f"a table has the axes [count, size], not {table.rank} of them")
+    rows = gather(table, indices)
+    if padding_index is None:
+        return rows
+    count = table.shape[0]
+    fits = padding_index >= 0 and (isinstance(count, str) or padding_index < count)
+    require(fits, f"padding_index={padding_index} is not a row of {table.type}")
+    return where(unsqueeze(not_equal(indices, padding_index), axes=(-1,)), rows, stop_gradient(rows))
+
+
+@spelled
+def sinusoidal_positions(positions: Value, *, size: int, base: float = 10000.0, dtype: DTypeName = "float32") -> Value:
+    """For each position p the numbers sin(p / base ** (i / size)), cos(p / base ** (i / size)) for i = 0, 2, 4 ...
+
+    The result has a last axis of `size` numbers. Vaswani et al., 2017.
+    """
+    angles = _angles(positions, size, base, dtype)
+    pairs = stack(sin(angles), cos(angles), axis=-1)
+    return reshape(pairs, shape=(*positions.shape, size))
+
+
+@spelled
+def rotary_embedding(x: Value, positions: Value, *, base: float = 10000.0, interleaved: bool = False) -> Value:
+    """The pairs of numbers along the last axis of x [..., l, d] turned by the angles p / base ** (2 * i / d).
+
+    `positions` broadcasts to [..., l]. Number i makes a pair with number i + d / 2, as in ONNX, or with
+    `interleaved` number 2 * i with number 2 * i + 1. Su et al., 2021.
+    """
+    require(x.dtype in FLOATS, f"needs float32 or float64, not {x.dtype}; cast it first")
+    size = size_known(x.shape[-1], "the extent of the last axis")
+    angles = _angles(positions, size, base, x.dtype)
+    turn, lift = cos(angles), sin(angles)
+    if not interleaved:
+        a, b = x[..., : size // 2], x[..., size // 2 :]
+        return concat(a * turn - b * lift, a * lift + b * turn, axis=-1)
+    pairs = reshape(x, shape=(*x.shape[:-1], size // 2, 2))
+    a, b = pairs[..., 0], pairs[..., 1]
+    return reshape(stack(a * turn - b * lift, a * lift + b * turn, axis=-1), shape=x.shape)
+
+
+@spelled
+def pixel_shuffle(x: Value, *, factor: int) -> Value:
+    """Images [n, h, w, c * factor**2] to [n, h * factor, w * factor, c].
+
+    As in PyTorch channel c * factor**2 + i * factor + j goes to row i and column j of a block; in depth_to_space the
+    pixel of a block comes first. Shi et al., 2016.
+    """
+    require_image(x)
+    height, width, channels = (size_known(extent, "an extent of an image") for extent in x.shape[1:])
+    require(factor > 0 and channels % factor**2 == 0, f"factor={factor} squared does not divide {channels} channels")
+    depth = channels // factor**2
+    blocks = reshape(x, shape=(x.shape[0], height, width, depth, factor, factor))
+    return reshape(
+        transpose(blocks, axes=(0, 1, 4, 2, 5, 3)), shape=(x.shape[0], height * factor, width * factor, depth)
+    )
+
+
+@spelled
+def pixel_unshuffle(x: Value, *, factor: int) -> Value:
+    """Images [n, h * factor, w * factor, c] to [n, h, w, c * factor**2]: the inverse of pixel_shuffle."""
+    require_image(x)
+    height, width, channels = (size_known(extent, "an extent of an image") for extent in x.shape[1:])
+    fits = factor > 0 and height % factor == width % factor == 0
+    require(fits, f"blocks of {factor} do not fill {height} x {width} pixels")
+    rows, columns = height // factor, width // factor
+    blocks = reshape(x, shape=(x.shape[0], rows, factor, columns, factor, channels))
+    return reshape(transpose(blocks, axes=(0, 1, 3, 5, 2, 4)), shape=(x.shape[0], rows, columns, channels * factor**2))
+
+
+def _angles(positions: Value, size: int, base: float, dtype: DTypeName) -> Value:
+    """The positions times each frequency, along a new last axis of size / 2."""
+    require(size > 0 and size % 2 == 0, f"{size} numbers do not make pairs")
+    require(base > 0, f"base={base} is not positive")
+    numbers = range.on(positions.block)(stop=size // 2, dtype=dtype)
+    frequencies = exp(numbers * (-2 * math.log(base) / size))
+    return unsqueeze(cast(positions, dtype=dtype), axes=(-1,)) * frequencies
