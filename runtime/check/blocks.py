@@ -72,7 +72,8 @@ def _check_definitions(
         require(types[name] == type, f"{where}: its output %{name} is {types[name]}, the kernel gives {type}")
         defined[name] = type
     require(
-        len(op.scratch) in (0, len(wanted)), f"{where}: it has {len(op.scratch)} scratch tensors, not {len(wanted)}"
+        len(op.scratch) in (0, len(wanted)),
+        f"{where}: its scratch tensors are {len(op.scratch)}, those of its kernel {len(wanted)}",
     )
     for name, type in zip(op.scratch, wanted, strict=False):
         fits = name in types and name not in defined and name not in scratch and types[name] == type

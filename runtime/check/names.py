@@ -20,10 +20,8 @@ MAX_EMPTY_PLACES: Final = 1 << 28
 
 def check_name(name: str, what: str) -> None:
     """Raise ProgramError unless the name is printable, not empty and not huge."""
-    require(bool(name), f"a {what} has no name")
-    require(
-        len(name) <= MAX_NAME and name.isprintable(), f"the name {name[:40]!r} of a {what} is too long or not printable"
-    )
+    require(bool(name), f"one {what} has no name")
+    require(len(name) <= MAX_NAME and name.isprintable(), f"the {what} name {name[:40]!r} is too long or not printable")
 
 
 def check_unique(names: Iterable[str], what: str) -> None:
@@ -31,7 +29,7 @@ def check_unique(names: Iterable[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         check_name(name, what)
-        require(name not in seen, f"two {what}s have the name {name!r}")
+        require(name not in seen, f"the {what} {name!r} is there twice")
         seen.add(name)
 
 

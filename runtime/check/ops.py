@@ -45,7 +45,8 @@ def _check(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorTyp
     _check_attributes(op, kernel)
     result = op_types(op, types)
     require(
-        len(result.outputs) == len(op.outputs), f"it has {len(op.outputs)} outputs, its kernel {len(result.outputs)}"
+        len(result.outputs) == len(op.outputs),
+        f"its outputs are {len(op.outputs)}, those of its kernel {len(result.outputs)}",
     )
     return result
 
@@ -61,7 +62,7 @@ def _check_version(program: pb.ProgramDesc, type: str, kernel: Kernel) -> None:
 def _check_operands(op: pb.OpDesc, kernel: Kernel, types: Mapping[str, TensorType]) -> None:
     fixed = len(kernel.inputs) - kernel.variadic
     fits = len(op.inputs) > fixed if kernel.variadic else len(op.inputs) == fixed
-    require(fits, f"it has {len(op.inputs)} operands, its kernel takes ({', '.join(kernel.inputs)})")
+    require(fits, f"its kernel takes the operands ({', '.join(kernel.inputs)}), it has {len(op.inputs)}")
     for i, name in enumerate(op.inputs):
         require(
             bool(name) or fixed - kernel.optional <= i < fixed,

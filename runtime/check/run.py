@@ -47,7 +47,7 @@ def check_data(program: pb.ProgramDesc) -> None:
     )
     check_unique((column.feed for column in data.columns), "column")
     for column in data.columns:
-        check_name(column.key, "column's key")
+        check_name(column.key, "column key")
     check_unique((split.name for split in data.splits), "split")
     for split in data.splits:
         rows = split.rows
