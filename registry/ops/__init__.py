@@ -36,6 +36,7 @@ from registry.ops.sampling import *
 from registry.ops.scan import *
 from registry.ops.scatter import *
 from registry.ops.shape import *
+from registry.ops.spatial import *
 from registry.ops.special import *
 from registry.ops.statistics import *
 from registry.ops.unfold import *
