@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from operands import bools, sample
+from typing import Any
+
+from operands import Sample, bools, sample
 
 WIDE = (200, 300)
 
@@ -38,7 +40,34 @@ ATTENTION = [
     sample("attention_gradient", *QUERIES, (3, 4, 5, 3), (5, 6), causal=True),
 ]
 
-SAMPLES = [*NORM, *ATTENTION]
+
+def recurrent(name: str, n: int, steps: int, units: int, gates: int, *, mask: bool, **attributes: Any) -> list[Sample]:
+    """A layer; and its gradient, whose derivative is checked with that of the layer: h and c are not free."""
+    state, wide = (n, steps, units), (units, gates * units)
+    bias = [(gates * units,)] if name == "gru_layer" else []
+    first = [(n, units)] * (2 if name == "lstm_layer" else 1)
+    operands = [(n, steps, gates * units), wide, *bias, *first]
+    seen = [bools((n, steps))] if mask else []
+    return [
+        sample(name, *operands, *seen, **attributes),
+        sample(f"{name}_gradient", *operands, *[state] * (2 * len(first)), *seen, **attributes, order=0),
+    ]
+
+
+LAYERS = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
+
+RECURRENT = [
+    made
+    for name, gates in LAYERS.items()
+    for reverse in (False, True)
+    for made in (
+        *recurrent(name, 5, 3, 2, gates, mask=reverse, reverse=reverse),
+        *recurrent(name, 5, 1, 2, gates, mask=not reverse, reverse=reverse),
+        *recurrent(name, 0, 2, 3, gates, mask=reverse, reverse=reverse),
+    )
+]
+
+SAMPLES = [*NORM, *ATTENTION, *RECURRENT]
 
 LARGE = [
     sample("layer_norm", WIDE, (300,), (300,)),
@@ -54,5 +83,11 @@ LARGE = [
         )
         for mask in (None, (300, 400), bools((2, 4, 300, 400)))
         for causal in (False, True)
+    ),
+    *(
+        made
+        for name, gates in LAYERS.items()
+        for mask in (False, True)
+        for made in recurrent(name, 64, 5, 100, gates, mask=mask, reverse=mask)
     ),
 ]

@@ -30,6 +30,7 @@ from registry.ops.pointwise import *
 from registry.ops.pool import *
 from registry.ops.positions import *
 from registry.ops.random import *
+from registry.ops.recurrent import *
 from registry.ops.reduce import *
 from registry.ops.rounding import *
 from registry.ops.sampling import *

@@ -20,6 +20,7 @@ from runtime.kernels import order as order
 from runtime.kernels import pointwise as pointwise
 from runtime.kernels import pool as pool
 from runtime.kernels import random as random
+from runtime.kernels import recurrent as recurrent
 from runtime.kernels import reduce as reduce
 from runtime.kernels import rounding as rounding
 from runtime.kernels import sampling as sampling

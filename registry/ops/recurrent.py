@@ -1,0 +1,392 @@
+"""Recurrent networks: plain, GRU and LSTM, with formulas and the order of gates as in PyTorch.
+
+Sequences are [n, t, c]. What a step adds from its input does not depend on other steps and is one product for
+all of them; `rnn_layer`, `gru_layer` and `lstm_layer` are what remains, an op for each layer and direction. Where
+`mask` is false the state stays what it was. Their gradients go backwards through the steps and compute the gates again.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+
+from prograd_proto import TensorType
+from registry.composite import gradients_of
+from registry.errors import require
+from registry.op import op
+from registry.ops.arrange import stack, unsqueeze
+from registry.ops.fill import full, full_like, range
+from registry.ops.linalg import matmul, outer_sum
+from registry.ops.pointwise import sigmoid, tanh, where
+from registry.ops.reduce import sum
+from registry.ops.shape import concat, split
+from registry.shapes import require_equal_dtypes, require_float, size_known
+from registry.spelled import spelled
+from registry.value import Value
+
+Layer = Callable[[Value, list[Value], list[Value], Value | None, bool], list[Value]]
+"""From a sequence, weights, first states, mask and direction to the states after each step."""
+
+
+@op("h")
+def rnn_layer(x: Value, r: Value, h0: Value, mask: Value | None = None, *, reverse: bool = False) -> TensorType:
+    """The states h = tanh(x + h_before @ r) after each step: x [n, t, h], r [h, h], h0 [n, h], mask bool [n, t]."""
+    return _states(x, r, h0, mask, 1)
+
+
+@rnn_layer.gradient
+def rnn_layer_gradient_rule(
+    x: Value, r: Value, h0: Value, mask: Value | None, h: Value, dh: Value, *, reverse: bool
+) -> tuple[Value | None, ...]:
+    dx, dh0 = rnn_layer_gradient(x, r, h0, h, dh, mask, reverse=reverse)
+    return dx, outer_sum(_before(h, h0, reverse), dx), dh0, None
+
+
+@op("dx", "dh0", no_gradient=("h",))
+def rnn_layer_gradient(
+    x: Value, r: Value, h0: Value, h: Value, dh: Value, mask: Value | None = None, *, reverse: bool = False
+) -> tuple[TensorType, TensorType]:
+    """The gradients of rnn_layer for x and h0; h is its result, and what it depends on is known through the others."""
+    require(h.type == dh.type == _states(x, r, h0, mask, 1), "h and dh have not the type of the states")
+    return x.type, h0.type
+
+
+@rnn_layer_gradient.gradient
+def rnn_layer_gradient_gradient(
+    x: Value,
+    r: Value,
+    h0: Value,
+    dh: Value,
+    mask: Value | None,
+    ddx: Value | None,
+    ddh0: Value | None,
+    *,
+    reverse: bool,
+) -> tuple[Value | None, ...]:
+    def first(x: Value, r: Value, h0: Value, dh: Value) -> list[Value]:
+        return _present(gradients_of(lambda *xs: _rnn_steps(xs[0], r, xs[1], mask, reverse), [x, h0], [dh]))
+
+    gx, gr, gh0, gdh = gradients_of(first, [x, r, h0, dh], [ddx, ddh0])
+    return gx, gr, gh0, None, gdh, None
+
+
+@op("h")
+def gru_layer(
+    x: Value, r: Value, bias: Value, h0: Value, mask: Value | None = None, *, reverse: bool = False
+) -> TensorType:
+    """The states of a GRU after each step: x [n, t, 3 * h], r [h, 3 * h], bias [3 * h], h0 [n, h], mask bool [n, t].
+
+    With a = h_before @ r + bias and the gates in the order reset, update, new: reset = sigmoid(x + a),
+    update = sigmoid(x + a), new = tanh(x + reset * a), h = (1 - update) * new + update * h_before. Cho et al., 2014.
+    """
+    require(bias.type == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias.type}, not {x.dtype}[{x.shape[-1]}]")
+    return _states(x, r, h0, mask, 3)
+
+
+@gru_layer.gradient
+def gru_layer_gradient_rule(
+    x: Value, r: Value, bias: Value, h0: Value, mask: Value | None, h: Value, dh: Value, *, reverse: bool
+) -> tuple[Value | None, ...]:
+    dx, da, dh0 = gru_layer_gradient(x, r, bias, h0, h, dh, mask, reverse=reverse)
+    return dx, outer_sum(_before(h, h0, reverse), da), sum(da, axes=(0, 1)), dh0, None
+
+
+@op("dx", "da", "dh0", no_gradient=("h",))
+def gru_layer_gradient(
+    x: Value,
+    r: Value,
+    bias: Value,
+    h0: Value,
+    h: Value,
+    dh: Value,
+    mask: Value | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[TensorType, TensorType, TensorType]:
+    """The gradients of gru_layer for x, for a = h_before @ r + bias and for h0; h is its result."""
+    require(h.type == dh.type == _states(x, r, h0, mask, 3), "h and dh have not the type of the states")
+    require(bias.type == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias.type}, not {x.dtype}[{x.shape[-1]}]")
+    return x.type, x.type, h0.type
+
+
+@gru_layer_gradient.gradient
+def gru_layer_gradient_gradient(
+    x: Value,
+    r: Value,
+    bias: Value,
+    h0: Value,
+    dh: Value,
+    mask: Value | None,
+    ddx: Value | None,
+    dda: Value | None,
+    ddh0: Value | None,
+    *,
+    reverse: bool,
+) -> tuple[Value | None, ...]:
+    def first(x: Value, r: Value, bias: Value, h0: Value, dh: Value) -> list[Value]:
+        more = full_like(x, 0.0)
+        return _present(
+            gradients_of(lambda *xs: _gru_steps(xs[0], xs[1], r, bias, xs[2], mask, reverse), [x, more, h0], [dh])
+        )
+
+    gx, gr, gbias, gh0, gdh = gradients_of(first, [x, r, bias, h0, dh], [ddx, dda, ddh0])
+    return gx, gr, gbias, gh0, None, gdh, None
+
+
+@op("h", "c")
+def lstm_layer(
+    x: Value, r: Value, h0: Value, c0: Value, mask: Value | None = None, *, reverse: bool = False
+) -> tuple[TensorType, TensorType]:
+    """The states h and c of an LSTM after each step: x [n, t, 4 * h], r [h, 4 * h], h0 and c0 [n, h], mask bool [n, t].
+
+    With a = x + h_before @ r and the gates in the order input, forget, cell, output:
+    c = sigmoid(forget) * c_before + sigmoid(input) * tanh(cell), h = sigmoid(output) * tanh(c). Hochreiter and
+    Schmidhuber, 1997.
+    """
+    require(c0.type == h0.type, f"c0 is {c0.type} and h0 {h0.type}")
+    states = _states(x, r, h0, mask, 4)
+    return states, states
+
+
+@lstm_layer.gradient
+def lstm_layer_gradient_rule(
+    x: Value,
+    r: Value,
+    h0: Value,
+    c0: Value,
+    mask: Value | None,
+    h: Value,
+    c: Value,
+    dh: Value | None,
+    dc: Value | None,
+    *,
+    reverse: bool,
+) -> tuple[Value | None, ...]:
+    dh, dc = (full_like(h, 0.0) if grad is None else grad for grad in (dh, dc))
+    dx, dh0, dc0 = lstm_layer_gradient(x, r, h0, c0, h, c, dh, dc, mask, reverse=reverse)
+    return dx, outer_sum(_before(h, h0, reverse), dx), dh0, dc0, None
+
+
+@op("dx", "dh0", "dc0", no_gradient=("h", "c"))
+def lstm_layer_gradient(
+    x: Value,
+    r: Value,
+    h0: Value,
+    c0: Value,
+    h: Value,
+    c: Value,
+    dh: Value,
+    dc: Value,
+    mask: Value | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[TensorType, TensorType, TensorType]:
+    """The gradients of lstm_layer for x, h0 and c0; h and c are its results."""
+    require(c0.type == h0.type, f"c0 is {c0.type} and h0 {h0.type}")
+    same = h.type == c.type == dh.type == dc.type == _states(x, r, h0, mask, 4)
+    require(same, "h, c, dh and dc have not the type of the states")
+    return x.type, h0.type, c0.type
+
+
+@lstm_layer_gradient.gradient
+def lstm_layer_gradient_gradient(
+    x: Value,
+    r: Value,
+    h0: Value,
+    c0: Value,
+    dh: Value,
+    dc: Value,
+    mask: Value | None,
+    ddx: Value | None,
+    ddh0: Value | None,
+    ddc0: Value | None,
+    *,
+    reverse: bool,
+) -> tuple[Value | None, ...]:
+    def first(x: Value, r: Value, h0: Value, c0: Value, dh: Value, dc: Value) -> list[Value]:
+        return _present(
+            gradients_of(lambda *xs: _lstm_steps(xs[0], r, xs[1], xs[2], mask, reverse), [x, h0, c0], [dh, dc])
+        )
+
+    gx, gr, gh0, gc0, gdh, gdc = gradients_of(first, [x, r, h0, c0, dh, dc], [ddx, ddh0, ddc0])
+    return gx, gr, gh0, gc0, None, None, gdh, gdc, None
+
+
+@spelled
+def rnn(
+    x: Value,
+    *weights: Value,
+    hidden: Value | None = None,
+    lengths: Value | None = None,
+    bidirectional: bool = False,
+) -> tuple[Value, Value]:
+    """A network of plain recurrent layers; operands and results are those of `lstm` without the cells, one gate."""
+
+    def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
+        return [rnn_layer(matmul(x, w[0]) + (w[2] + w[3]), w[1], first[0], mask, reverse=reverse)]
+
+    y, [last] = _layers(x, list(weights), [hidden], lengths, bidirectional, layer)
+    return y, last
+
+
+@spelled
+def gru(
+    x: Value,
+    *weights: Value,
+    hidden: Value | None = None,
+    lengths: Value | None = None,
+    bidirectional: bool = False,
+) -> tuple[Value, Value]:
+    """A network of GRU layers; operands and results are those of `lstm` without the cells, three gates."""
+
+    def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
+        return [gru_layer(matmul(x, w[0]) + w[2], w[1], w[3], first[0], mask, reverse=reverse)]
+
+    y, [last] = _layers(x, list(weights), [hidden], lengths, bidirectional, layer)
+    return y, last
+
+
+@spelled
+def lstm(
+    x: Value,
+    *weights: Value,
+    hidden: Value | None = None,
+    cell: Value | None = None,
+    lengths: Value | None = None,
+    bidirectional: bool = False,
+) -> tuple[Value, Value, Value]:
+    """A network of LSTM layers over x [n, t, c]: what it gives at each step, and the last states h and c.
+
+    Args:
+        x: the sequences, first step first.
+        weights: for each layer, and with `bidirectional` for each of its two directions: the weights of the input
+            [c, 4 * h] and of the state [h, 4 * h], the bias of either [4 * h]; gates in the order of lstm_layer.
+        hidden: the first h [layers * directions, n, h]; zeros if not given.
+        cell: the first c.
+        lengths: how many steps of each sequence count, int [n]; after them the result is 0, the last state is that of
+            the last step that counts, and the backward direction begins there.
+        bidirectional: a second network goes from the last step to the first, its result is beside the first one's.
+    """
+
+    def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
+        return list(lstm_layer(matmul(x, w[0]) + (w[2] + w[3]), w[1], first[0], first[1], mask, reverse=reverse))
+
+    y, [last_hidden, last_cell] = _layers(x, list(weights), [hidden, cell], lengths, bidirectional, layer)
+    return y, last_hidden, last_cell
+
+
+def _layers(
+    x: Value,
+    weights: list[Value],
+    first: list[Value | None],
+    lengths: Value | None,
+    bidirectional: bool,
+    layer: Layer,
+) -> tuple[Value, list[Value]]:
+    """The result of the last layer, and for each kind of state the last one of every layer and direction."""
+    require(x.rank == 3, f"x has {x.rank} axes; sequences are [n, t, c]")
+    directions = 2 if bidirectional else 1
+    count = len(weights) // 4
+    fits = len(weights) > 0 and len(weights) % (4 * directions) == 0
+    require(fits, f"{len(weights)} weights are not four for each layer{' and direction' if bidirectional else ''}")
+    mask = None if lengths is None else _counted(x, lengths)
+    last: list[list[Value]] = [[] for _ in first]
+    for number in _to(count // directions):
+        results: list[Value] = []
+        for direction in _to(directions):
+            at = number * directions + direction
+            own = weights[4 * at : 4 * at + 4]
+            begin = [_first_state(x, own[1], states, at, count) for states in first]
+            states = layer(x, own, begin, mask, direction == 1)
+            results.append(states[0] if mask is None else where(unsqueeze(mask, axes=(-1,)), states[0], 0.0))
+            for kept, after in zip(last, states, strict=True):
+                kept.append(after[:, 0 if direction else -1])
+        x = results[0] if directions == 1 else concat(*results, axis=-1)
+    return x, [stack(*states) for states in last]
+
+
+def _counted(x: Value, lengths: Value) -> Value:
+    steps = range.on(x.block)(stop=size_known(x.shape[1], "the number of steps"), dtype=lengths.dtype)
+    return steps < unsqueeze(lengths, axes=(-1,))
+
+
+def _first_state(x: Value, r: Value, states: Value | None, at: int, count: int) -> Value:
+    if states is None:
+        return full.on(x.block)(shape=(x.shape[0], r.shape[0]), value=0.0, dtype=x.dtype)
+    require(states.rank == 3 and states.shape[0] == count, f"first states are {states.type}, not [{count}, n, h]")
+    return states[at]
+
+
+def _states(x: Value, r: Value, h0: Value, mask: Value | None, gates: int) -> TensorType:
+    """The type of the states after each step; raises OpError unless the operands fit."""
+    require_equal_dtypes(x.type, r.type, h0.type)
+    require_float(x)
+    require(x.rank == 3 and r.rank == h0.rank == 2, "x is [n, t, gates * h], r [h, gates * h], h0 [n, h]")
+    n, steps, wide = x.shape
+    require(size_known(steps, "the number of steps") > 0, "there are no steps")
+    units = size_known(h0.shape[1], "the number of units")
+    fits = h0.shape[0] == n and wide == gates * units and r.shape == (units, wide)
+    require(fits, f"x is {x.type}, r {r.type}, h0 {h0.type}: they are not [n, t, {gates} * h] and so on")
+    same = mask is None or mask.type == TensorType("bool", (n, steps))
+    require(same, f"mask is {None if mask is None else mask.type}, not {TensorType('bool', (n, steps))}")
+    return TensorType(x.dtype, (n, steps, units))
+
+
+def _before(h: Value, h0: Value, reverse: bool) -> Value:
+    """The state before each step."""
+    begin = unsqueeze(h0, axes=(1,))
+    if h.shape[1] == 1:
+        return begin
+    return concat(h[:, 1:], begin, axis=1) if reverse else concat(begin, h[:, :-1], axis=1)
+
+
+def _rnn_steps(x: Value, r: Value, h0: Value, mask: Value | None, reverse: bool) -> list[Value]:
+    return _steps(x, [h0], mask, reverse, lambda t, old: [tanh(x[:, t] + matmul(old[0], r))])
+
+
+def _gru_steps(
+    x: Value, more: Value, r: Value, bias: Value, h0: Value, mask: Value | None, reverse: bool
+) -> list[Value]:
+    """`more` is added to a, which has a gradient of its own."""
+
+    def step(t: int, old: list[Value]) -> list[Value]:
+        size = size_known(h0.shape[1], "the number of units")
+        [xr, xz, xn] = split(x[:, t], sizes=(size,) * 3, axis=1)
+        [ar, az, an] = split(matmul(old[0], r) + bias + more[:, t], sizes=(size,) * 3, axis=1)
+        update, new = sigmoid(xz + az), tanh(xn + sigmoid(xr + ar) * an)
+        return [new + update * (old[0] - new)]
+
+    return _steps(x, [h0], mask, reverse, step)
+
+
+def _lstm_steps(x: Value, r: Value, h0: Value, c0: Value, mask: Value | None, reverse: bool) -> list[Value]:
+    def step(t: int, old: list[Value]) -> list[Value]:
+        size = size_known(h0.shape[1], "the number of units")
+        [i, f, g, o] = split(x[:, t] + matmul(old[0], r), sizes=(size,) * 4, axis=1)
+        c = sigmoid(f) * old[1] + sigmoid(i) * tanh(g)
+        return [sigmoid(o) * tanh(c), c]
+
+    return _steps(x, [h0, c0], mask, reverse, step)
+
+
+def _steps(
+    x: Value, first: list[Value], mask: Value | None, reverse: bool, step: Callable[[int, list[Value]], list[Value]]
+) -> list[Value]:
+    """A layer in ordinary operators, for gradients of higher order."""
+    count = size_known(x.shape[1], "the number of steps")
+    after: list[list[Value]] = [first] * count
+    old = first
+    for t in reversed(_to(count)) if reverse else _to(count):
+        new = step(t, old)
+        if mask is not None:
+            new = [where(mask[:, t : t + 1], *pair) for pair in zip(new, old, strict=True)]
+        after[t] = old = new
+    return [stack(*states, axis=1) for states in zip(*after, strict=True)]
+
+
+def _present(grads: list[Value | None]) -> list[Value]:
+    return [grad for grad in grads if grad is not None]
+
+
+def _to(count: int) -> list[int]:
+    return [*builtins.range(count)]
