@@ -14,6 +14,7 @@ from registry.ops.arrange import *
 from registry.ops.attention import *
 from registry.ops.conv import *
 from registry.ops.copy import *
+from registry.ops.criteria import *
 from registry.ops.decomposition import *
 from registry.ops.diagonals import *
 from registry.ops.einsum import *
@@ -32,6 +33,7 @@ from registry.ops.positions import *
 from registry.ops.random import *
 from registry.ops.recurrent import *
 from registry.ops.reduce import *
+from registry.ops.resize import *
 from registry.ops.rounding import *
 from registry.ops.sampling import *
 from registry.ops.scan import *

@@ -1,0 +1,232 @@
+"""Losses spelled with other operators: of classes, probabilities, distances and margins.
+
+Formulas and reductions are PyTorch's; `reduction` is "none", "mean" or "sum". A gradient flows into float targets too.
+"""
+
+from __future__ import annotations
+
+from registry.errors import require
+from registry.ops.activation import softplus
+from registry.ops.copy import cast
+from registry.ops.index import gather, one_hot
+from registry.ops.norm import log_softmax
+from registry.ops.pointwise import abs, clip, equal, exp, log, minimum, not_equal, relu, sqrt, square, where
+from registry.ops.reduce import mean, sum
+from registry.ops.statistics import norm
+from registry.shapes import require_float, show_shape, size_known
+from registry.spelled import spelled
+from registry.value import Value
+
+
+@spelled
+def cross_entropy(
+    logits: Value,
+    target: Value,
+    weights: Value | None = None,
+    *,
+    smoothing: float = 0.0,
+    ignored: int = -100,
+    reduction: str = "mean",
+) -> Value:
+    """Minus the logarithm of the softmax of the logits, over the last axis, at a label or by a distribution of labels.
+
+    A target of the type of the logits holds distributions; labels are int32 or int64. `weights` are those of the
+    classes. `smoothing` moves that share of the target to all classes evenly (Szegedy et al., 2016). Rows whose label
+    is `ignored` count for nothing. The mean is weighted by the labels' weights, that by distributions by rows.
+    """
+    require(0 <= smoothing <= 1, f"smoothing={smoothing} is not in [0, 1]")
+    logarithms = log_softmax(logits)
+    if target.type != logits.type:
+        return _of_labels(logarithms, target, weights, smoothing, ignored, reduction)
+    classes = size_known(logits.shape[-1], "the number of classes")
+    share = target * (1.0 - smoothing) + smoothing / classes if smoothing else target
+    share = share if weights is None else share * weights
+    # A class that is ruled out may have the logarithm -inf, which 0 times would be NaN.
+    terms = where(equal(share, 0.0), 0.0, logarithms) * share
+    return _reduced(-sum(terms, axes=(-1,)), reduction)
+
+
+@spelled
+def nll(
+    logarithms: Value, labels: Value, weights: Value | None = None, *, ignored: int = -100, reduction: str = "mean"
+) -> Value:
+    """Minus the logarithm of the probability of each row's label, given the logarithms, as log_softmax gives them.
+
+    `weights` are those of the classes. Rows whose label is `ignored` count for nothing, and the mean is weighted.
+    """
+    require_float(logarithms)
+    return _of_labels(logarithms, labels, weights, 0.0, ignored, reduction)
+
+
+@spelled
+def binary_cross_entropy(
+    probability: Value, target: Value, weights: Value | None = None, *, reduction: str = "mean"
+) -> Value:
+    """The terms -(target * log(p) + (1 - target) * log(1 - p)), times `weights`; no logarithm is below -100.
+
+    Where one would be, its gradient is 0.
+    """
+    _require_same(probability, target)
+    least = 3.720075976020836e-44  # e^-100
+    yes, no = (log(clip(p, least)) for p in (probability, 1.0 - probability))
+    loss = -(target * yes + (1.0 - target) * no)
+    return _reduced(loss if weights is None else loss * weights, reduction)
+
+
+@spelled
+def binary_cross_entropy_with_logits(
+    logits: Value,
+    target: Value,
+    weights: Value | None = None,
+    positive_weights: Value | None = None,
+    *,
+    reduction: str = "mean",
+) -> Value:
+    """The binary cross entropy of sigmoid(logits), accurate for logits of any size.
+
+    `weights` multiply the terms, `positive_weights` the part of each term that target multiplies.
+    """
+    _require_same(logits, target)
+    if positive_weights is None:
+        loss = softplus(logits) - logits * target
+    else:
+        loss = (1.0 - target) * logits + (1.0 + (positive_weights - 1.0) * target) * softplus(-logits)
+    return _reduced(loss if weights is None else loss * weights, reduction)
+
+
+@spelled
+def kl_divergence(logarithms: Value, target: Value, *, logarithmic: bool = False, reduction: str = "mean") -> Value:
+    """The terms target * (log(target) - logarithms), 0 where the target is 0: from the target to what was predicted.
+
+    `logarithmic` says that the target is given by its logarithms. The reduction "mean" is over all elements; a further
+    one, "batch_mean", divides the sum by the first extent, as the definition has it.
+    """
+    _require_same(logarithms, target)
+    if logarithmic:
+        loss = exp(target) * (target - logarithms)
+    else:
+        known = where(target > 0.0, target, 1.0)
+        loss = target * (log(known) - logarithms)
+    if reduction != "batch_mean":
+        return _reduced(loss, reduction)
+    require(loss.rank > 0, "a number has no batch to take the mean of")
+    return sum(mean(loss, axes=(0,)))
+
+
+@spelled
+def absolute_error(prediction: Value, target: Value, *, reduction: str = "mean") -> Value:
+    """The absolute difference of prediction and target; the gradient is 0 where they are equal."""
+    _require_same(prediction, target)
+    return _reduced(abs(prediction - target), reduction)
+
+
+@spelled
+def huber(prediction: Value, target: Value, *, delta: float = 1.0, reduction: str = "mean") -> Value:
+    """Half the square of the difference d up to `delta`, then the line delta * (abs(d) - delta / 2): Huber, 1964."""
+    _require_same(prediction, target)
+    require(delta > 0, f"delta={delta} is not above 0")
+    return _reduced(_huber(prediction - target, delta), reduction)
+
+
+@spelled
+def smooth_l1(prediction: Value, target: Value, *, beta: float = 1.0, reduction: str = "mean") -> Value:
+    """The huber loss for beta, over beta; for beta = 0 the absolute error: Girshick, 2015."""
+    _require_same(prediction, target)
+    require(beta >= 0, f"beta={beta} is negative")
+    difference = prediction - target
+    loss = _huber(difference, beta) / beta if beta else abs(difference)
+    return _reduced(loss, reduction)
+
+
+@spelled
+def hinge(prediction: Value, target: Value, *, margin: float = 1.0, reduction: str = "mean") -> Value:
+    """The terms relu(margin - prediction * target), for targets 1 and -1."""
+    _require_same(prediction, target)
+    return _reduced(relu(margin - prediction * target), reduction)
+
+
+@spelled
+def hinge_embedding(distance: Value, target: Value, *, margin: float = 1.0, reduction: str = "mean") -> Value:
+    """The distance where the target is 1, relu(margin - distance) where it is -1: Hadsell et al., 2006."""
+    _require_same(distance, target)
+    return _reduced(where(target > 0.0, distance, relu(margin - distance)), reduction)
+
+
+@spelled
+def cosine_embedding(a: Value, b: Value, target: Value, *, margin: float = 0.0, reduction: str = "mean") -> Value:
+    """The terms 1 - c where the target is 1, relu(c - margin) where it is -1, for the cosine c of rows of a and b.
+
+    Rows are along the last axis; to each of their squared lengths 1e-12 is added.
+    """
+    _require_same(a, b)
+    lengths = [sum(square(x), axes=(-1,)) + 1e-12 for x in (a, b)]
+    cosine = sum(a * b, axes=(-1,)) / sqrt(lengths[0] * lengths[1])
+    _require_same(cosine, target)
+    return _reduced(where(target > 0.0, 1.0 - cosine, relu(cosine - margin)), reduction)
+
+
+@spelled
+def triplet(
+    anchor: Value,
+    positive: Value,
+    negative: Value,
+    *,
+    margin: float = 1.0,
+    ord: float = 2.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Value:
+    """The terms relu(d(anchor, positive) - d(anchor, negative) + margin): Schroff et al., 2015.
+
+    The distance d is the norm of that order of the difference plus 1e-6, along the last axis. With `swap` the negative
+    is compared with the anchor or the positive, whichever is nearer (Balntas et al., 2016).
+    """
+    _require_same(anchor, positive)
+    _require_same(anchor, negative)
+
+    def distance(a: Value, b: Value) -> Value:
+        return norm(a - b + 1e-6, ord=ord, axes=(-1,))
+
+    far = distance(anchor, negative)
+    far = minimum(far, distance(positive, negative)) if swap else far
+    return _reduced(relu(distance(anchor, positive) - far + margin), reduction)
+
+
+def _of_labels(
+    logarithms: Value, labels: Value, weights: Value | None, smoothing: float, ignored: int, reduction: str
+) -> Value:
+    require(labels.dtype in ("int32", "int64"), f"labels are int32 or int64, not {labels.dtype}")
+    wanted = logarithms.shape[:-1]
+    require(labels.shape == wanted, f"labels have the shape {show_shape(labels.shape)}, not {show_shape(wanted)}")
+    classes = size_known(logarithms.shape[-1], "the number of classes")
+    counts = not_equal(labels, ignored)
+    label = where(counts, labels, 0)
+    is_label = one_hot(label, depth=classes, dtype="bool")
+    scaled = logarithms if weights is None else logarithms * weights
+    loss = -sum(where(is_label, scaled, 0.0), axes=(-1,))
+    if smoothing:
+        loss = loss * (1.0 - smoothing) - sum(scaled, axes=(-1,)) * (smoothing / classes)
+    loss = where(counts, loss, 0.0)
+    if reduction != "mean":
+        return _reduced(loss, reduction)
+    weight = cast(counts, dtype=loss.dtype)
+    if weights is not None:
+        weight = where(counts, gather(weights, label), 0.0)
+    return sum(loss) / sum(weight)
+
+
+def _huber(difference: Value, delta: float) -> Value:
+    within = clip(difference, -delta, delta)
+    return within * (difference - within * 0.5)
+
+
+def _reduced(loss: Value, reduction: str) -> Value:
+    require(reduction in ("none", "mean", "sum"), f"reduction={reduction!r} is not one of none, mean, sum")
+    if reduction == "none":
+        return loss
+    return mean(loss) if reduction == "mean" else sum(loss)
+
+
+def _require_same(x: Value, other: Value) -> None:
+    require_float(x)
+    require(x.type == other.type, f"the types {x.type} and {other.type} differ")
