@@ -17,7 +17,7 @@ import numpy as np
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
-from runtime.errors import DataError, ResourceLimit, UsageError
+from runtime.errors import DataError
 from runtime.kernel import Array
 from runtime.position import Position
 from runtime.states import States
@@ -27,7 +27,6 @@ FORMAT: Final = 1
 KEY: Final = "prograd"
 BEST: Final = "run:best:"
 _OWN: Final = "run:"  # no state has a name with a colon
-_FULL_DISK: Final = ("ENOSPC", "EDQUOT", "EFBIG")
 
 
 class Checkpoint(NamedTuple):
@@ -47,7 +46,7 @@ def write_checkpoint(
     *,
     force: bool = False,
 ) -> None:
-    """Write a run to a file, whole or not at all; what stood there stays until the new file is on the disk.
+    """Write a run to a file, whole or not at all; for errors see `write_output`.
 
     Args:
         path: of the file.
@@ -56,11 +55,6 @@ def write_checkpoint(
         states: all of them are written.
         position: where the run stands.
         force: replace a file that exists.
-
-    Raises:
-        UsageError: the file exists and not `force`.
-        ResourceLimit: the disk is full.
-        DataError: the file cannot be written for another reason.
     """
     from json import dumps
 
@@ -74,21 +68,7 @@ def write_checkpoint(
         "position": position.to_json(),
     }
     text = dumps(about, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    try:
-        write_safetensors(path, tensors, {KEY: text}, force=force)
-    except FileExistsError as error:
-        raise UsageError(f"{os.fspath(path)}: {error}; nothing is overwritten without force") from None
-    except OSError as error:
-        raise unwritable(path, error) from None
-
-
-def unwritable(path: str | os.PathLike[str], error: OSError) -> ResourceLimit | DataError:
-    """The error of a file that cannot be written: a limit if the disk is full."""
-    import errno
-
-    full = errno.errorcode.get(error.errno or 0) in _FULL_DISK
-    kind = ResourceLimit if full else DataError
-    return kind(f"{os.fspath(path)}: the file cannot be written: {error.strerror or error}")
+    write_safetensors(path, tensors, {KEY: text}, force=force)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from runtime.checkpoint import Checkpoint, read_checkpoint, unwritable, write_checkpoint
+from runtime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from runtime.errors import DataError, UsageError
+from runtime.output import unwritable
 from runtime.position import Position
 from runtime.states import States
 

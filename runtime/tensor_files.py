@@ -11,10 +11,10 @@ from typing import Any, BinaryIO, Final, Protocol, cast
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from prograd_proto.atomic import write_atomically
 from prograd_proto.spelling import closest
 from runtime.errors import DataError
 from runtime.kernel import Array
+from runtime.output import write_output
 
 MAX_ARRAY_BYTES: Final = 1 << 36
 """The largest array that is read: 64 GiB. A compressed file may claim any size."""
@@ -38,7 +38,7 @@ def write_safetensors(
     """Write arrays and one line of metadata per key, whole or not at all; equal arguments give equal bytes.
 
     Big elements come first, then names in order, so every tensor is aligned to its elements. Nothing is copied.
-    Raises FileExistsError if something is there and not `force`, and any other OSError as it comes.
+    For errors see `write_output`.
     """
     from json import dumps
 
@@ -63,7 +63,7 @@ def write_safetensors(
             little = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
             file.write(little.reshape(-1).view(np.uint8).data)
 
-    write_atomically(path, write, force=force)
+    write_output(path, write, force=force)
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:

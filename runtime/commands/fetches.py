@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.atomic import write_atomically
-from runtime.checkpoint import unwritable
 from runtime.errors import UsageError
 from runtime.kernel import Array
+from runtime.output import write_output
 from runtime.tensor_files import read_npy
 
 _PRINTED_WHOLE = 1000
@@ -81,12 +80,7 @@ def _difference(name: str, got: Array, file: Path, wanted: Array, rtol: float, a
 
 
 def _write(file: Path, array: Array, force: bool) -> None:
-    try:
-        write_atomically(file, lambda stream: np.lib.format.write_array(stream, array, allow_pickle=False), force=force)
-    except FileExistsError as error:
-        raise UsageError(f"{file}: {error}; --force replaces it") from None
-    except OSError as error:
-        raise unwritable(file, error) from None
+    write_output(file, lambda stream: np.lib.format.write_array(stream, array, allow_pickle=False), force=force)
 
 
 def _type(array: Array) -> str:

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from prograd_proto.atomic import write_atomically
-from runtime.checkpoint import unwritable
 from runtime.commands.progress import json_event
 from runtime.errors import DataError, UsageError
 from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event
+from runtime.output import unwritable, write_output
 from runtime.position import Position
 
 _FIRST = ("event", "epoch", "step")
@@ -36,11 +35,9 @@ class MetricsFile:
         self._csv = path.suffix == ".csv"
         self._columns = [*_FIRST, *names]
         kept = self._kept(position) if position.steps and path.exists() else self._header()
+        write_output(path, kept.encode(), force=force or bool(position.steps))
         try:
-            write_atomically(path, kept.encode(), force=force or bool(position.steps))
             self._file: TextIO = path.open("a", encoding="utf-8", newline="")
-        except FileExistsError as error:
-            raise UsageError(f"{path}: {error}; --force replaces it") from None
         except OSError as error:
             raise unwritable(path, error) from None
 

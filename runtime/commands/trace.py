@@ -7,10 +7,8 @@ from time import perf_counter
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.atomic import write_atomically
-from runtime.checkpoint import unwritable
-from runtime.errors import UsageError
 from runtime.executor import Executor
+from runtime.output import write_output
 
 MAX_EVENTS: Final = 200_000
 """What comes later is not in the trace: viewers become slow."""
@@ -36,16 +34,11 @@ class TraceFile:
             at += seconds * 1e6
 
     def write(self, *, force: bool) -> None:
-        """Write the file. Raises UsageError if it exists and not `force`, DataError if it cannot be written."""
+        """Write the file; for errors see `write_output`."""
         from json import dumps
 
         text = dumps({"traceEvents": self._events, "displayTimeUnit": "ms"})
-        try:
-            write_atomically(self._path, text.encode(), force=force)
-        except FileExistsError as error:
-            raise UsageError(f"{self._path}: {error}; --force replaces it") from None
-        except OSError as error:
-            raise unwritable(self._path, error) from None
+        write_output(self._path, text.encode(), force=force)
 
     def _event(self, op: pb.OpDesc, at: float, microseconds: float) -> dict[str, object]:
         stage = pb.Stage.Name(op.stage).removeprefix("STAGE_").lower()

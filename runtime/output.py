@@ -1,0 +1,34 @@
+"""Files that a run writes: whole or not at all, and every failure an error of ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import BinaryIO, Final
+
+from prograd_proto.atomic import write_atomically
+from runtime.errors import DataError, ResourceLimit, UsageError
+
+_FULL_DISK: Final = ("ENOSPC", "EDQUOT", "EFBIG")
+
+
+def write_output(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], object], *, force: bool) -> None:
+    """Put `content`, or what the function writes, at `path`; what stood there stays until the new file is on the disk.
+
+    Raises UsageError if the file exists and not `force`, ResourceLimit if the disk is full, DataError if the file
+    cannot be written for another reason.
+    """
+    try:
+        write_atomically(path, content, force=force)
+    except FileExistsError as error:
+        raise UsageError(f"{os.fspath(path)}: {error}") from None
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: str | os.PathLike[str], error: OSError) -> ResourceLimit | DataError:
+    """The error of a file that cannot be written: a limit if the disk is full."""
+    from errno import errorcode
+
+    kind = ResourceLimit if errorcode.get(error.errno or 0) in _FULL_DISK else DataError
+    return kind(f"{os.fspath(path)}: the file cannot be written: {error.strerror or error}")
