@@ -75,7 +75,7 @@ def begin_training(run: Run, options: TrainingOptions, between: Callable[[], Non
         return iter(())
     evaluate = _evaluation(run, plan.evaluate)
     folder = None if options.checkpoint is None else CheckpointFolder(options.checkpoint, keep=options.keep)
-    if folder is not None and not run.position.steps:
+    if folder is not None and not run.position.steps and not run.resumed:
         folder.clear() if options.force else folder.require_empty()
     return _until_done(run, plan, _training(run, bound, rows, plan, options, evaluate, folder, between))
 

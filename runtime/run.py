@@ -111,6 +111,7 @@ class Run:
         self.position = Position()
         self.fetched: dict[str, Array] = {}
         self.done = 0  # steps of the run that was trained to its end
+        self.resumed = False  # even if the checkpoint was written before the first step
         self._bound: dict[str, list[BoundEntry]] = {}
         for path in sorted({s.external.path for s in program.states if s.WhichOneof("initial") == "external"}):
             verified_file(program, self.folder, path)
@@ -213,7 +214,7 @@ class Run:
         if checkpoint is None:
             raise DataError(f"{path}: there is no checkpoint in this folder")
         self.position = resume(checkpoint, self.sha256, self.states)
-        self.done = 0
+        self.done, self.resumed = 0, True
 
     def load_state(self, path: Path_) -> None:
         """Take parameters and buffers from a file; slots, counters and where the run stands stay as they are."""
