@@ -1,0 +1,217 @@
+"""Images at other places than their pixels: resize by a grid of equal steps, grid_sample by one that is data.
+
+Both are spelled with other operators: what a result needs is gathered tap by tap and weighted.
+"""
+
+from __future__ import annotations
+
+import builtins
+import struct
+from collections.abc import Callable
+from fractions import Fraction
+from math import ceil as round_up
+from math import floor as round_down
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import NUMBERS
+from registry.errors import require
+from registry.ops.arrange import unsqueeze
+from registry.ops.copy import cast
+from registry.ops.fill import constant
+from registry.ops.index import gather
+from registry.ops.pointwise import abs, clip, greater, logical_and, where
+from registry.ops.rounding import floor, remainder, round
+from registry.ops.scatter import gather_nd
+from registry.ops.shape import reshape
+from registry.shapes import normal_axis, require_equal_dtypes, require_float, size_known
+from registry.spelled import spelled
+from registry.value import Value
+from registry.windows import require_image
+
+Taps = list[tuple[list[int], list[float]]]
+"""For each tap, which element every result takes and with which weight."""
+
+COORDINATES: dict[str, Callable[[int, int, int], Fraction]] = {
+    "half_pixel": lambda i, old, new: Fraction((2 * i + 1) * old, 2 * new) - Fraction(1, 2),
+    "pytorch_half_pixel": lambda i, old, new: (
+        Fraction((2 * i + 1) * old, 2 * new) - Fraction(1, 2) if new > 1 else Fraction(0)
+    ),
+    "align_corners": lambda i, old, new: Fraction(i * (old - 1), new - 1) if new > 1 else Fraction(0),
+    "asymmetric": lambda i, old, new: Fraction(i * old, new),
+}
+"""Where element i of `new` ones lies among `old` ones, by ONNX's names."""
+
+NEAREST: dict[str, Callable[[Fraction], int]] = {
+    "round_prefer_floor": lambda at: round_up(at - Fraction(1, 2)),
+    "round_prefer_ceil": lambda at: round_down(at + Fraction(1, 2)),
+    "floor": round_down,
+    "ceil": round_up,
+}
+"""Which element is the nearest, by ONNX's names."""
+
+
+@spelled
+def resize(
+    x: Value,
+    *,
+    size: tuple[int, ...],
+    axes: tuple[int, ...] = (),
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coefficient: float = -0.75,
+) -> Value:
+    """The tensor x with size[i] elements along axes[i], between the given ones: nearest, linear or cubic.
+
+    `axes` are all but batch and channels, which are first and last, if not given. Beyond an end is the element at it.
+    `coordinates` and `nearest_mode` have ONNX's names (coordinate_transformation_mode). PyTorch's "nearest" is
+    asymmetric with floor, its "nearest-exact" half_pixel with round_prefer_ceil; the rest is half_pixel or
+    align_corners. Nothing is smoothed when a tensor shrinks.
+    """
+    require_float(x)
+    axes = axes or tuple(builtins.range(1, x.rank - 1))
+    require(len(size) == len(axes), f"size has {len(size)} numbers for {len(axes)} axes")
+    known = coordinates in COORDINATES and nearest_mode in NEAREST and mode in ("nearest", "linear", "cubic")
+    require(known, f"mode={mode!r}, coordinates={coordinates!r}, nearest_mode={nearest_mode!r} are not all known")
+    for axis, new in zip(axes, size, strict=True):
+        axis = normal_axis(axis, x.rank)
+        old = size_known(x.shape[axis], "a resized extent")
+        require(old > 0 and new > 0, f"axis {axis} has {old} elements and would have {new}; both must be positive")
+        places = [COORDINATES[coordinates](i, old, new) for i in builtins.range(new)]
+        x = _weighted(x, axis, _taps(places, old, mode, nearest_mode, cubic_coefficient))
+    return x
+
+
+@spelled
+def upsample(
+    x: Value,
+    *,
+    factors: tuple[int, ...],
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+) -> Value:
+    """The tensor x [n, ..., c] with factors[i] times as many elements along each axis between batch and channels."""
+    require(len(factors) == x.rank - 2, f"there are {len(factors)} factors for {x.rank - 2} axes")
+    sizes = (size_known(extent, "a resized extent") for extent in x.shape[1:-1])
+    size = tuple(factor * extent for factor, extent in zip(factors, sizes, strict=True))
+    return resize(x, size=size, mode=mode, coordinates=coordinates)
+
+
+@spelled
+def grid_sample(
+    x: Value,
+    grid: Value,
+    *,
+    mode: str = "linear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Value:
+    """The images x [n, h, w, c] at the places grid [n, rows, columns, 2], each from -1 to 1 across and down.
+
+    -1 and 1 are the edges of the image, with `align_corners` the centers of the outermost pixels. `mode` is nearest,
+    linear or cubic; beyond the image are zeros, the pixel at the border, or the image's reflection, by `padding_mode`.
+    As in ONNX and PyTorch; cubic has the coefficient -0.75. Jaderberg et al., 2015.
+    """
+    require_image(x)
+    require_equal_dtypes(x.type, grid.type)
+    require_float(x)
+    known = mode in ("nearest", "linear", "cubic") and padding_mode in ("zeros", "border", "reflection")
+    require(known, f"mode={mode!r} and padding_mode={padding_mode!r} are not both known")
+    fits = grid.rank == 4 and grid.shape[0] == x.shape[0] and grid.shape[3] == 2
+    require(fits, f"grid is {grid.type}, not [{x.shape[0]}, rows, columns, 2]")
+    n, channels = x.shape[0], x.shape[3]
+    height, width = (size_known(extent, "an extent of an image") for extent in x.shape[1:3])
+    require(height > 0 and width > 0, "the images have no pixels")
+    across = _grid_taps(grid[..., 0], width, mode, padding_mode, align_corners)
+    down = _grid_taps(grid[..., 1], height, mode, padding_mode, align_corners)
+    pixels = reshape(x, shape=(n, height * width, channels))
+    total = None
+    for row, row_weight in down:
+        for column, column_weight in across:
+            seen = gather_nd(pixels, unsqueeze(row * width + column, axes=(-1,)), batch_axes=1)
+            part = seen * unsqueeze(row_weight * column_weight, axes=(-1,))
+            total = part if total is None else total + part
+    return x if total is None else total
+
+
+def _taps(places: list[Fraction], old: int, mode: str, nearest_mode: str, a: float) -> Taps:
+    """What each place takes of `old` elements."""
+    if mode == "nearest":
+        return [([_inside(NEAREST[nearest_mode](at), old) for at in places], [])]
+    lows = [round_down(at) for at in places]
+    parts = [float(at - low) for at, low in zip(places, lows, strict=True)]
+    if mode == "linear":
+        weights = [[1 - t for t in parts], parts]
+        return [([_inside(low + i, old) for low in lows], weights[i]) for i in (0, 1)]
+    distances = [(i, [builtins.abs(t - i) for t in parts]) for i in (-1, 0, 1, 2)]
+    return [([_inside(low + i, old) for low in lows], [_cubic(d, a) for d in far]) for i, far in distances]
+
+
+def _inside(at: int, size: int) -> int:
+    return min(builtins.max(at, 0), size - 1)
+
+
+def _cubic(d: float, a: float) -> float:
+    """The weight of an element at the distance d, below 2. Keys, 1981."""
+    if d <= 1:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+
+def _weighted(x: Value, axis: int, taps: Taps) -> Value:
+    """The sum over the taps of elements along an axis times their weights; no weights are ones."""
+    total = x
+    for number, (places, weights) in enumerate(taps):
+        part = gather(x, _vector(x, "int64", places), axis=axis)
+        if weights:
+            part = part * reshape(_vector(x, x.dtype, weights), shape=(len(weights), *(1,) * (x.rank - 1 - axis)))
+        total = total + part if number else part
+    return total
+
+
+def _vector(x: Value, dtype: str, numbers: list[int] | list[float]) -> Value:
+    code = {"int64": "q", "float32": "f", "float64": "d"}[dtype]
+    data = struct.pack(f"<{len(numbers)}{code}", *numbers)
+    return constant.on(x.block)(value=pb.SmallTensor(dtype=NUMBERS[dtype], shape=[len(numbers)], data=data))
+
+
+def _grid_taps(at: Value, size: int, mode: str, padding_mode: str, align_corners: bool) -> list[tuple[Value, Value]]:
+    """For each tap along one axis which pixel every place takes and with which weight."""
+    at = (at + 1.0) * ((size - 1) / 2) if align_corners else ((at + 1.0) * size - 1.0) * 0.5
+    first, last = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
+    if mode != "cubic":  # whose pixels are looked up one by one beyond the image
+        at = _back(at, first, last, size, padding_mode)
+    if mode == "nearest":
+        near = round(at)
+        return [_tap(near, near * 0.0 + 1.0, size)]
+    low = floor(at)
+    part = at - low
+    if mode == "linear":
+        return [_tap(low, 1.0 - part, size), _tap(low + 1.0, part, size)]
+    weights = [
+        ((part * -0.75 + 1.5) * part - 0.75) * part,
+        (part * 1.25 - 2.25) * part * part + 1.0,
+        ((part * -1.25 + 1.5) * part + 0.75) * part,
+        (part * 0.75 - 0.75) * part * part,
+    ]
+    pixels = [_back(low + float(i), first, last, size, padding_mode) for i in (-1, 0, 1, 2)]
+    return [_tap(pixel, weight, size) for pixel, weight in zip(pixels, weights, strict=True)]
+
+
+def _back(at: Value, first: float, last: float, size: int, padding_mode: str) -> Value:
+    """Places beyond the image brought back into it, if they are not to give zeros."""
+    if padding_mode == "zeros":
+        return at
+    if padding_mode == "reflection":
+        span = last - first
+        if span == 0:
+            return at * 0.0
+        turn = remainder(abs(at - first), 2 * span)
+        at = where(greater(turn, span), 2 * span - turn, turn) + first
+    return clip(at, 0.0, size - 1.0)
+
+
+def _tap(pixel: Value, weight: Value, size: int) -> tuple[Value, Value]:
+    """A pixel's number within the image, and its weight, which is 0 beyond it."""
+    within = logical_and(pixel >= 0.0, pixel <= size - 1.0)
+    return cast(clip(pixel, 0.0, size - 1.0), dtype="int64"), where(within, weight, 0.0)
