@@ -20,6 +20,7 @@ from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS
 from registry import Block, Value, ops
+from registry.errors import located
 from registry.gradients import carries_gradient, differentiate, missing_rule
 from registry.op import find_op
 from registry.ops.fill import full_like
@@ -42,7 +43,19 @@ def gradients(
         CompileError: an op on the way has no gradient, all such ops listed with the user's lines.
     """
     targets = [targets] if isinstance(targets, Value) else list(targets)
-    seeds = [None] * len(targets) if seeds is None else list(seeds)
+    starts: list[Value | None] = [None] * len(targets) if seeds is None else list(seeds)
+    with located(lambda: targets[0].block.line() if targets else ""):
+        return _gradients(targets, list(inputs), starts)
+
+
+def blockers(block: Block, targets: Sequence[Value]) -> list[str]:
+    """The ops at which gradients of the targets stop by declaration, a line each."""
+    needed = _ancestors(block, targets)
+    stops = [desc for desc in block.desc.ops if needed & set(desc.outputs) and _is_stop(block, desc)]
+    return [f"{_line(block, desc)}{desc.type} stops the gradient" for desc in stops]
+
+
+def _gradients(targets: list[Value], inputs: list[Value], seeds: list[Value | None]) -> list[Value | None]:
     if len(seeds) != len(targets) or not targets:
         raise CompileError(
             f"gradients: {len(targets)} targets and {len(seeds)} seeds; give one seed, or None, for each"
@@ -60,13 +73,6 @@ def gradients(
     pairs = zip(inputs, grads, strict=True)
     walk.mark_gradients(first, {grad.name for x, grad in pairs if grad is not None and walk.trains(x.name)})
     return grads
-
-
-def blockers(block: Block, targets: Sequence[Value]) -> list[str]:
-    """The ops at which gradients of the targets stop by declaration, a line each."""
-    needed = _ancestors(block, targets)
-    stops = [desc for desc in block.desc.ops if needed & set(desc.outputs) and _is_stop(block, desc)]
-    return [f"{_line(block, desc)}{desc.type} stops the gradient" for desc in stops]
 
 
 @dataclass

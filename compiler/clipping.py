@@ -40,6 +40,12 @@ def global_norm(limit: float) -> Clip:
     return clip
 
 
+def require_clip(clip: object) -> None:
+    """Raise OpError unless it is None or one of this file."""
+    if clip is not None and not callable(clip):
+        raise OpError(f"clip={clip!r} does not limit gradients; use a limit as global_norm(1.0)")
+
+
 def _require_positive(name: str, limit: float) -> None:
     if not limit > 0:
         raise OpError(f"{name}: limit={limit} is not above 0")

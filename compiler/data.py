@@ -1,4 +1,4 @@
-"""What a program says of its rows."""
+"""What a program says of its rows, and of what executing it does."""
 
 from __future__ import annotations
 
@@ -43,9 +43,39 @@ def data_desc(
     )
 
 
+def run_desc(
+    epochs: int,
+    split: str,
+    evaluate: str | None,
+    *,
+    every: int,
+    keep_best: str | None,
+    best: str,
+    stop_after: int,
+) -> pb.RunDesc:
+    """The message of `Program.run`; raises OpError for what cannot be done."""
+    if best not in ("min", "max"):
+        raise OpError(f"run: best={best!r} is neither 'min' nor 'max'")
+    if epochs < 1 or every < 1 or stop_after < 0:
+        raise OpError(
+            f"run: epochs={epochs}, every={every}, stop_after={stop_after}; the first two start at 1, the last at 0"
+        )
+    if evaluate is None and (keep_best is not None or stop_after):
+        raise OpError("run: keep_best and stop_after need a split to evaluate on; give evaluate=")
+    run = pb.RunDesc(entry="train", epochs=epochs, split=split, stop_after=stop_after)
+    if evaluate is not None:
+        run.evaluate.CopyFrom(pb.EvaluateDesc(entry="evaluate", split=evaluate, every=every))
+    if keep_best is not None:
+        direction = pb.DIRECTION_MAX if best == "max" else pb.DIRECTION_MIN
+        run.keep_best.CopyFrom(pb.KeepBestDesc(metric=keep_best, direction=direction))
+    return run
+
+
 def _split(name: str, selection: str | slice) -> pb.SplitDesc:
     if isinstance(selection, str):
         return pb.SplitDesc(name=name, key=selection)
+    if not isinstance(selection, slice):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise OpError(f"data: the split {name!r} is {selection!r}, neither a key of the file nor a slice of rows")
     start, stop, stride = selection.start or 0, selection.stop or 0, selection.step or 1
     if min(start, stop) < 0 or stride < 1:
         raise OpError(f"data: the split {name!r} counts rows from the front, forwards")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compiler.clipping import Clip
+from compiler.clipping import Clip, require_clip
 from compiler.schedules import Schedule, as_schedule
 from prograd_proto import TensorType
 from registry import Block, OpError, Value, ops
@@ -52,6 +52,9 @@ class Optimizer:
     attributes: dict[str, Any]
     needs_step: bool = False
     clip: Clip | None = None
+
+    def __post_init__(self) -> None:
+        require_clip(self.clip)
 
     def apply(
         self,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from itertools import count
-from typing import Literal
+from typing import Concatenate, Literal, ParamSpec, TypeVar
 
+from compiler.assembly import Outputs, add_fetches, count_steps, part_for, training_block
 from compiler.averages import Average, append_averages, averaged_parameters
 from compiler.backward import blockers, gradients
-from compiler.clipping import Clip
+from compiler.clipping import Clip, require_clip
 from compiler.compiled import Compiled, compile_program
-from compiler.data import data_desc
+from compiler.data import data_desc, run_desc
+from compiler.declarations import Over, declared_state, declared_type, over_number, require_dtype
 from compiler.errors import CompileError
 from compiler.initialisers import FromFile, Initialiser, constant, glorot_uniform, zeros
 from compiler.locations import Locations
@@ -18,14 +21,25 @@ from compiler.optimizers import Optimizer, Slot, rate_for
 from compiler.parameter_groups import Cadence, Group, grouped
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import FLOATS, ITEM_BYTES, NUMBERS, DTypeName
+from prograd_proto.dtypes import FLOATS, NUMBERS, DTypeName
 from prograd_proto.tensor_types import shape_message
 from registry import Block, OpError, Value, ops
+from registry.errors import located
 from registry.spelling import closest
 
-Over = Literal["last", "mean", "sum"]
-Outputs = dict[str, tuple[Value, pb.Over]]
-_OVER: dict[str, pb.Over] = {"last": pb.OVER_LAST, "mean": pb.OVER_MEAN, "sum": pb.OVER_SUM}
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _with_the_line(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatenate[Program, P], R]:
+    """Let the errors of a method begin with the user's line."""
+
+    @wraps(method)
+    def call(self: Program, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with located(lambda: self.locations.text(self.locations.here())):
+            return method(self, *args, **kwargs)
+
+    return call
 
 
 class Program:
@@ -59,12 +73,14 @@ class Program:
         """The training block that grows."""
         return self._block
 
+    @_with_the_line
     def input(self, name: str, dtype: DTypeName, shape: Sequence[int | str]) -> Value:
         """A tensor that is fed at every step; extents that are strings are bound by `compile`."""
-        value = self._block.define(name, self._checked_type(f"input {name!r}", name, dtype, shape))
+        value = self._block.define(name, declared_type(f"input {name!r}", name, dtype, shape, self._names()))
         self._block.desc.parameters.add(tensor=name, feed=name)
         return value
 
+    @_with_the_line
     def parameter(
         self,
         name: str,
@@ -87,13 +103,14 @@ class Program:
             rate_scale: multiplies the learning rate.
             decay_scale: multiplies the weight decay.
         """
-        type = self._checked_type(f"parameter {name!r}", name, dtype, shape)
+        type = declared_state(f"parameter {name!r}", name, dtype, shape, initial, self._names())
         if dtype not in FLOATS:
-            raise self._error(f"parameter {name!r}: {dtype} cannot be trained; use float32 or float64, or a buffer")
+            raise OpError(f"parameter {name!r}: {dtype} cannot be trained; use float32 or float64, or a buffer")
         state = self._add_state(name, type, pb.STATE_KIND_PARAMETER, initial or glorot_uniform())
         state.trainable, state.rate_scale, state.decay_scale = trainable, rate_scale, decay_scale
         return self.state(name)
 
+    @_with_the_line
     def buffer(
         self,
         name: str,
@@ -107,19 +124,24 @@ class Program:
 
         With lifespan "epoch" it goes back to its initial value at the start of each epoch.
         """
-        type = self._checked_type(f"buffer {name!r}", name, dtype, shape)
+        type = declared_state(f"buffer {name!r}", name, dtype, shape, initial, self._names())
+        if lifespan not in ("always", "epoch"):
+            raise OpError(f"buffer {name!r}: lifespan={lifespan!r} is neither 'always' nor 'epoch'")
         state = self._add_state(name, type, pb.STATE_KIND_BUFFER, initial or zeros())
         state.lifespan = pb.LIFESPAN_EPOCH if lifespan == "epoch" else pb.LIFESPAN_ALWAYS
         return self.state(name)
 
+    @_with_the_line
     def constant(self, value: float, dtype: DTypeName = "float32") -> Value:
         """A rank-0 tensor with that value."""
+        require_dtype("constant", dtype)
         return self._block.constant(dtype, value)
 
+    @_with_the_line
     def state(self, name: str) -> Value:
         """The tensor that stands for a state: its value at the start of the step."""
         if name not in self.states:
-            raise self._error(f"there is no state {name!r}{closest(name, self.states)}")
+            raise OpError(f"there is no state {name!r}{closest(name, self.states)}")
         if name not in self._block.state_tensors:
             desc = self.states[name]
             self._block.define(name, TensorType(_dtype_name(desc), tuple(dim.size for dim in desc.shape.dims)))
@@ -127,15 +149,17 @@ class Program:
             self._block.state_tensors.add(name)
         return self._block.value(name)
 
+    @_with_the_line
     def update(self, state: Value, value: Value) -> None:
         """At the end of each training step the state becomes `value`; a later update takes the place of this one."""
         if state.name not in self.states or state.block is not self._block:
-            raise self._error(f"update: {state!r} is not a state of this program")
+            raise OpError(f"update: {state!r} is not a state of this program")
         self._require_own("update", value)
         if state.type != value.type:
-            raise self._error(f"update: {value!r} cannot become the value of the state {state!r}; the types differ")
+            raise OpError(f"update: {value!r} cannot become the value of the state {state!r}; the types differ")
         self._updates[state.name] = value
 
+    @_with_the_line
     def minimize(
         self,
         loss: Value,
@@ -168,11 +192,14 @@ class Program:
         self._require_own("minimize", loss)
         if loss.rank != 0:
             raise CompileError(
-                f"{self._here()}minimize(loss: {loss.type}): the loss must be a scalar; "
-                "take ops.mean(loss) or ops.sum(loss)"
+                f"minimize(loss: {loss.type}): the loss must be a scalar; take ops.mean(loss) or ops.sum(loss)"
             )
+        for own in (optimizer, *(own for _, own in groups)):
+            if not isinstance(own, Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+                raise CompileError(f"minimize: {own!r} is not an optimizer; use one as sgd(0.1)")
+        require_clip(clip)
         if accumulate < 1:
-            raise CompileError(f"{self._here()}minimize: accumulate={accumulate}; it starts at 1")
+            raise CompileError(f"minimize: accumulate={accumulate}; it starts at 1")
         pairs = self._parameter_gradients(loss, parameters)
         members = grouped([w for w, _ in pairs], optimizer, groups)
         self.fetch(self._free_fetch("loss"), loss, over="mean")
@@ -188,6 +215,7 @@ class Program:
                     self._append_update(own, w, dw, rate, cadence)
         return pairs
 
+    @_with_the_line
     def average(
         self,
         decay: float,
@@ -211,30 +239,34 @@ class Program:
             The averages, as states.
         """
         if not 0 <= decay < 1 or every < 1:
-            raise self._error(f"average: decay={decay} and every={every}; they are in [0, 1) and from 1")
+            raise OpError(f"average: decay={decay} and every={every}; they are in [0, 1) and from 1")
         if every > 1:
             self.state("step")
         made: list[Value] = []
         for w in self._trainable() if parameters is None else parameters:
             self._require_own("average", w)
             if w.name not in self.states or w.name in self._averages:
-                raise self._error(f"average: {w!r} is no parameter, or is averaged already")
+                raise OpError(f"average: {w!r} is no parameter, or is averaged already")
             state = self._add_state(self._free_state(f"{w.name}.average"), w.type, pb.STATE_KIND_BUFFER)
             _begin_like(state, self.states[w.name])
             self._averages[w.name] = Average(state.name, decay, every, tuple(entries))
             made.append(self.state(state.name))
         return made
 
+    @_with_the_line
     def fetch(self, name: str, value: Value, *, over: Over = "last") -> None:
         """Report `value` from training under that name; over an epoch as the last one, the mean by rows or the sum."""
         self._require_own(f"fetch {name!r}", value)
         if name in self._train_fetches:
-            raise self._error(f"fetch {name!r}: training already reports a value of that name; give another name")
-        self._train_fetches[name] = value, _OVER[over]
+            raise OpError(f"fetch {name!r}: training already reports a value of that name; give another name")
+        self._train_fetches[name] = value, over_number(f"fetch {name!r}", over)
 
+    @_with_the_line
     def metrics(self, **values: Value) -> None:
         """Report these scalars, averaged over rows, from training and from the entry `evaluate`."""
         for name, value in values.items():
+            if value.rank != 0:
+                raise OpError(f"metrics: {name} is {value.type}, not a scalar; take ops.mean({name})")
             self.fetch(name, value, over="mean")
             self.entry("evaluate", over="mean", **{name: value})
 
@@ -242,14 +274,16 @@ class Program:
         """The tensors that the entry `predict` computes."""
         self.entry("predict", over="last", **values)
 
+    @_with_the_line
     def entry(self, entry: str, /, *, over: Over = "last", **values: Value) -> None:
         """Add fetches to a named entry that computes without training: ops take their inference form."""
         if entry == "train":
-            raise self._error("the entry 'train' is what minimize and update build; give another name")
+            raise OpError("the entry 'train' is what minimize and update build; give another name")
         for name, value in values.items():
             self._require_own(f"entry {entry!r}", value)
-            self._entries.setdefault(entry, {})[name] = value, _OVER[over]
+            self._entries.setdefault(entry, {})[name] = value, over_number(f"entry {entry!r}", over)
 
+    @_with_the_line
     def data(
         self,
         file: str,
@@ -271,6 +305,7 @@ class Program:
         feeds = [p.feed for p in self._block.desc.parameters if p.WhichOneof("source") == "feed"]
         self.data_desc = data_desc(file, feeds, columns or {}, splits or {}, shuffle=shuffle, remainder=remainder)
 
+    @_with_the_line
     def run(
         self,
         epochs: int,
@@ -293,19 +328,9 @@ class Program:
             best: whether a higher or a lower metric is better.
             stop_after: stop after so many evaluations without improvement; 0 never stops early.
         """
-        if epochs < 1 or every < 1 or stop_after < 0:
-            raise OpError(
-                f"run: epochs={epochs}, every={every}, stop_after={stop_after}; the first two start at 1, the last at 0"
-            )
-        if evaluate is None and (keep_best is not None or stop_after):
-            raise OpError("run: keep_best and stop_after need a split to evaluate on; give evaluate=")
-        run = pb.RunDesc(entry="train", epochs=epochs, split=split, stop_after=stop_after)
-        if evaluate is not None:
-            run.evaluate.CopyFrom(pb.EvaluateDesc(entry="evaluate", split=evaluate, every=every))
-        if keep_best is not None:
-            direction = pb.DIRECTION_MAX if best == "max" else pb.DIRECTION_MIN
-            run.keep_best.CopyFrom(pb.KeepBestDesc(metric=keep_best, direction=direction))
-        self.run_desc = run
+        self.run_desc = run_desc(
+            epochs, split, evaluate, every=every, keep_best=keep_best, best=best, stop_after=stop_after
+        )
 
     def compile(self, **sizes: int) -> Compiled:
         """Bind the symbols, run the passes, and give the finished program.
@@ -317,17 +342,19 @@ class Program:
 
     def _parameter_gradients(self, loss: Value, parameters: Sequence[Value] | None) -> list[tuple[Value, Value]]:
         given = list(parameters) if parameters is not None else self._trainable()
+        if not given:
+            raise CompileError("minimize: there is no parameter to train")
         for value in given:
             self._require_own("minimize", value)
             if value.name not in self.states or not self.states[value.name].trainable:
-                raise CompileError(f"{self._here()}minimize: {value!r} is not a trainable parameter of this program")
+                raise CompileError(f"minimize: {value!r} is not a trainable parameter of this program")
         found = [(w, dw) for w, dw in zip(given, gradients(loss, given), strict=True) if dw is not None]
         reached = {w.name for w, _ in found}
         missed = [w.name for w in given if w.name not in reached]
         if not found or (parameters is not None and missed):
             named = ", ".join(map(repr, missed)) if parameters is not None else "any trainable parameter"
             stops = "".join(f"; {line}" for line in blockers(self._block, [loss]))
-            raise CompileError(f"{self._here()}minimize(loss: {loss.type}): the loss does not depend on {named}{stops}")
+            raise CompileError(f"minimize(loss: {loss.type}): the loss does not depend on {named}{stops}")
         return found
 
     def _trainable(self) -> list[Value]:
@@ -389,7 +416,7 @@ class Program:
         )
         value = initial(block, type)
         if value.type != type or len(block.desc.ops) != 1:
-            raise self._error(f"the initialiser of {name!r} does not make {type} by one op")
+            raise OpError(f"the initialiser of {name!r} does not make {type} by one op")
         op = block.desc.ops[0]
         op.id = 1
         op.outputs[:] = [name]
@@ -399,17 +426,15 @@ class Program:
         program = pb.ProgramDesc(name=self.name, seed=self.seed, states=self.states.values())
         self._require_training()
         if self._updates:
-            block = program.blocks.add()
-            block.CopyFrom(self._block.desc)
-            block.updates.extend(pb.UpdateDesc(state=s, tensor=v.name) for s, v in self._updates.items())
+            block = training_block(self._block.desc, self._updates)
             append_averages(block, self._averages)
-            if "step" not in self._updates:
-                _count_steps(block)
-            _add_fetches(block, self._train_fetches)
+            count_steps(block)
+            add_fetches(block, self._train_fetches)
+            program.blocks.append(block)
             program.entries.add(name="train", source_block=0)
         for name, outputs in self._entry_outputs().items():
             program.entries.add(name=name, source_block=len(program.blocks))
-            part = self._part(outputs)
+            part = part_for(self._block.desc, outputs)
             averaged_parameters(part, name, self._averages)
             program.blocks.append(part)
         if not program.entries:
@@ -420,20 +445,6 @@ class Program:
             program.run.CopyFrom(self.run_desc)
         program.locations.extend(self.locations.texts)
         return program
-
-    def _part(self, outputs: Outputs) -> pb.BlockDesc:
-        """The part of the training block that these outputs need."""
-        needed = {value.name for value, _ in outputs.values()}
-        ops: list[pb.OpDesc] = []
-        for op in reversed(self._block.desc.ops):
-            if not needed.isdisjoint(op.outputs):
-                needed.update(op.inputs, op.outputs)
-                ops.append(op)
-        block = pb.BlockDesc(ops=reversed(ops))
-        block.parameters.extend(p for p in self._block.desc.parameters if p.tensor in needed)
-        block.tensors.extend(tensor for tensor in self._block.desc.tensors if tensor.name in needed)
-        _add_fetches(block, outputs)
-        return block
 
     def _entry_outputs(self) -> dict[str, Outputs]:
         loss = {name: out for name, out in self._train_fetches.items() if name == "loss"}
@@ -455,33 +466,12 @@ class Program:
             name += "_"
         return name
 
+    def _names(self) -> set[str]:
+        return self.states.keys() | self._block.types.keys()
+
     def _require_own(self, what: str, value: Value) -> None:
         if value.block is not self._block:
-            raise self._error(f"{what}: {value!r} belongs to another program")
-
-    def _checked_type(self, what: str, name: str, dtype: str, shape: Sequence[int | str]) -> TensorType:
-        """The type of a new tensor, if its name is free and good."""
-        if not name or not name.isprintable() or ":" in name:
-            raise self._error(f"{what}: a name is not empty, and all printable without a colon")
-        if name in self.states or name in self._block.types:
-            raise self._error(f"{what}: the name is taken by another tensor of this program")
-        if dtype not in ITEM_BYTES:
-            raise self._error(f"{what}: there is no dtype {dtype!r}{closest(str(dtype), ITEM_BYTES)}")
-        for extent in shape:
-            if not (extent.isidentifier() if isinstance(extent, str) else _is_size(extent)):
-                raise self._error(f"{what}: the extent {extent!r} is neither a size nor the name of a symbol")
-        return TensorType(dtype, tuple(d if isinstance(d, str) else d.__index__() for d in shape))
-
-    def _error(self, message: str) -> OpError:
-        return OpError(f"{self._here()}{message}")
-
-    def _here(self) -> str:
-        text = self.locations.text(self.locations.here())
-        return f"{text}: " if text else ""
-
-
-def _is_size(extent: object) -> bool:
-    return hasattr(extent, "__index__") and int(extent) >= 0  # pyright: ignore[reportArgumentType]: just checked
+            raise OpError(f"{what}: {value!r} belongs to another program")
 
 
 def _begin_like(state: pb.StateDesc, other: pb.StateDesc) -> None:
@@ -495,22 +485,6 @@ def _begin_like(state: pb.StateDesc, other: pb.StateDesc) -> None:
 
 def _initial_state(block: Block, name: str) -> Value:
     return block.value(name) if name in block.types else block.define(name, TensorType("int64", ()))
-
-
-def _count_steps(desc: pb.BlockDesc) -> None:
-    """Let the finished block count its steps; the block that the user builds stays as it is."""
-    block = Block(desc)
-    with block.on_behalf_of(stage=pb.STAGE_UPDATE):
-        if "step" in block.types:
-            step = block.value("step")
-        else:
-            step = block.define("step", TensorType("int64", ()))
-            desc.parameters.add(tensor="step", state="step")
-        desc.updates.add(state="step", tensor=ops.add(step, 1).name)
-
-
-def _add_fetches(block: pb.BlockDesc, outputs: Outputs) -> None:
-    block.fetches.extend(pb.FetchDesc(name=n, tensor=value.name, over=over) for n, (value, over) in outputs.items())
 
 
 def _dtype_name(desc: pb.StateDesc) -> str:

@@ -210,7 +210,11 @@ def warmup_cosine(peak: float, *, warmup: float = 0.1, final: float = 0.0) -> Sc
 
 def as_schedule(rate: float | Schedule) -> Schedule:
     """A number is a constant schedule."""
-    return constant(rate) if isinstance(rate, int | float) else rate
+    if isinstance(rate, int | float):
+        return constant(rate)
+    if isinstance(rate, Value) or not callable(rate):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise OpError(f"the rate {rate!r} is neither a number nor a schedule")
+    return rate
 
 
 def _step(block: Block) -> Value:

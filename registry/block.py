@@ -111,6 +111,10 @@ class Block:
         """The location number that a new op gets."""
         return self._locate() if self._location is None else self._location
 
+    def line(self) -> str:
+        """The user's line that a new op gets, as text; "" where it is unknown."""
+        return self.location_text(self.location())
+
     @contextmanager
     def on_behalf_of(self, *, stage: pb.Stage, op: pb.OpDesc | None = None) -> Generator[None]:
         """New ops get that stage and, given `op`, its line and its number as `gradient_of`."""

@@ -117,8 +117,9 @@ class Op(Generic[P, R]):
         for operand in (*args, *kwargs.values()):
             if isinstance(operand, Value):
                 return operand.block
-        if any(isinstance(operand, list | tuple) for operand in args):
-            raise OpError(f"{self.name}: the operands are given one by one; a list goes as ops.{self.name}(*xs)")
+        for operand in (*args, *(kwargs[name] for name in self.signature.inputs if name in kwargs)):
+            if isinstance(operand, list | tuple):
+                raise OpError(f"{self.name}: the tensors are given one by one; those of a list as ops.{self.name}(*xs)")
         raise OpError(f"{self.name}: no operand is a tensor of a program; use ops.{self.name}.on(program)(...)")
 
     def _append(self, block: Block, args: tuple[Any, ...], kwargs: dict[str, Any], random_stream: int = 0) -> R:
@@ -163,7 +164,7 @@ class Op(Generic[P, R]):
         if operand is None and name in self.signature.defaults:
             return None
         if not isinstance(operand, Value):
-            raise OpError(f"{name}={operand!r} is not a tensor of a program")
+            raise OpError(f"{name}={_not_a_tensor(operand)}")
         if operand.block is not block:
             raise OpError(f"{operand!r} belongs to another program")
         return operand
@@ -218,8 +219,18 @@ def find_op(name: str) -> Op[..., Any]:
 
 
 def _prefix(block: Block) -> str:
-    text = block.location_text(block.location())
-    return f"{text}: " if text else ""
+    line = block.line()
+    return f"{line}: " if line else ""
+
+
+def _not_a_tensor(operand: object) -> str:
+    """What was given in place of a tensor, in a few words, and what an array needs to be one."""
+    text = repr(operand)
+    if len(text) > 60 or "\n" in text:
+        text = f"<{type(operand).__name__}>"
+    return f"{text} is not a tensor of a program" + (
+        "; feed it, or keep it in a state" if hasattr(operand, "shape") else ""
+    )
 
 
 def _hashable(value: Attribute) -> object:

@@ -289,12 +289,13 @@ def test_all_ops_without_a_gradient_are_listed_together_with_their_lines(unruled
     first, h = here(), unruled.first(w)
     flat, h = here(), unruled.flat(h)
     second, loss = here(), unruled.second(h)
+    line = here(2)
     with pytest.raises(CompileError) as error:
         program.minimize(loss, sgd(0.1))
     rule = "has no gradient rule; add one in tests/test_backward.py or declare differentiable=False"
     cut = "or cut the path with ops.stop_gradient"
     assert str(error.value) == (
-        f"no gradient through: {first}: first_unruled {rule}, {cut}; "
+        f"{line}: no gradient through: {first}: first_unruled {rule}, {cut}; "
         f"{flat}: flat is declared non-differentiable, so cut the path with ops.stop_gradient; "
         f"{second}: second_unruled {rule}, {cut}"
     )
