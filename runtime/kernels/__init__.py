@@ -1,9 +1,9 @@
 """Every kernel of the reference engine, by family. The list is the table of contents."""
 
 from runtime.kernel import KERNELS as KERNELS
-from runtime.kernels import attention as attention
 from runtime.kernels import activation as activation
 from runtime.kernels import adaptive as adaptive
+from runtime.kernels import attention as attention
 from runtime.kernels import conv as conv
 from runtime.kernels import copy as copy
 from runtime.kernels import decomposition as decomposition
