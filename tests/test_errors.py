@@ -170,7 +170,9 @@ WITHOUT_A_LINE: list[tuple[Callable[[Given], object], str]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("call", "sentence"), OPERATORS + PROGRAMS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("call", "sentence"), OPERATORS + PROGRAMS, ids=lambda value: value[:40] if isinstance(value, str) else "call"
+)
 def test_a_bad_call_is_refused_in_a_sentence_that_begins_with_its_line(call: Callable[[Given], object], sentence: str):
     file = here().partition(":")[0]
     with pytest.raises(ProgramError) as error:
@@ -178,7 +180,9 @@ def test_a_bad_call_is_refused_in_a_sentence_that_begins_with_its_line(call: Cal
     assert str(error.value) == f"{file}:{call.__code__.co_firstlineno}: {sentence}"
 
 
-@pytest.mark.parametrize(("call", "sentence"), WITHOUT_A_LINE, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("call", "sentence"), WITHOUT_A_LINE, ids=lambda value: value[:40] if isinstance(value, str) else "call"
+)
 def test_a_call_without_a_program_is_refused_in_a_sentence(call: Callable[[Given], object], sentence: str):
     with pytest.raises(OpError) as error:
         call(given())
