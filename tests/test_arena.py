@@ -9,7 +9,7 @@ import pytest
 from models import MODELS, start_of
 from steps import Oracle, Stepper, same_bits
 
-from compiler import Program, adam, constant, global_norm, gradients, momentum, ops, sgd, warmup_cosine
+from compiler import Program, adam, constant, global_norm, gradients, look_ahead, momentum, ops, sgd, warmup_cosine
 from compiler.compiled import Compiled
 from compiler.optimizers import Optimizer
 from prograd_proto import ProgramError
@@ -105,6 +105,29 @@ def test_higher_orders_and_fetched_gradients_share_the_arena_as_well():
         poisoned(stepper)
         same_bits(stepper.step(x=fed), oracle.step(x=fed))
         same_bits(stepper.snapshot(), oracle.states)
+    stepper.executor.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_accumulation_groups_averages_and_look_ahead_share_the_arena_as_well(threads: int):
+    program = Program()
+    x = program.input("x", "float64", (6, 4))
+    v, w = program.parameter("v", (4, 4), dtype="float64"), program.parameter("w", (4, 1), dtype="float64")
+    loss = ops.mean(ops.square(ops.tanh(x @ v) @ w - 1.0))
+    optimizer = look_ahead(adam(0.05, clip=global_norm(0.5)), every=2)
+    program.minimize(loss, optimizer, groups=[([w], momentum(0.1, decay=0.01))], accumulate=3)
+    program.average(0.9, every=3)
+    done = program.compile()
+    stepper = Stepper(done, threads=threads)
+    oracle = Oracle(done.desc, stepper.snapshot())
+    before = stepper.snapshot()
+    for seed in range(20):
+        fed = np.random.default_rng(seed).normal(size=(6, 4))
+        poisoned(stepper)
+        same_bits(stepper.step(x=fed), oracle.step(x=fed))
+        same_bits(stepper.snapshot(), oracle.states)
+    changed = {name for name, array in stepper.snapshot().items() if not np.array_equal(array, before[name])}
+    assert {"v", "w", "v.average", "w.average", "v.slow", "w.velocity"} <= changed
     stepper.executor.close()
 
 

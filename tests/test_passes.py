@@ -165,6 +165,17 @@ def test_new_ops_of_an_inference_form_differentiate_nothing_and_have_the_line_of
     assert {op.location for op in new if op.type != "constant"} == {old.location}
 
 
+def test_what_predicts_is_the_same_before_and_after_training_is_added():
+    program = Program()
+    x, w = program.input("x", "float32", (4, 3)), program.parameter("w", (3, 2))
+    h = ops.dropout(ops.tanh(x @ w))
+    program.outputs(h=h)
+    before = source(program.compile(), "predict")
+    program.minimize(ops.sum(h), sgd(0.1))
+    after = source(program.compile(), "predict")
+    assert before.SerializeToString(deterministic=True) == after.SerializeToString(deterministic=True)
+
+
 # Dead ops
 
 
