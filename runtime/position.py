@@ -56,7 +56,7 @@ class Position:
             "summed_rows": self.summed_rows,
             "metrics": _written(self.metrics),
             "evaluation": _written(self.evaluation),
-            "best_metric": None if self.best_metric is None else _written({"": self.best_metric})[""],
+            "best_metric": None if self.best_metric is None else _written_number(self.best_metric),
             "best_at": list(self.best_at),
             "best_evaluation": _written(self.best_evaluation),
             "stale": self.stale,
@@ -72,20 +72,29 @@ class Position:
         for name in ("sums", "metrics", "evaluation", "best_evaluation"):
             setattr(position, name, _read(values[name]))
         best = values["best_metric"]
-        position.best_metric = None if best is None else _read({"": best})[""]
+        position.best_metric = None if best is None else _read_number(best)
         epoch, step, steps = map(_count, values["best_at"])
         position.best_at = epoch, step, steps
         position.stopped = bool(values["stopped"])
         return position
 
 
-def _written(metrics: Metrics) -> dict[str, Number | str]:
+def _written(metrics: Metrics) -> list[list[Number | str]]:
+    """Pairs of name and value, because a JSON object with sorted keys would forget the order of the fetches."""
+    return [[name, _written_number(value)] for name, value in metrics.items()]
+
+
+def _written_number(value: Number) -> Number | str:
     """JSON has no NaN and no infinity: they are written as strings."""
-    return {name: value if math.isfinite(value) else str(value) for name, value in metrics.items()}
+    return value if math.isfinite(value) else str(value)
 
 
-def _read(values: dict[str, Any]) -> Metrics:
-    return {str(name): value if type(value) is int else float(value) for name, value in values.items()}
+def _read(pairs: list[list[Any]]) -> Metrics:
+    return {str(name): _read_number(value) for name, value in pairs}
+
+
+def _read_number(value: Any) -> Number:
+    return value if type(value) is int else float(value)
 
 
 def _count(value: object) -> int:

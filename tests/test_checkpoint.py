@@ -307,7 +307,7 @@ def test_a_description_that_is_not_ours_is_one_sentence(tmp_path, about, expecte
 
 
 @pytest.mark.parametrize(
-    "change", [("epoch", -1), ("steps", 1.5), ("sums", []), ("best_at", [1]), ("sums", {"a": None})]
+    "change", [("epoch", -1), ("steps", 1.5), ("sums", [3]), ("best_at", [1]), ("sums", [["a", None]])]
 )
 def test_a_position_that_makes_no_sense_is_one_sentence(tmp_path, change):
     path = save(linear(), tmp_path)

@@ -259,3 +259,45 @@ def test_python_m_runtime_is_the_command(folder):
     command = [sys.executable, "-m", "runtime", "execute", "l.pb", "-q", "--steps", "3"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
     assert fields(done.stdout.strip())["steps"] == "3"
+
+
+def test_profile_of_a_program_without_data_feeds_zeros(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    linear().compile(batch=4).save(tmp_path / "l.pb")
+    code, out, err = run(capsys, "profile", "l.pb", "--by", "op")
+    assert (code, err) == (0, "runtime: the program has no data, so its feeds are zeros\n")
+    assert any("small_programs.py:" in line for line in out)
+    assert out[-1].startswith("OK entry=train steps=20 ops=")
+
+
+def test_a_bar_counts_the_steps(folder, capsys):
+    _, _, err = run(capsys, "execute", "p.pb", "--progress", "bar")
+    assert "| 21/21 [" in err
+    assert "| test loss 0.1001 mean -0.4358" in err
+
+
+def test_plain_progress_has_a_line_per_epoch_with_its_evaluation(folder, capsys):
+    _, _, err = run(capsys, "execute", "p.pb", "--progress", "plain", "--checkpoint", "ck")
+    first, *lines = err.splitlines()
+    assert first == "runtime: 3 of 31 rows do not fill a step of 4 and are left out of each epoch"
+    assert [line.split("  ")[:2] for line in lines] == [[f"epoch {n}", f"step {7 * n}/21"] for n in (1, 1, 2, 2, 3, 3)]
+    assert lines[0].endswith("  evaluate on test: loss 0.7413 mean -0.4736  best so far")
+    assert lines[1] == "epoch 1  step 7/21  checkpoint ck/step-0000000007.safetensors"
+
+
+def test_quiet_is_quiet_and_none_shows_only_messages(folder, capsys):
+    assert run(capsys, "execute", "p.pb", "-q")[2] == ""
+    err = run(capsys, "execute", "p.pb", "--progress", "none")[2]
+    assert err == "runtime: 3 of 31 rows do not fill a step of 4 and are left out of each epoch\n"
+
+
+def test_json_logs_have_errors_too(folder, capsys):
+    code, _, err = run(capsys, "execute", "p.pb", "-q", "--log-format", "json", "--split", "nil")
+    assert code == 2
+    message = "the data has no split 'nil'; its splits are: train, test"
+    assert json.loads(err) == {"event": "log", "level": "error", "message": message}
+
+
+def test_the_version_is_the_packages(capsys):
+    code, out, _ = run(capsys, "--version")
+    assert (code, out[0].startswith("prograd ")) == (0, True)

@@ -206,7 +206,8 @@ def test_a_malformed_program_is_refused_with_its_path(tmp_path):
     for block in desc.blocks:
         block.ops[0].type = "matmul2"
     found = text(ProgramError, lambda: runtime.Run(desc))
-    assert re.fullmatch(r"block \d+: op \d+ \(matmul2 from .*\): this runtime has no kernel 'matmul2'; the closest is 'matmul'", found)
+    expected = r"block \d+: op \d+ \(matmul2 from .*\): this runtime has no kernel 'matmul2'; the closest is 'matmul'"
+    assert re.fullmatch(expected, found)
     (tmp_path / "no.pb").write_bytes(b"")
     assert text(ProgramError, lambda: runtime.load(tmp_path / "no.pb")) == f"{tmp_path}/no.pb: the file is empty"
 

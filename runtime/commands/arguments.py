@@ -22,7 +22,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         epilog="runtime VERB --help shows the options of a verb, with examples.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=_Version())
+    parser.add_argument("--version", action=_Version, nargs=0, help="show which prograd this is, and exit")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for name, add in (("execute", _execute), ("check", _check), ("profile", _profile)):
         add(verbs, name)
@@ -56,13 +56,14 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"runtime: {message}; see {self.prog} --help\n")
 
 
-class _Version(str):
-    """Looked up only when it is asked for."""
+class _Version(argparse.Action):
+    """Looked up only when it is asked for: that takes longer than parsing."""
 
-    def __mod__(self, value: Any) -> str:
+    def __call__(self, parser: argparse.ArgumentParser, *more: object) -> NoReturn:
         from importlib.metadata import version
 
-        return f"prograd {version('prograd')}"
+        print(f"prograd {version('prograd')}")
+        parser.exit()
 
 
 def _execute(verbs: Any, name: str) -> None:

@@ -100,6 +100,7 @@ class Bar:
         from tqdm import tqdm  # slow to import
 
         self._bar: Any = tqdm(total=total, initial=done, unit="step", dynamic_ncols=True, file=sys.stderr)
+        self._epoch = ""
         self._evaluation = ""
 
     def show(self, event: Event) -> None:
@@ -108,11 +109,11 @@ class Bar:
             case StepEnd():
                 self._bar.update()
                 if event.step % 16 == 1:  # formatting costs more than drawing, which tqdm does ten times a second
-                    self._describe(event.epoch, event.metrics)
+                    self._describe(f"epoch {event.epoch} {_numbers(event.metrics)}", self._evaluation)
             case EpochEnd():
-                self._describe(event.epoch, event.metrics)
+                self._describe(f"epoch {event.epoch} {_numbers(event.metrics)}", self._evaluation)
             case EvaluationEnd():
-                self._evaluation = f" | {event.split} {_numbers(event.metrics)}"
+                self._describe(self._epoch, f" | {event.split} {_numbers(event.metrics)}")
             case CheckpointWritten():
                 pass
 
@@ -124,8 +125,9 @@ class Bar:
         """Leave the bar as it is."""
         self._bar.close()
 
-    def _describe(self, epoch: int, metrics: Metrics) -> None:
-        self._bar.set_postfix_str(f"epoch {epoch} {_numbers(metrics)}{self._evaluation}", refresh=False)
+    def _describe(self, epoch: str, evaluation: str) -> None:
+        self._epoch, self._evaluation = epoch, evaluation
+        self._bar.set_postfix_str(epoch + evaluation, refresh=False)
 
 
 class Json:

@@ -1,0 +1,103 @@
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+from small_programs import rich, save
+
+import runtime
+from runtime.__main__ import main
+from runtime.commands.metrics_file import MetricsFile
+from runtime.position import Position
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    save(rich(), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def execute(*arguments) -> int:
+    return main(["execute", "p.pb", "-q", *map(str, arguments)])
+
+
+def test_csv_has_a_row_per_step_epoch_and_evaluation(folder):
+    execute("--metrics", "m.csv")
+    with Path("m.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    expected = list(runtime.load("p.pb").train())
+    assert list(rows[0]) == [
+        *("event", "epoch", "step", "loss", "rate", "total", "mean", "evaluate.loss", "evaluate.mean")
+    ]
+    assert [row["event"] for row in rows] == (["step"] * 7 + ["epoch", "evaluation"]) * 3
+    for row, event in zip(rows, expected, strict=True):
+        assert (int(row["epoch"]), int(row["step"])) == (event.epoch, event.step)
+        prefix = "evaluate." if row["event"] == "evaluation" else ""
+        found = {name: float(row[prefix + name]) for name in event.metrics}
+        assert found == event.metrics  # every digit
+        assert all(not value for name, value in row.items() if name.startswith("evaluate.") and not prefix)
+
+
+def test_json_lines_have_the_same_numbers(folder):
+    execute("--metrics", "m.jsonl")
+    rows = [json.loads(line) for line in Path("m.jsonl").read_text().splitlines()]
+    expected = list(runtime.load("p.pb").train())
+    assert len(rows) == len(expected)
+    for row, event in zip(rows, expected, strict=True):
+        assert row | event.metrics == row
+
+
+@pytest.mark.parametrize("name", ["m.csv", "m.jsonl"])
+@pytest.mark.parametrize("every", [5, 7])
+def test_a_resumed_run_ends_with_the_file_of_an_uninterrupted_one(folder, monkeypatch, name, every):
+    execute("--metrics", f"whole-{name}")
+    stop_after(monkeypatch, 18)
+    assert execute("--metrics", name, "--checkpoint", "c", "--every", every) == 70
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    with Path(name).open("a") as file:
+        file.write('{"event":"st')  # cut short by a kill
+    assert execute("--metrics", name, "--checkpoint", "c", "--every", every, "--resume") == 0
+    assert Path(name).read_text() == Path(f"whole-{name}").read_text()
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Let the run end hard, without a checkpoint, after so many steps are in the file."""
+    write = MetricsFile.write
+
+    def stopping(self: MetricsFile, event: runtime.Event) -> None:
+        write(self, event)
+        if event.step == steps:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(MetricsFile, "write", stopping)
+
+
+def test_a_file_of_another_run_is_not_continued(folder, capsys):
+    execute("--checkpoint", "c", "--steps", "10")
+    Path("m.csv").write_text("event,epoch,step,other\n")
+    capsys.readouterr()
+    assert execute("--checkpoint", "c", "--steps", "10", "--resume", "--metrics", "m.csv") == 2
+    assert capsys.readouterr().err == ("runtime: m.csv: the file has other columns than this run; name another one\n")
+    assert Path("m.csv").read_text() == "event,epoch,step,other\n"
+
+
+def test_numbers_that_json_lacks_are_null(tmp_path):
+    file = MetricsFile(tmp_path / "m.jsonl", ["a", "b"], Position(), force=False)
+    file.write(runtime.StepEnd(1, 1, {"a": math.nan, "b": math.inf}))
+    file.close()
+    assert json.loads((tmp_path / "m.jsonl").read_text()) == {
+        "event": "step",
+        "epoch": 1,
+        "step": 1,
+        "a": None,
+        "b": None,
+    }
+
+
+def test_equal_runs_write_equal_files(folder):
+    execute("--metrics", "one.csv")
+    execute("--metrics", "two.csv")
+    assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
