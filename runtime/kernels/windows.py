@@ -40,6 +40,7 @@ def window_counts(
     """How many places a window has on an image, from top to bottom and from left to right."""
     require(len(window) == len(stride) == len(dilation) == 2, "window, stride and dilation need two numbers each")
     require(min(*window, *stride, *dilation) > 0, "window, stride and dilation must be positive")
+    require(max(*window, *stride, *dilation) < 1 << 31, "window, stride and dilation must be below 2^31")
     require(len(padding) == 4 and min(padding) >= 0, f"padding {padding} must be four numbers from 0")
     top, left, bottom, right = padding
     rows = (height + top + bottom - dilation[0] * (window[0] - 1) - 1) // stride[0] + 1
