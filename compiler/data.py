@@ -62,6 +62,8 @@ def run_desc(
         )
     if evaluate is None and (keep_best is not None or stop_after):
         raise OpError("run: keep_best and stop_after need a split to evaluate on; give evaluate=")
+    if stop_after and keep_best is None:
+        raise OpError(f"run: stop_after={stop_after} evaluations without improvement of what; give keep_best=")
     run = pb.RunDesc(entry="train", epochs=epochs, split=split, stop_after=stop_after)
     if evaluate is not None:
         run.evaluate.CopyFrom(pb.EvaluateDesc(entry="evaluate", split=evaluate, every=every))

@@ -9,6 +9,7 @@ from small_programs import BATCH, TEST, TRAIN, arrays, linear, rich, save, write
 
 import runtime
 from compiler import Program, ops, sgd, zeros
+from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load as load_desc
 from runtime.philox import permutation
@@ -158,6 +159,16 @@ def test_a_run_stops_when_evaluations_no_longer_improve(tmp_path):
     run = runtime.load(save(linear(rate=0.0), tmp_path, epochs=9, stop_after=3))
     evaluations = [event for event in run.train() if isinstance(event, runtime.EvaluationEnd)]
     assert len(evaluations) == 4
+
+
+def test_stopping_without_a_metric_to_compare_is_refused(tmp_path):
+    path = save(linear(), tmp_path)
+    desc = load_desc(path)
+    desc.run.stop_after = 3
+    desc.run.ClearField("keep_best")
+    assert error_text(ProgramError, lambda: runtime.Run(desc, tmp_path)) == (
+        "the run stops after 3 evaluations without improvement, and names no metric"
+    )
 
 
 def test_stopping_early_survives_a_resumption(tmp_path):

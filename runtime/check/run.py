@@ -76,7 +76,8 @@ def check_run(program: pb.ProgramDesc) -> None:
     if not run.HasField("evaluate"):
         require(not run.HasField("keep_best") and not run.stop_after, "the run keeps the best without evaluating")
         return
-    require(not run.stop_after or run.HasField("keep_best"), "the run stops without improvement, but of no metric")
+    judged = not run.stop_after or run.HasField("keep_best")
+    require(judged, f"the run stops after {run.stop_after} evaluations without improvement, and names no metric")
     evaluate = run.evaluate
     require(evaluate.entry in entries, f"the run evaluates the entry {evaluate.entry!r}, which does not exist")
     require(evaluate.every >= 1, f"the run evaluates every {evaluate.every} epochs")
