@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,7 +72,6 @@ class Run:
 
     Attributes:
         program: the message.
-        sha256: the program's identity.
         state: the states by name; reading gives a copy, writing checks the type.
         position: where training stands.
         engine: what runs steps.
@@ -101,7 +101,6 @@ class Run:
         use_one_thread()
         check_program(program)
         self.program = program
-        self.sha256 = program_sha256(program)
         self.folder = Path(folder)
         self.data = Data(program, self.folder, None if data is None else Path(data))
         self.states = new_states(program, self.folder, max_memory)
@@ -116,6 +115,11 @@ class Run:
         for path in sorted({s.external.path for s in program.states if s.WhichOneof("initial") == "external"}):
             verified_file(program, self.folder, path)
         self.states.initialise(seed)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The program's identity."""
+        return program_sha256(self.program)
 
     @property
     def state(self) -> StateView:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from runtime.commands.arguments import parse
 from runtime.commands.outcome import EXIT_INTERRUPTED, exit_code, sentence
@@ -25,7 +26,8 @@ def run_command(arguments: Sequence[str]) -> int:
     """Parse, run the verb, and turn whatever happens into one sentence and an exit code."""
     options = parse(arguments)
     try:
-        code = options.verb_function(options)
+        verb = import_module(f"runtime.commands.{options.verb}")  # one of the parser's own words
+        code = getattr(verb, options.verb)(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of our results has left; not an error of ours, but not a success either

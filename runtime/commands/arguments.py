@@ -67,13 +67,11 @@ class _Version(argparse.Action):
 
 
 def _execute(verbs: Any, name: str) -> None:
-    from runtime.commands.execute import execute
-
     verb = _verb(
         verbs,
         name,
-        execute,
         "run a program: train and evaluate as it says, or one of its entries",
+        "Results go to stdout, and the last line of it sums them up; progress and messages go to stderr.",
         "runtime execute digits.pb",
         "runtime execute digits.pb --epochs 3 --save trained.safetensors",
         "runtime execute digits.pb --checkpoint run1 --every 100    # and to go on later:",
@@ -106,22 +104,22 @@ def _execute(verbs: Any, name: str) -> None:
 
 
 def _check(verbs: Any, name: str) -> None:
-    from runtime.commands.check import check
-
     verb = _verb(
-        verbs, name, check, "is a program well formed, safe to run, and are its files there", "runtime check digits.pb"
+        verbs,
+        name,
+        "is a program well formed, safe to run, and are its files there",
+        "Looks at every index, name, type, size, path and operator; nothing is run.",
+        "runtime check digits.pb",
     )
     verb.add_argument("--log-format", type=_one_of("text", "json"), default="text", help=argparse.SUPPRESS)
 
 
 def _profile(verbs: Any, name: str) -> None:
-    from runtime.commands.profile import profile
-
     verb = _verb(
         verbs,
         name,
-        profile,
-        "where the time of a step goes",
+        "where the time of a step goes: by type of op, by stage, or op by op",
+        "The states that the steps change are not kept. Feeds without data and without --feed are zeros.",
         "runtime profile digits.pb --steps 50",
         "runtime profile digits.pb --entry predict --by op",
         "runtime profile digits.pb --json > profile.json",
@@ -195,20 +193,18 @@ def _add_reports(verb: argparse.ArgumentParser) -> None:
     reports.add_argument("--max-time", type=_seconds, metavar="SECONDS", help="of the run")
 
 
-def _verb(
-    verbs: Any, name: str, function: Callable[[argparse.Namespace], int], summary: str, *examples: str
-) -> argparse.ArgumentParser:
+def _verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> argparse.ArgumentParser:
     verb = verbs.add_parser(
         name,
         help=summary,
-        description=(function.__doc__ or "").strip().partition("\n\n")[0],
+        description=f"{summary[0].upper()}{summary[1:]}. {more}",
         epilog="examples:\n" + "\n".join(f"  {example}" for example in examples),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     verb.add_argument("program", help="a program file")
     verb.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
-    verb.set_defaults(verb_function=function, verb=name)
+    verb.set_defaults(verb=name)
     return verb
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from runtime.checkpoint_folder import CheckpointFolder
 from runtime.commands.feeds import read_feeds
 from runtime.commands.fetches import differences, expectations, give, wanted_fetches
-from runtime.commands.metrics_file import MetricsFile, is_metrics_file
 from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED, result_line
 from runtime.commands.progress import LogHandler, Progress, new_progress
 from runtime.commands.trace import TraceFile
@@ -24,6 +24,9 @@ from runtime.kernel import Array
 from runtime.limits import Deadline, peak_rss
 from runtime.metrics import scalar_fetches
 from runtime.run import Run, load
+
+if TYPE_CHECKING:
+    from runtime.commands.metrics_file import MetricsFile
 
 Between = Callable[[], None]
 Fields = list[tuple[str, object]]
@@ -167,7 +170,7 @@ def _require_consistent(options: argparse.Namespace) -> None:
         (options.trace and options.check_nan, "--trace and --check-nan both look at every op; give one of them"),
         (options.feed and options.split, "--feed and --split both say which rows; give one of them"),
         (
-            options.metrics and not is_metrics_file(options.metrics),
+            options.metrics and options.metrics.suffix not in (".csv", ".jsonl"),
             f"--metrics {options.metrics}: the name ends in neither .csv nor .jsonl",
         ),
     )
@@ -234,6 +237,8 @@ def _progress(options: argparse.Namespace, run: Run, handler: LogHandler, stack:
 def _metrics_file(options: argparse.Namespace, run: Run, entry: str, stack: ExitStack) -> MetricsFile | None:
     if options.metrics is None:
         return None
+    from runtime.commands.metrics_file import MetricsFile  # brings csv and json: start-up time
+
     names = [fetch.name for fetch in scalar_fetches(run.bindings(entry)[0])]
     evaluated = run.program.run.evaluate.entry
     if evaluated and run.program.run.entry == entry:

@@ -97,11 +97,6 @@ class MetricsFile:
             return False
 
 
-def is_metrics_file(path: Path) -> bool:
-    """Whether the name ends in a way that says how to write."""
-    return path.suffix in (".csv", ".jsonl")
-
-
 def _csv_line(values: Sequence[object]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(values)
