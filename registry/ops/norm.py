@@ -65,6 +65,7 @@ def batch_norm(
     """
     require_float(x)
     require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the last for channels")
+    require(0 not in x.shape[:-1], "x has no elements to take the mean of")
     channel = TensorType(x.dtype, x.shape[-1:])
     for name, value in {
         "scale": scale,

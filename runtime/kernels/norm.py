@@ -57,6 +57,7 @@ def batch_norm_rule(
     epsilon: float,
 ) -> Types:
     require(x.dtype in FLOATS and x.rank >= 2, f"x is {x}; it must be of a float dtype, with two axes or more")
+    require(0 not in x.shape[:-1], f"{x} has no elements to take the mean of")
     channel = TensorType(x.dtype, x.shape[-1:])
     same = scale == bias == running_mean == running_variance == channel
     require(same, f"scale, bias and running statistics are {scale}, {bias}, {running_mean}, {running_variance}")

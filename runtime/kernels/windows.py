@@ -78,4 +78,4 @@ def images_at_once(n: int, elements: int, dtype: str) -> int:
 
 def chunks(n: int, at_once: int) -> Iterator[slice]:
     """The images that are taken at once."""
-    return (slice(start, min(start + at_once, n)) for start in range(0, n, at_once))
+    return (slice(start, min(start + at_once, n)) for start in range(0, n, max(at_once, 1)))
