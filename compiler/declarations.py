@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Container, Sequence
 from typing import Literal
 
 from compiler.initialisers import FromFile
@@ -15,7 +15,7 @@ Over = Literal["last", "mean", "sum"]
 _OVER: dict[str, pb.Over] = {"last": pb.OVER_LAST, "mean": pb.OVER_MEAN, "sum": pb.OVER_SUM}
 
 
-def declared_type(what: str, name: str, dtype: str, shape: Sequence[int | str], taken: Collection[str]) -> TensorType:
+def declared_type(what: str, name: str, dtype: str, shape: Sequence[int | str], taken: Container[str]) -> TensorType:
     """The type of a new tensor; raises OpError unless name, dtype and shape can be, and the name is not taken."""
     if not name or not name.isprintable() or ":" in name:
         raise OpError(f"{what}: a name is not empty, and all printable without a colon")
@@ -31,7 +31,7 @@ def declared_type(what: str, name: str, dtype: str, shape: Sequence[int | str], 
 
 
 def declared_state(
-    what: str, name: str, dtype: str, shape: Sequence[int | str], initial: object, taken: Collection[str]
+    what: str, name: str, dtype: str, shape: Sequence[int | str], initial: object, taken: Container[str]
 ) -> TensorType:
     """The type of a new state; raises OpError as well for a symbol, or what is no initialiser."""
     if not (initial is None or callable(initial) or isinstance(initial, FromFile)):

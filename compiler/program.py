@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import wraps
 from itertools import count
-from typing import Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from compiler.assembly import Outputs, add_fetches, count_steps, part_for, training_block
 from compiler.averages import Average, append_averages, averaged_parameters
@@ -466,8 +467,8 @@ class Program:
             name += "_"
         return name
 
-    def _names(self) -> set[str]:
-        return self.states.keys() | self._block.types.keys()
+    def _names(self) -> Container[str]:
+        return ChainMap[str, Any](self.states, self._block.types)
 
     def _require_own(self, what: str, value: Value) -> None:
         if value.block is not self._block:
