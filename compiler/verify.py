@@ -8,14 +8,22 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from compiler.errors import CompileError
 from compiler.use_def import end_reads
-from prograd_proto import ProgramError, attributes_of, type_of
+from prograd_proto import ProgramError, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.tensor_types import shape_of
 from registry.op import find_op
+
+
+class Types(NamedTuple):
+    """The types that a block's tensors and the program's states are written with."""
+
+    tensors: dict[str, TensorType]
+    states: dict[str, TensorType]
 
 
 def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
@@ -28,13 +36,22 @@ def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
     for rule in PROGRAM_RULES:
         _report(rule, rule(program))
     known = set() if known is None else known
-    states = b"".join(state.SerializeToString() for state in program.states)
+    written = b"".join(state.SerializeToString() for state in program.states)
+    states: dict[str, TensorType] | None = None
     for number, block in enumerate(program.blocks):
-        digest = hashlib.sha256(states + block.SerializeToString()).digest()
-        if digest not in known:
-            for rule in BLOCK_RULES:
-                _report(rule, rule(program, block), f"block {number}: ")
-            known.add(digest)
+        digest = hashlib.sha256(written + block.SerializeToString()).digest()
+        if digest in known:
+            continue
+        try:
+            states = {state.name: type_of(state) for state in program.states} if states is None else states
+            types = Types({tensor.name: type_of(tensor) for tensor in block.tensors}, states)
+        except ProgramError as error:
+            once = tensors_are_defined_once(program, block, Types({}, {}))  # says more, if that is what is wrong
+            _report(tensors_are_defined_once, once, f"block {number}: ")
+            raise CompileError(f"block {number}: {error}") from None
+        for rule in BLOCK_RULES:
+            _report(rule, rule(program, block, types), f"block {number}: ")
+        known.add(digest)
 
 
 def states_have_different_names(program: pb.ProgramDesc) -> Iterator[str]:
@@ -65,15 +82,18 @@ def random_streams_are_separate(program: pb.ProgramDesc) -> Iterator[str]:
                 yield f"op {op.id} ({op.type}) draws from the stream of an op of another type"
 
 
-def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
     """Every tensor is described once and defined once."""
+    names = list(_definitions(block))
+    if len(names) == len(block.tensors) == len(types.tensors) and types.tensors.keys() == set(names):
+        return
     described: set[str] = set()
     for tensor in block.tensors:
         if tensor.name in described:
             yield f"%{tensor.name} is described twice"
         described.add(tensor.name)
     defined: set[str] = set()
-    for name in _definitions(block):
+    for name in names:
         if name in defined or name not in described:
             yield f"%{name} is {'defined twice' if name in defined else 'not described'}"
         defined.add(name)
@@ -81,7 +101,7 @@ def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc) -> It
         yield f"%{name} is described, and nothing defines it"
 
 
-def tensors_are_defined_before_use(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+def tensors_are_defined_before_use(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
     """An op reads only what a parameter or an earlier op defines, so the order has no cycle."""
     defined = {parameter.tensor for parameter in block.parameters}
     for op in block.ops:
@@ -94,7 +114,7 @@ def tensors_are_defined_before_use(program: pb.ProgramDesc, block: pb.BlockDesc)
             yield f"the end of the step reads %{name}"
 
 
-def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
     """Every op has an id of its own, from 1."""
     seen: set[int] = {0}
     for op in block.ops:
@@ -103,13 +123,12 @@ def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[
         seen.add(op.id)
 
 
-def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
     """Every op is known, has all its operands and attributes, and outputs of the types that inference gives."""
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     alike: set[object] = set()  # a deep program repeats few different ops
     for op in block.ops:
-        inputs = [types[name] if name else None for name in op.inputs]
-        written = tuple(types[name] for name in op.outputs)
+        inputs = [types.tensors[name] if name else None for name in op.inputs]
+        written = tuple(types.tensors[name] for name in op.outputs)
         key = op.type, *inputs, written, *(attribute.SerializeToString() for attribute in op.attributes)
         if key in alike:
             continue
@@ -129,19 +148,17 @@ def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc) -> Itera
         alike.add(key)
 
 
-def parameters_have_the_states_types(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+def parameters_have_the_states_types(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
     """One tensor stands for a state; it has the state's type, and so has the one that becomes its value."""
-    states = {state.name: type_of(state) for state in program.states}
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     pairs = [(p.state, p.tensor) for p in block.parameters if p.WhichOneof("source") == "state"]
     for state, tensor in [*pairs, *((update.state, update.tensor) for update in block.updates)]:
-        if states.get(state) != types[tensor]:
+        if types.states.get(state) != types.tensors[tensor]:
             yield f"%{tensor} is not of the type of the state {state!r}"
     for state in _repeated(state for state, _ in pairs):
         yield f"two tensors stand for the state {state!r}"
 
 
-def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
     """A block updates a state at most once; a block that trains updates every trainable parameter it reads."""
     updated = [update.state for update in block.updates]
     for name in _repeated(updated):
@@ -152,7 +169,7 @@ def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc) -> Ite
         yield f"the trainable parameter {name!r} is read and not updated"
 
 
-def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
     """An op writes in place only over what nothing reads afterwards, so every update follows the last read."""
     last_read = {name: i for i, op in enumerate(block.ops) for name in op.inputs}
     last_read |= dict.fromkeys(end_reads(block), len(block.ops))
@@ -165,7 +182,7 @@ def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc) -> I
 
 
 ProgramRule = Callable[[pb.ProgramDesc], Iterator[str]]
-BlockRule = Callable[[pb.ProgramDesc, pb.BlockDesc], Iterator[str]]
+BlockRule = Callable[[pb.ProgramDesc, pb.BlockDesc, Types], Iterator[str]]
 
 PROGRAM_RULES: tuple[ProgramRule, ...] = (
     states_have_different_names,

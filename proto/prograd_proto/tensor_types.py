@@ -72,4 +72,12 @@ def _parsed_type(dtype: int, shape: bytes) -> TensorType | None:
 
 def tensor_desc(name: str, type: TensorType) -> pb.TensorDesc:
     """The description of a tensor of that name and type."""
-    return pb.TensorDesc(name=name, dtype=NUMBERS[type.dtype], shape=shape_message(type.shape))
+    desc = pb.TensorDesc()
+    desc.CopyFrom(_nameless(type))
+    desc.name = name
+    return desc
+
+
+@lru_cache(maxsize=1 << 16)
+def _nameless(type: TensorType) -> pb.TensorDesc:
+    return pb.TensorDesc(dtype=NUMBERS[type.dtype], shape=shape_message(type.shape))
