@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import prod, sqrt
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ Initialiser = Callable[[Block, TensorType], Value]
 """Appends to a block one op whose result is the initial value; the type is static."""
 
 
+@cache  # so that equal ones are one, and what they make is made once for each type
 def constant(value: float) -> Initialiser:
     """Every element is `value`."""
     return lambda block, type: full.on(block)(shape=type.shape, value=value, dtype=_dtype(type))

@@ -59,6 +59,7 @@ class Program:
         self.run_desc: pb.RunDesc | None = None
         self.locations = Locations()
         self._streams = count(1)
+        self._initial_ops: dict[tuple[Initialiser, TensorType], pb.OpDesc] = {}
         self._updates: dict[str, Value] = {}
         self._train_fetches: Outputs = {}
         self._entries: dict[str, Outputs] = {}
@@ -412,16 +413,23 @@ class Program:
         return state
 
     def _initial_op(self, name: str, type: TensorType, initial: Initialiser) -> pb.OpDesc:
+        op = self._initial_ops.get((initial, type)) or self._made(name, type, initial)
+        if not op.random_stream:  # the same op would be made again
+            self._initial_ops[initial, type] = op
+        copy = pb.OpDesc()
+        copy.CopyFrom(op)
+        copy.id, copy.outputs[:] = 1, [name]
+        copy.location = self.locations.here()
+        return copy
+
+    def _made(self, name: str, type: TensorType, initial: Initialiser) -> pb.OpDesc:
         block = Block(
             locate=self.locations.here, streams=self._streams, state=lambda state: _initial_state(block, state)
         )
         value = initial(block, type)
         if value.type != type or len(block.desc.ops) != 1:
             raise OpError(f"the initialiser of {name!r} does not make {type} by one op")
-        op = block.desc.ops[0]
-        op.id = 1
-        op.outputs[:] = [name]
-        return op
+        return block.desc.ops[0]
 
     def _assembled(self) -> pb.ProgramDesc:
         program = pb.ProgramDesc(name=self.name, seed=self.seed, states=self.states.values())
