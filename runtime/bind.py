@@ -93,19 +93,26 @@ def _unused(name: str, types: dict[str, TensorType]) -> str:
 
 
 def _offsets(buffers: list[Buffer], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
-    planned = {p.tensor: p.offset for p in plan.placements} if plan else {}
-    if planned.keys() == {buffer.name for buffer in buffers} and plan is not None:
-        offsets, arena_bytes = [planned[buffer.name] for buffer in buffers], plan.arena_bytes
-        apart = sum(aligned(buffer.nbytes) for buffer in buffers)
-        if arena_bytes > apart:
-            raise ProgramError(
-                f"the plan has an arena of {arena_bytes} bytes; without any sharing its buffers take {apart}"
-            )
-    else:
+    if plan is None or not plan.placements:
         offsets = place(buffers)
         arena_bytes = arena_size(buffers, offsets)
+    else:
+        offsets, arena_bytes = _planned(buffers, plan), plan.arena_bytes
     check_placement(buffers, offsets, arena_bytes)
     return offsets, arena_bytes
+
+
+def _planned(buffers: list[Buffer], plan: pb.MemoryPlan) -> list[int]:
+    planned = {placement.tensor: placement.offset for placement in plan.placements}
+    wrong = planned.keys() ^ {buffer.name for buffer in buffers}
+    if wrong:
+        raise ProgramError(f"the plan and the block differ in %{min(wrong)}; compile again")
+    apart = sum(aligned(buffer.nbytes) for buffer in buffers)
+    if plan.arena_bytes > apart:
+        raise ProgramError(
+            f"the plan has an arena of {plan.arena_bytes} bytes; without any sharing its buffers take {apart}"
+        )
+    return [planned[buffer.name] for buffer in buffers]
 
 
 def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:

@@ -188,6 +188,10 @@ def test_a_plan_does_not_know_of_a_pinned_tensor_and_is_put_aside():
             "the plan puts %x and %mul_1 in the same bytes while both are needed",
         ),
         (
+            lambda plan: plan.placements.add(tensor="stranger"),
+            "the plan and the block differ in %stranger; compile again",
+        ),
+        (
             lambda plan: setattr(plan, "arena_bytes", 1 << 50),
             "the plan has an arena of 1125899906842624 bytes; without any sharing its buffers take {apart}",
         ),
