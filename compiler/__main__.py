@@ -14,8 +14,8 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
+from prograd_proto.spelling import closest
 from prograd_proto.text import block_to_text, from_text, to_text
-from registry.spelling import closest
 
 EXIT_DONE, EXIT_USAGE, EXIT_PROGRAM, EXIT_RESOURCE, EXIT_BUG, EXIT_INTERRUPTED = 0, 2, 3, 6, 70, 130
 

@@ -13,8 +13,8 @@ from compiler.pipeline import run_passes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import FORMAT_VERSION, save
 from prograd_proto.identity import program_sha256
+from prograd_proto.spelling import closest
 from prograd_proto.text import to_text
-from registry.spelling import closest
 
 AfterPass = Callable[[str, pb.ProgramDesc], None]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.spelling import closest
 from registry.errors import OpError
-from registry.spelling import closest
 
 _FORMATS = {".safetensors": pb.DATA_FORMAT_SAFETENSORS, ".npz": pb.DATA_FORMAT_NPZ}
 _REMAINDERS: dict[str, pb.Remainder] = {"drop": pb.REMAINDER_DROP, "exact": pb.REMAINDER_EXACT}

@@ -23,10 +23,10 @@ from compiler.parameter_groups import Cadence, Group, grouped
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, NUMBERS, DTypeName
+from prograd_proto.spelling import closest
 from prograd_proto.tensor_types import shape_message
 from registry import Block, OpError, Value, ops
 from registry.errors import located
-from registry.spelling import closest
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,10 +14,10 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
+from prograd_proto.spelling import closest
 from registry.block import Block
 from registry.errors import OpError
 from registry.signature import Signature, read_signature
-from registry.spelling import closest
 from registry.value import STATE_MARK, Value
 
 P = ParamSpec("P")

@@ -10,8 +10,8 @@ from prograd_proto import Attribute
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import KIND_OF_ANNOTATION
 from prograd_proto.dtypes import ITEM_BYTES
+from prograd_proto.spelling import closest
 from registry.errors import OpError
-from registry.spelling import closest
 
 _REQUIRED: Final = object()
 _VARIADIC_FLAG = 0x04  # of a code object: the function takes *args

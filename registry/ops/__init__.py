@@ -51,6 +51,6 @@ globals().update(OPS, **SPELLED)  # whatever a family imported under the name of
 if not TYPE_CHECKING:  # a type checker knows the names without it
 
     def __getattr__(name: str) -> object:
-        from registry.spelling import closest
+        from prograd_proto.spelling import closest
 
         raise AttributeError(f"there is no operator {name!r}{closest(name, [*OPS, *SPELLED])}")
