@@ -9,6 +9,7 @@ from registry.op import OPS
 
 # ruff: noqa: F403 - a new op in a family is public without a further edit
 from registry.ops.activation import *
+from registry.ops.adam import *
 from registry.ops.adaptive import *
 from registry.ops.arrange import *
 from registry.ops.attention import *

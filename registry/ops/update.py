@@ -40,36 +40,17 @@ def momentum(
     return w.type, w.type
 
 
-@op("new_w", "new_m", "new_v", differentiable=False)
-def adam(
-    w: Value,
-    dw: Value,
-    m: Value,
-    v: Value,
-    rate: Value,
-    step: Value,
-    *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
-    decay: float = 0.0,
-) -> tuple[TensorType, TensorType, TensorType]:
-    """Adam, with m and v the running means of the gradient g = dw + decay * w and of its square.
-
-    `step` is the rank-0 int64 number of steps done before, t = step + 1. The new w is
-    w - rate / (1 - beta1^t) * new_m / (sqrt(new_v / (1 - beta2^t)) + epsilon). Kingma and Ba, 2015.
-    """
-    require_parameter(w, rate, dw=dw, m=m, v=v)
-    require_step(step)
-    return w.type, w.type, w.type
-
-
 def require_parameter(w: Value, rate: Value, **others: Value) -> None:
     """Raise OpError unless the types of what an update takes fit each other."""
+    require_slots(w, **others)
+    require(rate.type == TensorType(w.dtype, ()), f"the rate is {rate.type}, not {w.dtype}[]")
+
+
+def require_slots(w: Value, **others: Value) -> None:
+    """Raise OpError unless w is of a float dtype and the others are of its type."""
     require_float(w)
     for name, value in others.items():
         require(value.type == w.type, f"{name} is {value.type}, not {w.type} as w is")
-    require(rate.type == TensorType(w.dtype, ()), f"the rate is {rate.type}, not {w.dtype}[]")
 
 
 def require_step(step: Value) -> None:

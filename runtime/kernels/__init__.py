@@ -2,6 +2,7 @@
 
 from runtime.kernel import KERNELS as KERNELS
 from runtime.kernels import activation as activation
+from runtime.kernels import adam as adam
 from runtime.kernels import adaptive as adaptive
 from runtime.kernels import attention as attention
 from runtime.kernels import conv as conv

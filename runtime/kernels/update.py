@@ -7,7 +7,7 @@ dw, p and dp are the pieces.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod, sqrt
+from math import prod
 
 import numpy as np
 
@@ -71,60 +71,6 @@ def momentum(
         np.subtract(p, change, new_p)
 
 
-def adam_rule(
-    w: TensorType,
-    dw: TensorType,
-    m: TensorType,
-    v: TensorType,
-    rate: TensorType,
-    step: TensorType,
-    *,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    decay: float,
-) -> Types:
-    require_parameter(w, rate, dw, m, v)
-    require(step == TensorType("int64", ()), f"step is {step}, not int64[]")
-    return types(w, w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(adam_rule, in_place=[(0, 0), (1, 2), (2, 3)])
-def adam(
-    w: Array,
-    dw: Array,
-    m: Array,
-    v: Array,
-    rate: Array,
-    step: Array,
-    *,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    decay: float,
-    out: list[Array],
-    scratch: list[Array],
-) -> None:
-    t = step.item() + 1
-    size = rate.item() / (1 - beta1**t)
-    root = sqrt(1 - beta2**t)
-    for p, dp, old_m, old_v, new_p, new_m, new_v, change, part in pieces([w, dw, m, v, *out], scratch):
-        g = decayed(p, dp, decay, part)
-        np.subtract(g, old_m, change)
-        np.multiply(change, 1 - beta1, change)
-        np.add(old_m, change, new_m)
-        np.multiply(g, g, change)
-        np.multiply(change, 1 - beta2, change)
-        np.multiply(old_v, beta2, new_v)
-        np.add(new_v, change, new_v)
-        np.sqrt(new_v, change)
-        np.divide(change, root, change)
-        np.add(change, epsilon, change)
-        np.divide(new_m, change, change)
-        np.multiply(change, size, change)
-        np.subtract(p, change, new_p)
-
-
 def decayed(w: Array, dw: Array, decay: float, part: Array) -> Array:
     """The gradient dw + decay * w; `part` is where it lies if there is decay."""
     if not decay:
@@ -153,6 +99,11 @@ def piece_of(w: TensorType) -> TensorType:
 
 def require_parameter(w: TensorType, rate: TensorType, *others: TensorType) -> None:
     """Raise ProgramError unless the types fit each other."""
+    require_slots(w, *others)
+    require(rate == TensorType(w.dtype, ()), f"the rate is {rate}, not {w.dtype}[]")
+
+
+def require_slots(w: TensorType, *others: TensorType) -> None:
+    """Raise ProgramError unless w is of a float dtype and the others are of its type."""
     require(w.dtype in FLOATS, f"w is {w}; it must be of a float dtype")
     require(all(other == w for other in others), f"w is {w}, what goes with it {', '.join(map(str, others))}")
-    require(rate == TensorType(w.dtype, ()), f"the rate is {rate}, not {w.dtype}[]")

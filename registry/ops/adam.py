@@ -1,0 +1,183 @@
+"""Adam and its kin: updates by the running means of the gradient and of its square.
+
+As for other updates the rate is a rank-0 tensor of w's dtype, and `step` the rank-0 int64 number of steps done before,
+t = step + 1. Decay is coupled, g = dw + decay * w, unless the operator says that it is decoupled: w shrinks by
+rate * decay * w apart from the gradient (Loshchilov and Hutter, 2019), and g = dw. Formulas are those of PyTorch.
+"""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType
+from registry.errors import require
+from registry.op import op
+from registry.ops.update import require_parameter, require_slots, require_step
+from registry.value import Value
+
+SCALAR = TensorType("float64", ())
+
+
+@op("new_w", "new_m", "new_v", differentiable=False)
+def adam(
+    w: Value,
+    dw: Value,
+    m: Value,
+    v: Value,
+    rate: Value,
+    step: Value,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    decay: float = 0.0,
+) -> tuple[TensorType, TensorType, TensorType]:
+    """Adam, with m and v the running means of the gradient g = dw + decay * w and of its square.
+
+    `step` is the rank-0 int64 number of steps done before, t = step + 1. The new w is
+    w - rate / (1 - beta1^t) * new_m / (sqrt(new_v / (1 - beta2^t)) + epsilon). Kingma and Ba, 2015.
+    """
+    require_parameter(w, rate, dw=dw, m=m, v=v)
+    require_step(step)
+    return w.type, w.type, w.type
+
+
+@op("new_w", "new_m", "new_v", differentiable=False)
+def adamw(
+    w: Value,
+    dw: Value,
+    m: Value,
+    v: Value,
+    rate: Value,
+    step: Value,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    decay: float = 0.01,
+) -> tuple[TensorType, TensorType, TensorType]:
+    """Adam with decoupled decay: Loshchilov and Hutter, 2019."""
+    require_parameter(w, rate, dw=dw, m=m, v=v)
+    require_step(step)
+    return w.type, w.type, w.type
+
+
+@op("new_w", "new_m", "new_v", "new_largest", differentiable=False)
+def amsgrad(
+    w: Value,
+    dw: Value,
+    m: Value,
+    v: Value,
+    largest: Value,
+    rate: Value,
+    step: Value,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    decay: float = 0.0,
+    decoupled: bool = False,
+) -> tuple[TensorType, TensorType, TensorType, TensorType]:
+    """Adam with the largest running square so far in place of the last one: Reddi et al., 2018."""
+    require_parameter(w, rate, dw=dw, m=m, v=v, largest=largest)
+    require_step(step)
+    return w.type, w.type, w.type, w.type
+
+
+@op("new_w", "new_m", "new_largest", differentiable=False)
+def adamax(
+    w: Value,
+    dw: Value,
+    m: Value,
+    largest: Value,
+    rate: Value,
+    step: Value,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    decay: float = 0.0,
+) -> tuple[TensorType, TensorType, TensorType]:
+    """Adam with the decaying maximum of the gradients in place of their squares: Kingma and Ba, 2015.
+
+    new_largest = max(beta2 * largest, abs(g) + epsilon), and w shrinks by rate / (1 - beta1^t) * new_m / new_largest.
+    """
+    require_parameter(w, rate, dw=dw, m=m, largest=largest)
+    require_step(step)
+    return w.type, w.type, w.type
+
+
+@op("new_w", "new_m", "new_v", "new_product", differentiable=False)
+def nadam(
+    w: Value,
+    dw: Value,
+    m: Value,
+    v: Value,
+    product: Value,
+    rate: Value,
+    step: Value,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    momentum_decay: float = 0.004,
+    decay: float = 0.0,
+    decoupled: bool = False,
+) -> tuple[TensorType, TensorType, TensorType, TensorType]:
+    """Adam with Nesterov's momentum: Dozat, 2016.
+
+    `product` is the rank-0 float64 product of mu_1 ... mu_(t-1), where mu_i = beta1 * (1 - 0.96^(i * momentum_decay)
+    / 2). The new w is w - rate * (g * (1 - mu_t) / (1 - new_product) + new_m * mu_(t+1) / (1 - new_product *
+    mu_(t+1))) / (sqrt(new_v / (1 - beta2^t)) + epsilon).
+    """
+    require_parameter(w, rate, dw=dw, m=m, v=v)
+    require(product.type == SCALAR, f"product is {product.type}, not {SCALAR}")
+    require_step(step)
+    return w.type, w.type, w.type, SCALAR
+
+
+@op("new_w", "new_m", "new_v", differentiable=False)
+def radam(
+    w: Value,
+    dw: Value,
+    m: Value,
+    v: Value,
+    rate: Value,
+    step: Value,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    decay: float = 0.0,
+    decoupled: bool = False,
+) -> tuple[TensorType, TensorType, TensorType]:
+    """Adam that follows the mean gradient alone until the variance of its rate is finite: Liu et al., 2020.
+
+    With r_inf = 2 / (1 - beta2) - 1 and r = r_inf - 2 t beta2^t / (1 - beta2^t), the new w is
+    w - rate * new_m / (1 - beta1^t) while r <= 5, and then that step is multiplied by sqrt(1 - beta2^t) /
+    (sqrt(new_v) + epsilon) and sqrt((r - 4) (r - 2) r_inf / ((r_inf - 4) (r_inf - 2) r)).
+    """
+    require_parameter(w, rate, dw=dw, m=m, v=v)
+    require_step(step)
+    return w.type, w.type, w.type
+
+
+@op("direction", "new_m", "new_v", differentiable=False)
+def adam_scale(
+    w: Value,
+    dw: Value,
+    m: Value,
+    v: Value,
+    step: Value,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    decay: float = 0.0,
+) -> tuple[TensorType, TensorType, TensorType]:
+    """The direction of Adam plus decay * w, as LAMB scales it: You et al., 2020.
+
+    It is new_m / (1 - beta1^t) / (sqrt(new_v / (1 - beta2^t)) + epsilon) + decay * w; m and v are the running means
+    of dw and of its square.
+    """
+    require_slots(w, dw=dw, m=m, v=v)
+    require_step(step)
+    return w.type, w.type, w.type
