@@ -25,11 +25,19 @@ they are `compiler.ops.<name>`.
   the names of the outputs.
 * *Gradient* names the inputs into which a gradient flows if they are float32 or float64. To compute it, the rule names
   only the tensors after *from*: nothing else stays alive for the backward pass, and of some only the shape is wanted.
+* *Checked to order n*: the tests hold the gradient, the gradient's gradient and so on, n times, to central differences
+  in float64, on every differentiable sample of the operator.
 * What is *spelled with other operators* is a function that appends them: it has no kernel, a file has the others in
   its place, and gradients go through those. The arrow points to what it gives.
 * Versions are 1 unless said otherwise.
 """
 
+
+CHECKED_ORDER = 3
+"""Up to which order the tests hold gradients to differences: every sample that says no other."""
+
+CHECKED_THROUGH = {f"{layer}_gradient": layer for layer in ("rnn_layer", "gru_layer", "lstm_layer")}
+"""Gradients that take a result of their layer, which is no free variable: differences go through the layer."""
 
 Entry = Op[..., Any] | Callable[..., Any]
 """An operator, or a function that is spelled with operators."""
@@ -40,10 +48,18 @@ def reference() -> str:
     entries: list[Entry] = sorted([*OPS.values(), *SPELLED.values()], key=_family)
     families = [(family, list(group)) for family, group in groupby(entries, key=_family)]
     contents = [
-        f"* [{family}](#{family}): {', '.join(f'`{_name(entry)}`' for entry in group)}" for family, group in families
+        f"* [{family}](#{family}) ({len(group)}): {', '.join(f'`{_name(entry)}`' for entry in group)}"
+        for family, group in families
     ]
     sections = [line for family, group in families for line in _section(family, group)]
-    return "\n".join([HEAD, *contents, *sections]) + "\n"
+    return "\n".join([HEAD, *_counts(len(families)), *contents, *sections]) + "\n"
+
+
+def _counts(families: int) -> Iterator[str]:
+    differentiable = sum(op.gradient_rule is not None for op in OPS.values())
+    yield f"{len(OPS)} operators and {len(SPELLED)} functions that are spelled with them, in {families} families."
+    yield f"{differentiable} of the operators have a gradient, which is checked to order {CHECKED_ORDER}."
+    yield ""
 
 
 def _section(family: str, entries: list[Entry]) -> Iterator[str]:
@@ -106,7 +122,12 @@ def _gradient(op: Op[..., Any]) -> str:
         return "*Gradient*: 0 everywhere."
     inputs = [name for name in inputs if name not in _never(op, op.gradient_rule)]
     read = [name for name in used if name not in op.signature.attributes and name != "random_stream"]
-    return f"*Gradient*: {_names(inputs)}, from {_names(read)}."
+    return f"*Gradient*: {_names(inputs)}, from {_names(read)}. {_checked(op)}"
+
+
+def _checked(op: Op[..., Any]) -> str:
+    layer = CHECKED_THROUGH.get(op.name)
+    return f"Checked to order {CHECKED_ORDER}." if layer is None else f"Checked as the gradient of `{layer}`."
 
 
 def _used(rule: Callable[..., Any]) -> list[str]:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from compiler.reference import CHECKED_ORDER
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -54,7 +56,7 @@ class Sample:
     op: str
     operands: tuple[Operand | None, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
-    order: int = 2  # up to which order the gradient is checked; 0 for non-differentiable ones
+    order: int = CHECKED_ORDER  # up to which order the gradient is checked; 0 for non-differentiable ones
 
     def __str__(self) -> str:
         shapes = "x".join("-" if o is None else f"{o.dtype}{list(o.shape)}" for o in self.operands)
@@ -97,7 +99,9 @@ def typed(dtype: str, shape: tuple[int, ...]) -> Operand:
     return replace(Operand(shape), dtype=dtype)
 
 
-def sample(op: str, *operands: Operand | tuple[int, ...] | None, order: int = 2, **attributes: Any) -> Sample:
+def sample(
+    op: str, *operands: Operand | tuple[int, ...] | None, order: int = CHECKED_ORDER, **attributes: Any
+) -> Sample:
     made = tuple(Operand(o) if isinstance(o, tuple) else o for o in operands)
     return Sample(op, made, attributes, order)
 
