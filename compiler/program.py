@@ -8,24 +8,23 @@ from functools import wraps
 from itertools import count
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
-from compiler.assembly import Outputs, add_fetches, count_steps, part_for, training_block
-from compiler.averages import Average, append_averages, averaged_parameters
-from compiler.backward import blockers, gradients
-from compiler.clipping import Clip, require_clip
+from compiler.assembly import Built, Outputs, assembled
+from compiler.averages import Average
+from compiler.clipping import Clip
 from compiler.compiled import Compiled, compile_program
 from compiler.data import data_desc, run_desc
 from compiler.declarations import Over, declared_state, declared_type, over_number, require_dtype
-from compiler.errors import CompileError
-from compiler.initialisers import FromFile, Initialiser, constant, glorot_uniform, zeros
+from compiler.descent import Descent
+from compiler.initialisers import FromFile, Initialiser, glorot_uniform, zeros
 from compiler.locations import Locations
-from compiler.optimizers import Optimizer, Slot, rate_for
-from compiler.parameter_groups import Cadence, Group, grouped
+from compiler.optimizers import Optimizer
+from compiler.parameter_groups import Group
+from compiler.state_table import StateTable
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, NUMBERS, DTypeName
 from prograd_proto.spelling import closest
-from prograd_proto.tensor_types import shape_message
-from registry import Block, OpError, Value, ops
+from registry import Block, OpError, Value
 from registry.errors import located
 
 P = ParamSpec("P")
@@ -54,21 +53,21 @@ class Program:
     def __init__(self, name: str = "program", *, seed: int = 0) -> None:
         self.name = name
         self.seed = seed
-        self.states: dict[str, pb.StateDesc] = {}
         self.data_desc: pb.DataDesc | None = None
         self.run_desc: pb.RunDesc | None = None
         self.locations = Locations()
-        self._streams = count(1)
-        self._initial_ops: dict[tuple[Initialiser, TensorType], pb.OpDesc] = {}
+        streams = count(1)
+        self._states = StateTable(self.locations.here, streams)
+        self.states = self._states.descs
         self._updates: dict[str, Value] = {}
         self._train_fetches: Outputs = {}
         self._entries: dict[str, Outputs] = {}
         self._averages: dict[str, Average] = {}
         self._block = Block(
-            locate=self.locations.here, location_text=self.locations.text, streams=self._streams, state=self.state
+            locate=self.locations.here, location_text=self.locations.text, streams=streams, state=self.state
         )
         for counter in ("seed", "step", "total_steps"):
-            self._add_state(counter, TensorType("int64", ()), pb.STATE_KIND_COUNTER)
+            self._states.add(counter, TensorType("int64", ()), pb.STATE_KIND_COUNTER)
 
     @property
     def block(self) -> Block:
@@ -108,7 +107,7 @@ class Program:
         type = declared_state(f"parameter {name!r}", name, dtype, shape, initial, self._names())
         if dtype not in FLOATS:
             raise OpError(f"parameter {name!r}: {dtype} cannot be trained; use float32 or float64, or a buffer")
-        state = self._add_state(name, type, pb.STATE_KIND_PARAMETER, initial or glorot_uniform())
+        state = self._states.add(name, type, pb.STATE_KIND_PARAMETER, initial or glorot_uniform())
         state.trainable, state.rate_scale, state.decay_scale = trainable, rate_scale, decay_scale
         return self.state(name)
 
@@ -129,7 +128,7 @@ class Program:
         type = declared_state(f"buffer {name!r}", name, dtype, shape, initial, self._names())
         if lifespan not in ("always", "epoch"):
             raise OpError(f"buffer {name!r}: lifespan={lifespan!r} is neither 'always' nor 'epoch'")
-        state = self._add_state(name, type, pb.STATE_KIND_BUFFER, initial or zeros())
+        state = self._states.add(name, type, pb.STATE_KIND_BUFFER, initial or zeros())
         state.lifespan = pb.LIFESPAN_EPOCH if lifespan == "epoch" else pb.LIFESPAN_ALWAYS
         return self.state(name)
 
@@ -191,30 +190,13 @@ class Program:
         Raises:
             CompileError: the loss is no scalar, reaches no parameter or not a given one, or an op has no gradient.
         """
-        self._require_own("minimize", loss)
-        if loss.rank != 0:
-            raise CompileError(
-                f"minimize(loss: {loss.type}): the loss must be a scalar; take ops.mean(loss) or ops.sum(loss)"
-            )
-        for own in (optimizer, *(own for _, own in groups)):
-            if not isinstance(own, Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
-                raise CompileError(f"minimize: {own!r} is not an optimizer; use one as sgd(0.1)")
-        require_clip(clip)
-        if accumulate < 1:
-            raise CompileError(f"minimize: accumulate={accumulate}; it starts at 1")
-        pairs = self._parameter_gradients(loss, parameters)
-        members = grouped([w for w, _ in pairs], optimizer, groups)
+        for value in (loss, *(parameters or ())):
+            self._require_own("minimize", value)
+        descent = Descent(self._block, self._states, self._updates, self.update, self._free_state)
+        pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate)
         self.fetch(self._free_fetch("loss"), loss, over="mean")
-        with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
-            cadence = Cadence.of(self._block, accumulate)
-            grads = [self._accumulated(w, dw, cadence) for w, dw in pairs]
-            given = dict(zip((w.name for w, _ in pairs), clip(grads) if clip else grads, strict=True))
-            for own, trained in members:
-                rate = own.rate(self._block)
-                self.fetch(self._free_fetch("rate"), rate, over="last")
-                grads = [given[w.name] for w in trained]
-                for w, dw in zip(trained, own.clip(grads) if own.clip and grads else grads, strict=True):
-                    self._append_update(own, w, dw, rate, cadence)
+        for rate in rates:
+            self.fetch(self._free_fetch("rate"), rate, over="last")
         return pairs
 
     @_with_the_line
@@ -245,12 +227,12 @@ class Program:
         if every > 1:
             self.state("step")
         made: list[Value] = []
-        for w in self._trainable() if parameters is None else parameters:
+        for w in map(self.state, self._states.trainable()) if parameters is None else parameters:
             self._require_own("average", w)
             if w.name not in self.states or w.name in self._averages:
                 raise OpError(f"average: {w!r} is no parameter, or is averaged already")
-            state = self._add_state(self._free_state(f"{w.name}.average"), w.type, pb.STATE_KIND_BUFFER)
-            _begin_like(state, self.states[w.name])
+            state = self._states.add(self._free_state(f"{w.name}.average"), w.type, pb.STATE_KIND_BUFFER)
+            self._states.begin_like(state, w.name)
             self._averages[w.name] = Average(state.name, decay, every, tuple(entries))
             made.append(self.state(state.name))
         return made
@@ -342,112 +324,10 @@ class Program:
         """
         return compile_program(self._assembled(), sizes)
 
-    def _parameter_gradients(self, loss: Value, parameters: Sequence[Value] | None) -> list[tuple[Value, Value]]:
-        given = list(parameters) if parameters is not None else self._trainable()
-        if not given:
-            raise CompileError("minimize: there is no parameter to train")
-        for value in given:
-            self._require_own("minimize", value)
-            if value.name not in self.states or not self.states[value.name].trainable:
-                raise CompileError(f"minimize: {value!r} is not a trainable parameter of this program")
-        found = [(w, dw) for w, dw in zip(given, gradients(loss, given), strict=True) if dw is not None]
-        reached = {w.name for w, _ in found}
-        missed = [w.name for w in given if w.name not in reached]
-        if not found or (parameters is not None and missed):
-            named = ", ".join(map(repr, missed)) if parameters is not None else "any trainable parameter"
-            stops = "".join(f"; {line}" for line in blockers(self._block, [loss]))
-            raise CompileError(f"minimize(loss: {loss.type}): the loss does not depend on {named}{stops}")
-        return found
-
-    def _trainable(self) -> list[Value]:
-        return [self.state(name) for name, state in self.states.items() if state.trainable]
-
-    def _accumulated(self, w: Value, dw: Value, cadence: Cadence) -> Value:
-        """The mean gradient of the steps that make one update, as far as they are done."""
-        if cadence.due is None:
-            return dw
-        so_far = self._slot(w, Slot("gradient"))
-        total = so_far + dw / cadence.every
-        self.update(so_far, ops.where(cadence.due, 0.0, total))
-        return total
-
-    def _append_update(self, optimizer: Optimizer, w: Value, dw: Value, rate: Value, cadence: Cadence) -> None:
-        state = self.states[w.name]
-        slots = [self._slot(w, slot) for slot in optimizer.slots(w.type)]
-        current = self._updates.get(w.name, w)
-        scaled = rate_for(self._block, rate, w, state.rate_scale)
-        new = optimizer.apply(current, dw, slots, scaled, cadence.done, decay_scale=state.decay_scale)
-        for old, before, value in zip([w, *slots], [current, *slots], new, strict=True):
-            self.update(old, value if cadence.due is None else ops.where(cadence.due, value, before))
-
-    def _slot(self, w: Value, slot: Slot) -> Value:
-        initial = constant(0.0 if slot.initial is None else slot.initial)
-        desc = self._add_state(
-            self._free_state(f"{w.name}.{slot.name}"), slot.type(w.type), pb.STATE_KIND_SLOT, initial
-        )
-        desc.slot_of, desc.slot = w.name, slot.name
-        if slot.initial is None:
-            _begin_like(desc, self.states[w.name])
-        return self.state(desc.name)
-
-    def _free_state(self, name: str) -> str:
-        while name in self.states or name in self._block.types:
-            name += "_"
-        return name
-
-    def _add_state(
-        self, name: str, type: TensorType, kind: pb.StateKind, initial: Initialiser | FromFile | None = None
-    ) -> pb.StateDesc:
-        state = pb.StateDesc(
-            name=name,
-            dtype=NUMBERS[type.dtype],
-            shape=shape_message(type.shape),
-            kind=kind,
-            lifespan=pb.LIFESPAN_ALWAYS,
-        )
-        if isinstance(initial, FromFile):
-            state.external.path, state.external.key = initial.path, initial.key or name
-        elif initial is not None:
-            state.op.CopyFrom(self._initial_op(name, type, initial))
-        self.states[name] = state
-        return state
-
-    def _initial_op(self, name: str, type: TensorType, initial: Initialiser) -> pb.OpDesc:
-        op = self._initial_ops.get((initial, type)) or self._made(name, type, initial)
-        if not op.random_stream:  # the same op would be made again
-            self._initial_ops[initial, type] = op
-        copy = pb.OpDesc()
-        copy.CopyFrom(op)
-        copy.id, copy.outputs[:] = 1, [name]
-        copy.location = self.locations.here()
-        return copy
-
-    def _made(self, name: str, type: TensorType, initial: Initialiser) -> pb.OpDesc:
-        block = Block(
-            locate=self.locations.here, streams=self._streams, state=lambda state: _initial_state(block, state)
-        )
-        value = initial(block, type)
-        if value.type != type or len(block.desc.ops) != 1:
-            raise OpError(f"the initialiser of {name!r} does not make {type} by one op")
-        return block.desc.ops[0]
-
     def _assembled(self) -> pb.ProgramDesc:
-        program = pb.ProgramDesc(name=self.name, seed=self.seed, states=self.states.values())
-        self._require_training()
-        if self._updates:
-            block = training_block(self._block.desc, self._updates)
-            append_averages(block, self._averages)
-            count_steps(block)
-            add_fetches(block, self._train_fetches)
-            program.blocks.append(block)
-            program.entries.add(name="train", source_block=0)
-        for name, outputs in self._entry_outputs().items():
-            program.entries.add(name=name, source_block=len(program.blocks))
-            part = part_for(self._block.desc, outputs)
-            averaged_parameters(part, name, self._averages)
-            program.blocks.append(part)
-        if not program.entries:
-            raise CompileError("the program computes nothing; minimize a loss, update a state or name outputs")
+        block, fetches, entries = self._block.desc, self._train_fetches, self._entries
+        program = assembled(Built(block, self.states, self._updates, fetches, entries, self._averages))
+        program.name, program.seed = self.name, self.seed
         if self.data_desc is not None:
             program.data.CopyFrom(self.data_desc)
         if self.run_desc is not None:
@@ -455,20 +335,10 @@ class Program:
         program.locations.extend(self.locations.texts)
         return program
 
-    def _entry_outputs(self) -> dict[str, Outputs]:
-        loss = {name: out for name, out in self._train_fetches.items() if name == "loss"}
-        entries = dict(self._entries)
-        if loss or "evaluate" in entries:
-            entries["evaluate"] = loss | entries.get("evaluate", {})
-        return entries
-
-    def _require_training(self) -> None:
-        idle = [name for name, state in self.states.items() if state.trainable and name not in self._updates]
-        if idle and self._updates:
-            raise CompileError(
-                f"no loss trains the parameter{'s' if len(idle) > 1 else ''} {', '.join(map(repr, idle))}; "
-                "minimize a loss that depends on it, or declare trainable=False"
-            )
+    def _free_state(self, name: str) -> str:
+        while name in self.states or name in self._block.types:
+            name += "_"
+        return name
 
     def _free_fetch(self, name: str) -> str:
         while name in self._train_fetches:
@@ -481,19 +351,6 @@ class Program:
     def _require_own(self, what: str, value: Value) -> None:
         if value.block is not self._block:
             raise OpError(f"{what}: {value!r} belongs to another program")
-
-
-def _begin_like(state: pb.StateDesc, other: pb.StateDesc) -> None:
-    """Give a state the initial value of another one of its type."""
-    if other.WhichOneof("initial") == "external":
-        state.external.CopyFrom(other.external)
-    else:
-        state.op.CopyFrom(other.op)
-        state.op.outputs[:] = [state.name]
-
-
-def _initial_state(block: Block, name: str) -> Value:
-    return block.value(name) if name in block.types else block.define(name, TensorType("int64", ()))
 
 
 def _dtype_name(desc: pb.StateDesc) -> str:

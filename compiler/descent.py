@@ -1,0 +1,120 @@
+"""What minimizing a loss appends: gradients of the parameters, and the optimizers' updates of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.backward import blockers, gradients
+from compiler.clipping import Clip, require_clip
+from compiler.errors import CompileError
+from compiler.initialisers import constant
+from compiler.optimizers import Optimizer, Slot, rate_for
+from compiler.parameter_groups import Cadence, Group, grouped
+from compiler.state_table import StateTable
+from prograd_proto import program_pb2 as pb
+from registry import Block, Value, ops
+
+Pairs = list[tuple[Value, Value]]
+"""Parameters with their gradients."""
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The place where gradients and updates are appended.
+
+    Attributes:
+        block: of training.
+        states: of the program; slots are added to them.
+        updates: so far, by state.
+        update: sets one of them.
+        free_state: a name that no state has yet, from one that is asked for.
+    """
+
+    block: Block
+    states: StateTable
+    updates: Mapping[str, Value]
+    update: Callable[[Value, Value], None]
+    free_state: Callable[[str], str]
+
+    def append(
+        self,
+        loss: Value,
+        optimizer: Optimizer,
+        parameters: Sequence[Value] | None,
+        groups: Sequence[Group],
+        clip: Clip | None,
+        accumulate: int,
+    ) -> tuple[Pairs, list[Value]]:
+        """Append all of `Program.minimize`; gives what it gives, and the learning rates in the order of the groups."""
+        _require_sane(loss, [optimizer, *(own for _, own in groups)], clip, accumulate)
+        pairs = self._gradients(loss, parameters)
+        members = grouped([w for w, _ in pairs], optimizer, groups)
+        rates: list[Value] = []
+        with self.block.on_behalf_of(stage=pb.STAGE_UPDATE):
+            cadence = Cadence.of(self.block, accumulate)
+            grads = [self._accumulated(w, dw, cadence) for w, dw in pairs]
+            given = dict(zip((w.name for w, _ in pairs), clip(grads) if clip else grads, strict=True))
+            for own, trained in members:
+                rates.append(own.rate(self.block))
+                grads = [given[w.name] for w in trained]
+                for w, dw in zip(trained, own.clip(grads) if own.clip and grads else grads, strict=True):
+                    self._append_update(own, w, dw, rates[-1], cadence)
+        return pairs, rates
+
+    def _gradients(self, loss: Value, parameters: Sequence[Value] | None) -> Pairs:
+        names = self.states.trainable()
+        given = list(parameters) if parameters is not None else [self.block.state(name) for name in names]
+        if not given:
+            raise CompileError("minimize: there is no parameter to train")
+        for value in given:
+            if value.name not in names:
+                raise CompileError(f"minimize: {value!r} is not a trainable parameter of this program")
+        found = [(w, dw) for w, dw in zip(given, gradients(loss, given), strict=True) if dw is not None]
+        reached = {w.name for w, _ in found}
+        missed = [w.name for w in given if w.name not in reached]
+        if not found or (parameters is not None and missed):
+            named = ", ".join(map(repr, missed)) if parameters is not None else "any trainable parameter"
+            stops = "".join(f"; {line}" for line in blockers(self.block, [loss]))
+            raise CompileError(f"minimize(loss: {loss.type}): the loss does not depend on {named}{stops}")
+        return found
+
+    def _accumulated(self, w: Value, dw: Value, cadence: Cadence) -> Value:
+        """The mean gradient of the steps that make one update, as far as they are done."""
+        if cadence.due is None:
+            return dw
+        so_far = self._slot(w, Slot("gradient"))
+        total = so_far + dw / cadence.every
+        self.update(so_far, ops.where(cadence.due, 0.0, total))
+        return total
+
+    def _append_update(self, optimizer: Optimizer, w: Value, dw: Value, rate: Value, cadence: Cadence) -> None:
+        state = self.states.descs[w.name]
+        slots = [self._slot(w, slot) for slot in optimizer.slots(w.type)]
+        current = self.updates.get(w.name, w)
+        scaled = rate_for(self.block, rate, w, state.rate_scale)
+        new = optimizer.apply(current, dw, slots, scaled, cadence.done, decay_scale=state.decay_scale)
+        for old, before, value in zip([w, *slots], [current, *slots], new, strict=True):
+            self.update(old, value if cadence.due is None else ops.where(cadence.due, value, before))
+
+    def _slot(self, w: Value, slot: Slot) -> Value:
+        initial = constant(0.0 if slot.initial is None else slot.initial)
+        name = self.free_state(f"{w.name}.{slot.name}")
+        desc = self.states.add(name, slot.type(w.type), pb.STATE_KIND_SLOT, initial)
+        desc.slot_of, desc.slot = w.name, slot.name
+        if slot.initial is None:
+            self.states.begin_like(desc, w.name)
+        return self.block.state(name)
+
+
+def _require_sane(loss: Value, optimizers: Sequence[Optimizer], clip: Clip | None, accumulate: int) -> None:
+    if loss.rank != 0:
+        raise CompileError(
+            f"minimize(loss: {loss.type}): the loss must be a scalar; take ops.mean(loss) or ops.sum(loss)"
+        )
+    for own in optimizers:
+        if not isinstance(own, Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise CompileError(f"minimize: {own!r} is not an optimizer; use one as sgd(0.1)")
+    require_clip(clip)
+    if accumulate < 1:
+        raise CompileError(f"minimize: accumulate={accumulate}; it starts at 1")
