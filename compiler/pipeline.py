@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from compiler.bind_dimensions import bind_dimensions
 from compiler.dead_ops import eliminate_dead_ops
 from compiler.errors import CompileError
-from compiler.in_place import update_in_place
 from compiler.inference_forms import use_inference_forms
+from compiler.share_memory import share_memory
+from compiler.merge_identical import merge_identical
+from compiler.simplify import simplify
 from compiler.verify import verify
 from compiler.versions import list_operators
 from prograd_proto import ProgramError
@@ -23,17 +25,22 @@ Pass = Callable[[pb.ProgramDesc], None]
 PASSES: tuple[Pass, ...] = (
     use_inference_forms,  # evaluate and predict stop being copies of the training block
     eliminate_dead_ops,  # rules state every gradient; drop what nobody reads
-    update_in_place,  # needs the final list of reads
     bind_dimensions,  # copies the finished source blocks
+    share_memory,  # needs the final list of reads
     list_operators,
 )
 
 MUST_PRECEDE: tuple[tuple[Pass, Pass, str], ...] = (
     (use_inference_forms, eliminate_dead_ops, "the operands that only the training form reads die with it"),
-    (eliminate_dead_ops, update_in_place, "a dead op's read would keep an update from being in place"),
-    (update_in_place, bind_dimensions, "bound blocks are copies"),
+    (use_inference_forms, bind_dimensions, "bound blocks are copies"),
     (eliminate_dead_ops, bind_dimensions, "bound blocks are copies"),
-    (bind_dimensions, list_operators, "every op of the file is listed"),
+    (bind_dimensions, fold_constants, "a number of elements is known when its symbols have sizes"),
+    (fold_constants, simplify, "what is folded to 1 is no factor"),
+    (simplify, merge_identical, "ops become identical when what is between them goes"),
+    (merge_identical, update_in_place, "merging moves reads, and an update is in place after the last one"),
+    (simplify, update_in_place, "so does simplifying"),
+    (eliminate_dead_ops, update_in_place, "a dead op's read would keep an update from being in place"),
+    (merge_identical, list_operators, "every op of the file is listed, and no other"),
 )
 
 

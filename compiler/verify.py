@@ -17,6 +17,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.tensor_types import shape_of
 from registry.op import find_op
+from runtime.memory import aliases_of
 
 
 class Types(NamedTuple):
@@ -171,14 +172,20 @@ def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc, types:
 
 def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
     """An op writes in place only over what nothing reads afterwards, so every update follows the last read."""
-    last_read = {name: i for i, op in enumerate(block.ops) for name in op.inputs}
-    last_read |= dict.fromkeys(end_reads(block), len(block.ops))
-    for i, op in enumerate(block.ops):
+    if not any(op.in_place for op in block.ops):
+        return
+    for op in block.ops:
         for pair in op.in_place:
             if pair.input >= len(op.inputs) or pair.output >= len(op.outputs):
                 yield f"op {op.id} ({op.type}) has no output {pair.output} or no operand {pair.input}"
-            elif last_read[op.inputs[pair.input]] > i or list(op.inputs).count(op.inputs[pair.input]) > 1:
-                yield f"op {op.id} ({op.type}) writes over %{op.inputs[pair.input]}, which is read again"
+    aliases = aliases_of(block)
+    for i, op in enumerate(block.ops):
+        for pair in op.in_place if i not in aliases.views else ():
+            old = op.inputs[pair.input]
+            place = aliases.places[old]
+            operands = [name for name in op.inputs if name and aliases.places[name].root == place.root]
+            if aliases.last_read[place] > i or operands != [old]:
+                yield f"op {op.id} ({op.type}) writes over %{old}, which is read again"
 
 
 ProgramRule = Callable[[pb.ProgramDesc], Iterator[str]]

@@ -3,7 +3,7 @@
 1. Every op's rule gives its output and scratch types.
 2. What lives within a step gets an offset in the arena; tensors of states are the states' own arrays, constants
    are the bytes of the program.
-3. Every op becomes a call with its arrays and attributes already in place.
+3. Every op becomes a call with its arrays and attributes already in place; views have nothing to compute.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prograd_proto import ProgramError, TensorType, attributes_of, type_of
+from prograd_proto import ProgramError, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from runtime.arena import aligned_bytes, view
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
-from runtime.memory import Buffer, aligned, arena_size, buffers_of, check_placement, place, storage_of
+from runtime.memory import Buffer, aliases_of, aligned, arena_size, buffers_of, check_placement, place, scratch_of
 
 Call = Callable[[], object]
 
@@ -61,7 +61,7 @@ def bind(
         memory: gives at least so many aligned bytes for the arena.
     """
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-    scratch = [_scratch_types(op, types) for op in block.ops]
+    scratch = scratch_of(block, types)
     sizes = [[(name, type.nbytes) for name, type in row] for row in scratch]
     buffers = buffers_of(block, types, sizes, pinned)
     offsets, arena_bytes = _offsets(buffers, None if pinned else plan)
@@ -69,27 +69,16 @@ def bind(
     types.update(name_and_type for row in scratch for name_and_type in row)
     arrays = _outside(block, states)
     arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in zip(buffers, offsets, strict=True))
-    for name, root in storage_of(block, pinned).items():
-        arrays.setdefault(name, arrays[root])
+    aliases = aliases_of(block, pinned)
+    for name, (root, _) in aliases.places.items():
+        if name not in arrays:
+            arrays[name] = arrays[root].reshape(types[name].static_shape)
     ops = [
         _bound(op, arrays, [arrays[name] for name, _ in row])
-        for op, row in zip(block.ops, scratch, strict=True)
-        if op.type != "constant"
+        for i, (op, row) in enumerate(zip(block.ops, scratch, strict=True))
+        if op.type != "constant" and i not in aliases.views
     ]
     return BoundBlock(arrays, ops, arena_bytes)
-
-
-def _scratch_types(op: pb.OpDesc, types: dict[str, TensorType]) -> list[tuple[str, TensorType]]:
-    inputs = [types[name] if name else None for name in op.inputs]
-    wanted = KERNELS[op.type].rule(*inputs, **attributes_of(op)).scratch
-    names = list(op.scratch) or [_unused(f"scratch {i} of op {op.id}", types) for i in range(len(wanted))]
-    return list(zip(names, wanted, strict=True))
-
-
-def _unused(name: str, types: dict[str, TensorType]) -> str:
-    while name in types:
-        name += "_"
-    return name
 
 
 def _offsets(buffers: list[Buffer], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:

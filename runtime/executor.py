@@ -158,12 +158,12 @@ class Executor:
 def _update_copies(block: pb.BlockDesc, arrays: dict[str, Array], states: dict[str, Array]) -> list[Call]:
     """The updates that no op has made in place; sources that are states themselves are read before any is written."""
     pairs = [(states[update.state], arrays[update.tensor]) for update in block.updates]
-    pairs = [(state, source) for state, source in pairs if state is not source]
-    owned = {id(array) for array in states.values()}
+    pairs = [(state, source) for state, source in pairs if state.ctypes.data != source.ctypes.data or not state.size]
+    owned = {array.ctypes.data for array in states.values() if array.size}
     early: list[Call] = []
     late: list[Call] = []
     for state, source in pairs:
-        if id(source) in owned:
+        if source.size and source.ctypes.data in owned:
             copy = np.empty_like(source)
             early.append(partial(np.copyto, copy, source))
             source = copy

@@ -59,6 +59,7 @@ class Kernel:
     rule: Rule
     version: int
     in_place: tuple[tuple[int, int], ...]  # (output, input) pairs that may share memory
+    view: bool  # output 0 has the bytes of input 0: where they share memory, there is nothing to compute
     elementwise: bool  # the function is a ufunc: inputs and outputs by position
     random: bool  # the function takes random_stream
     inputs: tuple[str, ...]
@@ -90,7 +91,12 @@ class Kernel:
 
 
 def kernel(
-    rule: Rule, *, version: int = 1, in_place: Sequence[tuple[int, int]] = (), variadic_outputs: bool = False
+    rule: Rule,
+    *,
+    version: int = 1,
+    in_place: Sequence[tuple[int, int]] = (),
+    view: bool = False,
+    variadic_outputs: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Declare the decorated function as the kernel of the operator of its name.
 
@@ -98,13 +104,15 @@ def kernel(
         rule: from input types and attributes to output and scratch types.
         version: of the operator's meaning that this kernel computes.
         in_place: (output, input) pairs that the kernel allows to be the same memory.
+        view: output 0 has the bytes of input 0, so they may be the same memory, and the input keeps its value.
         variadic_outputs: `out` is a list whatever the number of outputs.
     """
 
     def declare(function: Callable[..., None]) -> Callable[..., None]:
         function.variadic_outputs = variadic_outputs  # pyright: ignore[reportFunctionMemberAccess]: read by many_outputs
         name = function.__name__.removesuffix("_")
-        KERNELS[name] = _kernel(name, function, rule, version=version, in_place=tuple(in_place))
+        pairs = ((0, 0),) if view else tuple(in_place)
+        KERNELS[name] = _kernel(name, function, rule, version=version, in_place=pairs, view=view)
         return function
 
     return declare
@@ -124,6 +132,7 @@ def _kernel(
     *,
     version: int,
     in_place: tuple[tuple[int, int], ...],
+    view: bool = False,
     elementwise: bool = False,
 ) -> Kernel:
     code = rule.__code__
@@ -140,6 +149,7 @@ def _kernel(
         rule=rule,
         version=version,
         in_place=in_place,
+        view=view,
         elementwise=elementwise,
         random=own is not None and "random_stream" in own.co_varnames[: own.co_argcount + own.co_kwonlyargcount],
         inputs=positional,

@@ -29,7 +29,9 @@ def counter() -> Program:
 
 
 def in_place(compiled: pb.ProgramDesc) -> list[str]:
-    return [op.type for op in compiled.blocks[0].ops if op.in_place]
+    block = compiled.blocks[0]
+    states = {p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
+    return [op.type for op in block.ops for pair in op.in_place if op.inputs[pair.input] in states]
 
 
 # Fetches and updates

@@ -13,7 +13,7 @@ from memory_oracle import Placed, is_safe, most_alive
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.tensor_types import tensor_desc
-from runtime.memory import Buffer, arena_size, buffers_of, check_placement, place, storage_of
+from runtime.memory import Buffer, aliases_of, arena_size, buffers_of, check_placement, place
 
 INSIDE = "an arena of 128 bytes; it must lie inside, at a multiple of 64"
 SIZES = st.sampled_from([0, 1, 63, 64, 65, 128, 1000, 4096]) | st.integers(0, 10_000)
@@ -162,7 +162,7 @@ def test_tensors_in_place_are_one_buffer_from_the_first_write_to_the_last_read()
     desc = block(CHAIN, "x")
     desc.ops[3].in_place.add(output=0, input=0)
     assert lives(desc) == {"x": (0, 2), "a": (1, 6), "b": (3, 6), "c": (5, 8)}
-    assert storage_of(desc)["d"] == "c"
+    assert aliases_of(desc).places["d"] == ("c", 1)
 
 
 def test_nothing_is_written_over_a_pinned_tensor():

@@ -9,8 +9,8 @@ from steps import Oracle, Stepper, same_bits
 from compiler import CompileError, Program, Value, constant, gradients, momentum, ops, sgd
 from compiler.compiled import Compiled, compile_program
 from compiler.dead_ops import eliminate_dead_ops
-from compiler.in_place import update_in_place
 from compiler.pipeline import MUST_PRECEDE, PASSES, run_passes
+from compiler.share_memory import share_memory
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
 
@@ -98,7 +98,7 @@ def test_a_pass_that_breaks_the_program_is_reported_by_name():
         del program.blocks[0].ops[0]
 
     with pytest.raises(CompileError) as error:
-        run_passes(small_network().compile(batch=4).desc, (eliminate_dead_ops, lose_an_op, update_in_place))
+        run_passes(small_network().compile(batch=4).desc, (eliminate_dead_ops, lose_an_op, share_memory))
     assert str(error.value) == (
         "lose_an_op: block 0: %conv2d_1 is described, and nothing defines it; "
         "this breaks the rule: every tensor is described once and defined once"
@@ -231,8 +231,9 @@ def test_an_op_of_several_outputs_stays_whole_while_one_of_them_is_needed():
 def marked(program: Program) -> list[str]:
     """The states that the training block updates in place."""
     block = source(program.compile(), "train")
-    state_of = {p.tensor: p.state for p in block.parameters}
-    return [state_of[op.inputs[pair.input]] for op in block.ops for pair in op.in_place]
+    state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    operands = [op.inputs[pair.input] for op in block.ops for pair in op.in_place]
+    return [state_of[name] for name in operands if name in state_of]
 
 
 def trained(**options: object) -> tuple[Program, Value]:
@@ -282,11 +283,56 @@ def test_an_op_whose_result_becomes_another_state_does_not_write_over_the_one_it
     assert marked(program) == ["step"]
 
 
-def test_only_ops_of_the_update_stage_write_over_states():
+def test_an_op_of_any_stage_may_write_over_the_state_that_it_updates():
     program = Program()
     a = program.buffer("a", (3,))
     program.update(a, a + 1.0)
-    assert marked(program) == ["step"]
+    assert marked(program) == ["a", "step"]
+
+
+def pairs(program: Program, entry: str = "predict") -> list[str]:
+    """The operands that lie in the memory of an output, in the block of an entry."""
+    block = source(program.compile(), entry)
+    return [op.inputs[pair.input] for op in block.ops for pair in op.in_place]
+
+
+def test_a_result_is_written_over_an_operand_that_dies():
+    program = Program()
+    x = program.input("x", "float32", (3,))
+    program.outputs(y=ops.exp(ops.sin(x)), x=x)
+    assert pairs(program) == ["sin_1"]
+
+
+def test_a_view_lies_in_the_memory_of_its_operand_though_both_are_read_later():
+    program = Program()
+    x = program.input("x", "float32", (2, 3))
+    y = ops.reshape(x, shape=(3, 2))
+    program.outputs(y=y, z=x * 2.0)
+    assert pairs(program) == ["x"]
+
+
+def test_nothing_is_written_over_what_a_view_of_it_reads_later():
+    program = Program()
+    x = program.input("x", "float32", (2, 3))
+    s = ops.sin(x)
+    y = ops.reshape(s, shape=(3, 2))
+    program.outputs(z=ops.exp(s), y=y + 1.0, x=x)
+    assert pairs(program) == ["sin_1", "reshape_2"], "exp may not; the view is read after it"
+
+
+def test_nothing_is_written_over_the_memory_of_another_operand():
+    program = Program()
+    x = program.input("x", "float32", (2, 3))
+    s = ops.sin(x)
+    program.outputs(z=ops.atan2(s, ops.reshape(ops.reshape(s, shape=(6,)), shape=(2, 3))), x=x)
+    assert pairs(program) == ["sin_1", "reshape_2"], "only the views share"
+
+
+def test_nothing_is_written_over_a_constant_or_a_view_of_a_state():
+    program = Program()
+    w = program.buffer("w", (2, 3))
+    program.outputs(z=ops.exp(ops.reshape(w, shape=(3, 2))), y=ops.exp(program.constant(1.0)))
+    assert pairs(program) == ["w"], "the reshape"
 
 
 def test_a_dead_read_does_not_keep_an_update_from_being_in_place():

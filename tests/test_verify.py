@@ -186,7 +186,7 @@ BROKEN: list[tuple[str, Change, str, str]] = [
     ),
     (
         "a write over what a fetch reads",
-        lambda p, b: b.fetches.add(name="w", tensor="w"),
+        lambda p, b: (op_of(b, "sgd").in_place.add(), b.fetches.add(name="w", tensor="w")),
         "block 0: op {sgd} (sgd) writes over %w, which is read again",
         IN_PLACE,
     ),
@@ -195,6 +195,7 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         lambda p, b: (
             p.states.add(name="old", dtype=p.states[3].dtype, shape=p.states[3].shape),
             b.updates.add(state="old", tensor="w"),
+            op_of(b, "sgd").in_place.add(),
         ),
         "block 0: op {sgd} (sgd) writes over %w, which is read again",
         IN_PLACE,

@@ -10,7 +10,7 @@ from runtime.check.names import check_size, check_unique, static_type
 from runtime.check.ops import check_op, described, op_types
 from runtime.kernel import require
 from runtime.kernels import KERNELS
-from runtime.memory.lifetimes import storage_of
+from runtime.memory.aliases import aliases_of
 
 
 def check_block(program: pb.ProgramDesc, block: pb.BlockDesc) -> None:
@@ -82,34 +82,38 @@ def _check_definitions(
 
 
 def _check_in_place(program: pb.ProgramDesc, block: pb.BlockDesc, types: Mapping[str, TensorType]) -> None:
-    """In place means: the kernel can, the sizes are equal, and nobody reads the old value afterwards."""
+    """A view has the bytes of its operand; in place, beyond that, means that nobody reads the old value afterwards."""
     if not any(op.in_place for op in block.ops):
         return
     for op in block.ops:
-        for pair in op.in_place:
-            where = described(program, op)
-            allowed = (pair.output, pair.input) in KERNELS[op.type].in_place and bool(op.inputs[pair.input])
-            require(allowed, f"{where}: its kernel cannot write output {pair.output} over input {pair.input}")
-            new, old = op.outputs[pair.output], op.inputs[pair.input]
-            require(
-                types[new] == types[old], f"{where}: %{new} is {types[new]}, and cannot lie over %{old}: {types[old]}"
-            )
-    storage = storage_of(block)
-    last_read = {name: i for i, op in enumerate(block.ops) for name in op.inputs}
-    ends = {fetch.tensor for fetch in block.fetches} | {update.tensor for update in block.updates}
+        _check_pairs(program, op, types)
+    aliases = aliases_of(block)
+    places, last_read = aliases.places, aliases.last_read
     constants = {name for op in block.ops if op.type == "constant" for name in op.outputs}
     becomes = {update.state: update.tensor for update in block.updates}
     state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     for i, op in enumerate(block.ops):
-        for pair in op.in_place:
+        for pair in op.in_place if i not in aliases.views else ():
             new, old = op.outputs[pair.output], op.inputs[pair.input]
-            where = described(program, op)
-            once = list(op.inputs).count(old) == 1 and last_read[old] == i and old not in ends
-            require(once, f"{where}: it writes over %{old}, which is read again")
-            require(old not in constants, f"{where}: it writes over the constant %{old}")
-            state = state_of.get(storage[old])
-            final = state is None or (becomes.get(state) == new)
+            where, place = described(program, op), places[old]
+            once = [name for name in op.inputs if name and places[name].root == place.root] == [old]
+            require(once and last_read[place] == i, f"{where}: it writes over %{old}, which is read again")
+            require(place.root not in constants, f"{where}: it writes over the constant %{place.root}")
+            state = state_of.get(place.root)
+            final = state is None or becomes.get(state) == new
             require(final, f"{where}: it writes over the state {state!r} without being its update")
+
+
+def _check_pairs(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType]) -> None:
+    where = described(program, op)
+    for pair in op.in_place:
+        allowed = (pair.output, pair.input) in KERNELS[op.type].in_place and bool(op.inputs[pair.input])
+        require(allowed, f"{where}: its kernel cannot write output {pair.output} over input {pair.input}")
+        new, old = op.outputs[pair.output], op.inputs[pair.input]
+        fits = types[new] == types[old] or KERNELS[op.type].view
+        require(fits, f"{where}: %{new} is {types[new]}, and cannot lie over %{old}: {types[old]}")
+    for positions in ([pair.output for pair in op.in_place], [pair.input for pair in op.in_place]):
+        require(len(set(positions)) == len(positions), f"{where}: an output and an operand are a pair only once")
 
 
 def _check_ends(block: pb.BlockDesc, defined: Mapping[str, TensorType], states: Mapping[str, TensorType]) -> None:

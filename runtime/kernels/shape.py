@@ -21,7 +21,7 @@ def reshape_rule(x: TensorType, *, shape: Shape) -> Types:
     return types(y)
 
 
-@kernel(reshape_rule, in_place=[(0, 0)])
+@kernel(reshape_rule, view=True)
 def reshape(x: Array, *, shape: Ints, out: Array) -> None:
     np.copyto(out, x.reshape(shape))
 

@@ -1,15 +1,22 @@
 """Memory of one step: when each buffer lives, where it lies, and the proof that no two collide.
 
+aliases     which tensors of a block are the same bytes: views, and what ops write in place
+scratch     what kernels need beside their operands
 lifetimes   from a bound block to buffers on a two-phase clock
 place       from buffers to offsets in one arena, a pure function
 check       a plan against the buffers, sharing no code with place
 """
 
+from runtime.memory.aliases import Aliases as Aliases
+from runtime.memory.aliases import Place as Place
+from runtime.memory.aliases import aliases_of as aliases_of
+from runtime.memory.aliases import ends_of as ends_of
+from runtime.memory.aliases import in_place_pairs as in_place_pairs
+from runtime.memory.aliases import is_view as is_view
 from runtime.memory.check import check_placement as check_placement
 from runtime.memory.lifetimes import Buffer as Buffer
 from runtime.memory.lifetimes import buffers_of as buffers_of
-from runtime.memory.lifetimes import storage_of as storage_of
 from runtime.memory.place import aligned as aligned
 from runtime.memory.place import arena_size as arena_size
 from runtime.memory.place import place as place
-from runtime.memory.sharing import in_place_pairs as in_place_pairs
+from runtime.memory.scratch import scratch_of as scratch_of

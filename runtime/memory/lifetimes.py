@@ -1,7 +1,8 @@
 """When each buffer of a step lives.
 
 The clock has two ticks an op: op number i reads at 2i and writes at 2i + 1. A buffer lives from the write that
-defines it until after the write of the last op that reads it, so that an op never writes over its own inputs.
+defines it until after the write of the last op that reads it, so that an op writes over its own inputs only where
+it says so. Tensors that share memory are one buffer, of the name of the first.
 Scratch lives for both ticks of its op. What a fetch or an update reads lives to the end.
 """
 
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from runtime.memory.aliases import aliases_of, ends_of
 
 
 class Buffer(NamedTuple):
@@ -21,21 +23,6 @@ class Buffer(NamedTuple):
     nbytes: int
     start: int
     stop: int
-
-
-def storage_of(block: pb.BlockDesc, pinned: Collection[str] = ()) -> dict[str, str]:
-    """The tensor in whose memory each tensor lies: itself, or the root of its in-place chain.
-
-    Nothing is written over a pinned tensor.
-    """
-    storage = {parameter.tensor: parameter.tensor for parameter in block.parameters}
-    for op in block.ops:
-        storage.update((name, name) for name in op.outputs)
-        for pair in op.in_place:
-            if op.inputs[pair.input] in pinned:
-                continue
-            storage[op.outputs[pair.output]] = storage[op.inputs[pair.input]]
-    return storage
 
 
 def buffers_of(
@@ -52,7 +39,7 @@ def buffers_of(
         scratch: for each op, the names and bytes of its scratch arrays.
         pinned: tensors that must live to the end, besides fetches and updates.
     """
-    storage = storage_of(block, pinned)
+    storage = {name: place.root for name, place in aliases_of(block, pinned).places.items()}
     outside = {parameter.tensor for parameter in block.parameters if parameter.WhichOneof("source") == "state"}
     outside |= {name for op in block.ops if op.type == "constant" for name in op.outputs}
     start: dict[str, int] = {p.tensor: 0 for p in block.parameters if p.tensor not in outside}
@@ -68,8 +55,7 @@ def buffers_of(
             if name and storage[name] not in outside:
                 stop[storage[name]] = 2 * i + 2
     end = 2 * len(block.ops) + 1
-    read_last = [fetch.tensor for fetch in block.fetches] + [update.tensor for update in block.updates]
-    for name in (*read_last, *block.results, *pinned):
+    for name in (*ends_of(block), *pinned):
         if storage[name] in start:
             stop[storage[name]] = end
     result.extend(Buffer(name, types[name].nbytes, start[name], stop[name]) for name in start)

@@ -1,0 +1,91 @@
+"""Pass: let tensors share memory where that changes no value.
+
+1. An op whose kernel makes a view lies in the memory of its operand, whatever else reads either.
+2. Any other op writes an output over an operand if the kernel allows that pair, the types are equal, the operand is
+   neither a constant nor in the same memory as another operand, and nothing reads its value or a view of it
+   afterwards: no later op, no fetch, no update. Over a state, only the output that becomes its value is written.
+3. Both are written into the op. Where an update is not in place the runtime copies at the end of the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from compiler.bound_blocks import bound_blocks
+from prograd_proto import program_pb2 as pb
+from runtime.memory import ends_of, in_place_pairs, is_view
+
+
+def share_memory(program: pb.ProgramDesc) -> None:
+    """Mark every view and every output that may be written in place, in the blocks that run."""
+    for block in bound_blocks(program):
+        _Sharing(block).mark()
+
+
+class _Value(NamedTuple):
+    """The memory that a tensor lies in, and the position of the last op that reads this value of it."""
+
+    root: str
+    last_read: int
+
+
+@dataclass
+class _Sharing:
+    """One walk over a block."""
+
+    block: pb.BlockDesc
+    values: dict[str, _Value] = field(default_factory=dict[str, _Value])
+
+    def mark(self) -> None:
+        last_read = _last_reads(self.block)
+        types = {t.name: (t.dtype, t.shape.SerializeToString()) for t in self.block.tensors}
+        constants = {name for op in self.block.ops if op.type == "constant" for name in op.outputs}
+        for parameter in self.block.parameters:
+            self.values[parameter.tensor] = _Value(parameter.tensor, last_read.get(parameter.tensor, -1))
+        states = _States(self.block)
+        for i, op in enumerate(self.block.ops):
+            del op.in_place[:]
+            for name in op.outputs:
+                self.values[name] = _Value(name, last_read.get(name, i))
+            if is_view(op.type):
+                op.in_place.add(output=0, input=0)
+                self.values[op.outputs[0]] = self.values[op.inputs[0]]
+                continue
+            for output, position in in_place_pairs(op.type):
+                new, old = op.outputs[output], op.inputs[position]
+                if (
+                    not old
+                    or types[new] != types[old]
+                    or any(p.output == output or p.input == position for p in op.in_place)
+                ):
+                    continue
+                value = self.values[old]
+                alone = sum(self.values[name].root == value.root for name in op.inputs if name) == 1
+                if value.last_read == i and alone and value.root not in constants and states.allow(value.root, new):
+                    op.in_place.add(output=output, input=position)
+                    self.values[new] = _Value(value.root, self.values[new].last_read)
+
+
+class _States:
+    """What may be written over the memory of a state."""
+
+    def __init__(self, block: pb.BlockDesc) -> None:
+        self._state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+        self._becomes = {update.state: update.tensor for update in block.updates}
+
+    def allow(self, root: str, new: str) -> bool:
+        """Whether `new` may be written there."""
+        state = self._state_of.get(root)
+        return state is None or self._becomes.get(state) == new
+
+
+def _last_reads(block: pb.BlockDesc) -> dict[str, int]:
+    """The position of the last op that reads each tensor or a view of it; len(ops) is the end of the step."""
+    last = {name: i for i, op in enumerate(block.ops) for name in op.inputs if name}
+    last |= dict.fromkeys(ends_of(block), len(block.ops))
+    for op in reversed(block.ops):
+        if is_view(op.type):
+            x, y = op.inputs[0], op.outputs[0]
+            last[x] = max(last[x], last.get(y, -1))
+    return last

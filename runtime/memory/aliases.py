@@ -1,0 +1,62 @@
+"""Which tensors lie in the same memory: views, and outputs that are written in place.
+
+A class of tensors lies in the memory of its root. A view has the bytes of its operand. An op in place writes over
+them and so begins a new version of the class: only the tensors of the newest version have their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from prograd_proto import program_pb2 as pb
+from runtime.kernels import KERNELS
+
+
+class Place(NamedTuple):
+    """Where a tensor's value lies: the tensor that gives the memory, and how often that was written over before."""
+
+    root: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Aliases:
+    """The place of every tensor of a block, and the positions of the ops that read and write each place."""
+
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    last_read: dict[Place, int] = field(default_factory=dict[Place, int])  # len(ops) is the end of the step
+    views: set[int] = field(default_factory=set[int])  # positions of the ops that have nothing to compute
+
+
+def aliases_of(block: pb.BlockDesc, pinned: Collection[str] = ()) -> Aliases:
+    """The places of a block's tensors, as its ops say in `in_place`; nothing is written over a pinned tensor."""
+    found = Aliases({parameter.tensor: Place(parameter.tensor, 0) for parameter in block.parameters})
+    for i, op in enumerate(block.ops):
+        found.last_read.update((found.places[name], i) for name in op.inputs if name)
+        found.places.update((name, Place(name, 0)) for name in op.outputs)
+        for pair in op.in_place:
+            old, new = found.places[op.inputs[pair.input]], op.outputs[pair.output]
+            if is_view(op.type):
+                found.places[new] = old
+                found.views.add(i)
+            elif not any(found.places.get(name) == old for name in pinned):
+                found.places[new] = Place(old.root, old.version + 1)
+    found.last_read.update((found.places[name], len(block.ops)) for name in ends_of(block) if name in found.places)
+    return found
+
+
+def ends_of(block: pb.BlockDesc) -> list[str]:
+    """The tensors that are read when all ops are done."""
+    return [*(f.tensor for f in block.fetches), *(update.tensor for update in block.updates), *block.results]
+
+
+def in_place_pairs(op_type: str) -> tuple[tuple[int, int], ...]:
+    """(output, input) positions that the reference kernel allows to be the same memory; none for an unknown op."""
+    return KERNELS[op_type].in_place if op_type in KERNELS else ()
+
+
+def is_view(op_type: str) -> bool:
+    """Whether output 0 of such ops has the bytes of input 0."""
+    return op_type in KERNELS and KERNELS[op_type].view
