@@ -13,8 +13,6 @@ from compiler.dead_ops import eliminate_dead_ops
 from compiler.errors import CompileError
 from compiler.inference_forms import use_inference_forms
 from compiler.share_memory import share_memory
-from compiler.merge_identical import merge_identical
-from compiler.simplify import simplify
 from compiler.verify import verify
 from compiler.versions import list_operators
 from prograd_proto import ProgramError
@@ -32,15 +30,10 @@ PASSES: tuple[Pass, ...] = (
 
 MUST_PRECEDE: tuple[tuple[Pass, Pass, str], ...] = (
     (use_inference_forms, eliminate_dead_ops, "the operands that only the training form reads die with it"),
-    (use_inference_forms, bind_dimensions, "bound blocks are copies"),
+    (eliminate_dead_ops, share_memory, "a dead op's read would keep an update from being in place"),
+    (bind_dimensions, share_memory, "only blocks that run have memory"),
     (eliminate_dead_ops, bind_dimensions, "bound blocks are copies"),
-    (bind_dimensions, fold_constants, "a number of elements is known when its symbols have sizes"),
-    (fold_constants, simplify, "what is folded to 1 is no factor"),
-    (simplify, merge_identical, "ops become identical when what is between them goes"),
-    (merge_identical, update_in_place, "merging moves reads, and an update is in place after the last one"),
-    (simplify, update_in_place, "so does simplifying"),
-    (eliminate_dead_ops, update_in_place, "a dead op's read would keep an update from being in place"),
-    (merge_identical, list_operators, "every op of the file is listed, and no other"),
+    (bind_dimensions, list_operators, "every op of the file is listed"),
 )
 
 
