@@ -11,6 +11,7 @@ optimizers       sgd, momentum, adam and their like; trust_ratios has lamb, lars
 clipping         limits of gradients
 schedules        learning rates as ops
 initialisers     first values of parameters
+plugins          operators of other packages
 pipeline         the list of passes; one file a pass
 """
 
@@ -46,6 +47,7 @@ from compiler.optimizers import nesterov as nesterov
 from compiler.optimizers import radam as radam
 from compiler.optimizers import rmsprop as rmsprop
 from compiler.optimizers import sgd as sgd
+from compiler.plugins import use_plugin as use_plugin
 from compiler.program import Program as Program
 from compiler.schedules import warmup_cosine as warmup_cosine
 from compiler.trust_ratios import adafactor as adafactor

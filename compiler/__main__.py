@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from prograd_proto import ProgramError
+from prograd_proto import PluginError, ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
@@ -25,6 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
+        if options.plugin:
+            from compiler.plugins import use_plugin
+
+            for name in options.plugin:
+                use_plugin(name)
         options.verb_function(options)
     except ProgramError as error:
         return _failed(options, str(error), _exit_code(error))
@@ -55,10 +60,12 @@ def show(options: argparse.Namespace) -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Load a program, verify every rule of a well-formed one, and say what it is."""
+    from compiler.plugins import require_used
     from compiler.verify import verify
 
     program = load(options.program)
     try:
+        require_used(program)
         verify(program)
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from None
@@ -153,7 +160,7 @@ def _first_line(doc: str | None) -> str:
 def _exit_code(error: ProgramError) -> int:
     """By what is behind the error: a file in the way is a matter of usage, a full disk one of resources."""
     cause = error.__cause__
-    if isinstance(cause, FileExistsError):
+    if isinstance(error, PluginError) or isinstance(cause, FileExistsError):
         return EXIT_USAGE
     full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return EXIT_RESOURCE if full else EXIT_PROGRAM
@@ -219,6 +226,9 @@ def _verb(
         epilog=f"example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+    )
+    verb.add_argument(
+        "--plugin", action="append", default=[], metavar="NAME", help="use the operators of an installed package"
     )
     verb.set_defaults(verb_function=function)
     return verb

@@ -10,6 +10,7 @@ from pathlib import Path
 from compiler.bind_dimensions import symbols_of
 from compiler.errors import CompileError
 from compiler.pipeline import run_passes
+from compiler.plugins import require_used
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import FORMAT_VERSION, save
 from prograd_proto.identity import program_sha256
@@ -57,7 +58,9 @@ def compile_program(program: pb.ProgramDesc, sizes: Mapping[str, int], after: Af
 
     Raises:
         CompileError: a symbol without a size or an unknown one, or what a pass reports.
+        ProgramError: the program uses operators of a plugin that is not in use.
     """
+    require_used(program)
     known = list(dict.fromkeys(symbol for entry in program.entries for symbol in _symbols(program, entry)))
     for symbol, size in sizes.items():
         if symbol not in known:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, cast
 
+from prograd_proto.plugins import namespace_of
 from registry import OPS, STATE, Op
 from registry.op import rule_names
 from registry.signature import AttributeSpec
@@ -179,4 +180,4 @@ def _module(entry: Entry) -> str:
 
 
 def _family(entry: Entry) -> str:
-    return _module(entry).rpartition(".")[2]
+    return namespace_of(_name(entry)) or _module(entry).rpartition(".")[2]

@@ -14,7 +14,9 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
+from prograd_proto.plugins import namespace_of, plugin_hint
 from prograd_proto.spelling import closest
+from prograd_proto.upgrades import declare_version
 from registry.block import Block
 from registry.errors import OpError
 from registry.signature import Signature, read_signature
@@ -39,8 +41,9 @@ class Op(Generic[P, R]):
         no_gradient: tuple[str, ...],
         random: bool,
         version: int,
+        namespace: str,
     ) -> None:
-        self.name = infer.__name__
+        self.name = f"{namespace}.{infer.__name__}" if namespace else infer.__name__
         self.infer = infer
         self.signature: Signature = read_signature(infer, outputs)
         self.differentiable = differentiable
@@ -55,6 +58,8 @@ class Op(Generic[P, R]):
         names = {*self.signature.inputs, *self.signature.outputs}
         if self.name in OPS:
             raise OpError(f"operator {self.name!r} is declared twice")
+        if namespace and not namespace.isidentifier():
+            raise OpError(f"{infer.__name__}: the namespace {namespace!r} is no Python name")
         taken = names & {f"d{name}" for name in self.signature.outputs}
         if taken:
             raise OpError(f"{self.name}: a rule could not tell {sorted(taken)} from the gradient of an output")
@@ -62,6 +67,8 @@ class Op(Generic[P, R]):
             raise OpError(
                 f"{self.name}: no_gradient names {sorted(self.no_gradient - names)}; it may name {sorted(names)}"
             )
+        if namespace:
+            declare_version(self.name, version)
         OPS[self.name] = self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -214,7 +221,8 @@ def rule_names(rule: Callable[..., Any]) -> tuple[str, ...]:
 def find_op(name: str) -> Op[..., Any]:
     """The operator of that name; raises OpError that names the closest one."""
     if name not in OPS:
-        raise OpError(f"there is no operator {name!r}{closest(name, OPS)}")
+        family = [type for type in OPS if namespace_of(type) == namespace_of(name)]
+        raise OpError(f"there is no operator {name!r}{closest(name, family) or plugin_hint([name])}")
     return OPS[name]
 
 
@@ -256,7 +264,12 @@ def op(infer: Callable[P, TensorType], /) -> Op[P, Value]: ...
 def op(infer: Callable[P, list[TensorType]], /) -> Op[P, list[Value]]: ...
 @overload
 def op(
-    *, differentiable: bool = True, no_gradient: tuple[str, ...] = (), random: bool = False, version: int = 1
+    *,
+    differentiable: bool = True,
+    no_gradient: tuple[str, ...] = (),
+    random: bool = False,
+    version: int = 1,
+    namespace: str = "",
 ) -> Declare: ...
 @overload
 def op(
@@ -267,6 +280,7 @@ def op(
     no_gradient: tuple[str, ...] = (),
     random: bool = False,
     version: int = 1,
+    namespace: str = "",
 ) -> Declare: ...
 @overload
 def op(
@@ -278,6 +292,7 @@ def op(
     no_gradient: tuple[str, ...] = (),
     random: bool = False,
     version: int = 1,
+    namespace: str = "",
 ) -> Callable[[Callable[P, tuple[_T, _T]]], Op[P, tuple[_V, _V]]]: ...
 @overload
 def op(
@@ -290,6 +305,7 @@ def op(
     no_gradient: tuple[str, ...] = (),
     random: bool = False,
     version: int = 1,
+    namespace: str = "",
 ) -> Callable[[Callable[P, tuple[_T, _T, _T]]], Op[P, tuple[_V, _V, _V]]]: ...
 @overload
 def op(
@@ -303,6 +319,7 @@ def op(
     no_gradient: tuple[str, ...] = (),
     random: bool = False,
     version: int = 1,
+    namespace: str = "",
 ) -> Callable[[Callable[P, tuple[_T, _T, _T, _T]]], Op[P, tuple[_V, _V, _V, _V]]]: ...
 @overload
 def op(
@@ -317,6 +334,7 @@ def op(
     no_gradient: tuple[str, ...] = (),
     random: bool = False,
     version: int = 1,
+    namespace: str = "",
 ) -> Callable[[Callable[P, tuple[_T, _T, _T, _T, _T]]], Op[P, tuple[_V, _V, _V, _V, _V]]]: ...
 def op(
     *args: Any,
@@ -324,6 +342,7 @@ def op(
     no_gradient: tuple[str, ...] = (),
     random: bool = False,
     version: int = 1,
+    namespace: str = "",
 ) -> Any:
     """Declare an operator from the function that infers its result types.
 
@@ -333,6 +352,7 @@ def op(
         no_gradient: inputs and outputs through which no gradient flows.
         random: the op draws random numbers and gets a stream of its own.
         version: of the operator's meaning; raised with an upgrade in prograd_proto.upgrades.
+        namespace: of a plugin's operators, the plugin's name; it stands before a dot in the op type.
     """
     outputs = args if args and not callable(args[0]) else ("y",)
 
@@ -344,6 +364,7 @@ def op(
             no_gradient=no_gradient,
             random=random,
             version=version,
+            namespace=namespace,
         )
 
     return declare(args[0]) if args and callable(args[0]) else declare

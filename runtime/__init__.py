@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from prograd_proto import PluginError as PluginError
     from prograd_proto import ProgramError as ProgramError
     from runtime.errors import DataError as DataError
     from runtime.errors import ExecutionError as ExecutionError
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
     from runtime.events import EvaluationEnd as EvaluationEnd
     from runtime.events import Event as Event
     from runtime.events import StepEnd as StepEnd
+    from runtime.plugins import use_plugin as use_plugin
     from runtime.run import Run as Run
     from runtime.run import load as load
 
 _HOMES = {
-    "ProgramError": "prograd_proto",
+    **dict.fromkeys(("PluginError", "ProgramError"), "prograd_proto"),
     **dict.fromkeys(("DataError", "ExecutionError", "NonFinite", "ResourceLimit", "UsageError"), "runtime.errors"),
     **dict.fromkeys(("CheckpointWritten", "EpochEnd", "EvaluationEnd", "Event", "StepEnd"), "runtime.events"),
+    "use_plugin": "runtime.plugins",
     **dict.fromkeys(("Run", "load"), "runtime.run"),
 }
 

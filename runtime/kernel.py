@@ -14,7 +14,7 @@ in silence, a native kernel would write out of bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from prograd_proto import Attribute, ProgramError, TensorType
 from prograd_proto.attributes import KIND_OF_ANNOTATION
+from prograd_proto.upgrades import declare_version
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Rule = Callable[..., "Types"]
@@ -97,6 +98,7 @@ def kernel(
     in_place: Sequence[tuple[int, int]] = (),
     view: bool = False,
     variadic_outputs: bool = False,
+    namespace: str = "",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Declare the decorated function as the kernel of the operator of its name.
 
@@ -106,23 +108,38 @@ def kernel(
         in_place: (output, input) pairs that the kernel allows to be the same memory.
         view: output 0 has the bytes of input 0, so they may be the same memory, and the input keeps its value.
         variadic_outputs: `out` is a list whatever the number of outputs.
+        namespace: of a plugin's kernels, the plugin's name; it stands before a dot in the op type.
     """
 
     def declare(function: Callable[..., None]) -> Callable[..., None]:
         function.variadic_outputs = variadic_outputs  # pyright: ignore[reportFunctionMemberAccess]: read by many_outputs
         name = function.__name__.removesuffix("_")
         pairs = ((0, 0),) if view else tuple(in_place)
-        KERNELS[name] = _kernel(name, function, rule, version=version, in_place=pairs, view=view)
+        _register(namespace, _kernel(name, function, rule, version=version, in_place=pairs, view=view))
         return function
 
     return declare
 
 
 def elementwise(
-    name: str, ufunc: Callable[..., object], rule: Rule, *, in_place: Sequence[tuple[int, int]] = ()
+    name: str,
+    ufunc: Callable[..., object],
+    rule: Rule,
+    *,
+    in_place: Sequence[tuple[int, int]] = (),
+    namespace: str = "",
 ) -> None:
     """Declare a NumPy ufunc, or a function called like one, as the kernel of operator `name`."""
-    KERNELS[name] = _kernel(name, ufunc, rule, version=1, in_place=tuple(in_place), elementwise=True)
+    _register(namespace, _kernel(name, ufunc, rule, version=1, in_place=tuple(in_place), elementwise=True))
+
+
+def _register(namespace: str, declared: Kernel) -> None:
+    name = f"{namespace}.{declared.name}" if namespace else declared.name
+    if name in KERNELS:
+        raise ProgramError(f"kernel {name!r} is declared twice")
+    if namespace:
+        declare_version(name, declared.version)
+    KERNELS[name] = replace(declared, name=name)
 
 
 def _kernel(

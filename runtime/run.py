@@ -28,6 +28,7 @@ from runtime.files import verified_file
 from runtime.interrupts import Interrupts
 from runtime.kernel import Array
 from runtime.metrics import Metrics
+from runtime.plugins import use_plugins
 from runtime.position import Position
 from runtime.rows import Rows, given_rows
 from runtime.state_view import StateView
@@ -38,16 +39,19 @@ MathName = Literal["exact"]
 ScheduleName = Literal["fifo", "parallel"]
 
 
-def load(path: Path_, **options: Any) -> Run:
+def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
     """Load and check a program file, and give its states their initial values.
 
-    `options` are those of `Run`, without `program` and `folder`.
+    `plugins` are used before, as by `use_plugin`: the program imports nothing by itself. `options` are those of `Run`,
+    without `program` and `folder`.
 
     Raises:
+        PluginError: a plugin is not there, or cannot be used.
         ProgramError: the file is no program that this runtime can run; nothing was allocated.
         DataError: a file that holds initial values is missing or another one.
         ResourceLimit: the states do not fit into `max_memory`.
     """
+    use_plugins(plugins)
     program = load_program(path)
     try:
         return Run(program, Path(path).parent, **options)

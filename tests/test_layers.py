@@ -19,6 +19,7 @@ ROOMS = {
 
 COMPILER_MAY_IMPORT_OF_RUNTIME = {
     "runtime.memory": "a compiler knows its target's memory",
+    "runtime.plugins": "the two halves of a plugin are held together where both are known",
 }
 
 LAZY = {"tqdm": "a bar is drawn only on a terminal"}

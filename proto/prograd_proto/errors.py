@@ -1,5 +1,9 @@
-"""The one error that a program can cause by itself."""
+"""What a program can cause by itself, and what a plugin can."""
 
 
 class ProgramError(ValueError):
     """The program is malformed, unsupported or contradicts itself."""
+
+
+class PluginError(ProgramError):
+    """A plugin is not there, or cannot be used."""

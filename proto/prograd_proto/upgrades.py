@@ -10,6 +10,7 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.errors import ProgramError
+from prograd_proto.plugins import namespace_of
 from prograd_proto.tensor_types import TensorType, tensor_desc, type_of
 
 FORMAT_VERSION: Final = 1
@@ -19,7 +20,7 @@ FORMAT_UPGRADES: dict[int, Callable[[pb.ProgramDesc], object]] = {}
 """By version: changes a program of that version, in place, into one of the next."""
 
 OPERATOR_VERSIONS: dict[str, int] = {}
-"""The current version of every operator that has had more than one; see `operator_version`."""
+"""The current version of every operator that has had more than one, and of every one of a plugin that is loaded."""
 
 
 class Fresh:
@@ -60,6 +61,15 @@ def operator_version(type: str) -> int:
     return OPERATOR_VERSIONS.get(type, 1)
 
 
+def declare_version(type: str, version: int) -> None:
+    """Note the version of a plugin's operator or kernel; raises ProgramError if the other has another one."""
+    if OPERATOR_VERSIONS.setdefault(type, version) != version:
+        raise ProgramError(
+            f"{type!r} is declared with version {version}, and before with {OPERATOR_VERSIONS[type]}; "
+            "its operator and its kernel have one version"
+        )
+
+
 def operator_upgrade(
     type: str, version: int, *, gives: Mapping[str, int] | None = None
 ) -> Callable[[OperatorUpgrade], OperatorUpgrade]:
@@ -85,7 +95,7 @@ def upgrade(program: pb.ProgramDesc) -> None:
     upgrade_format(program)
     versions = listed_versions(program)
     require_versions(program, versions)
-    if all(version == operator_version(type) for type, version in versions.items()):
+    if all(version == _version_after(type, version) for type, version in versions.items()):
         return
     upgrade_operators(program, versions)
 
@@ -116,9 +126,12 @@ def listed_versions(program: pb.ProgramDesc) -> dict[str, int]:
     for type, version in versions.items():
         if version == 0:
             raise ProgramError(f"op {type!r} version 0: versions begin at 1")
-        if version > operator_version(type):
+        newest = _version_after(type, version)
+        if version > newest:
+            plugin = namespace_of(type)
+            who = f"the plugin {plugin!r}" if plugin else "this prograd"
             raise ProgramError(
-                f"op {type!r} version {version}, this prograd knows up to {operator_version(type)}; update prograd"
+                f"op {type!r} version {version}, {who} knows up to {newest}; update {plugin or 'prograd'}"
             )
     return versions
 
@@ -149,7 +162,9 @@ def upgrade_operators(program: pb.ProgramDesc, versions: Mapping[str, int]) -> N
                 binding.ClearField("plan")
     types = sorted({op.type for op in every_op(program)})
     del program.operators[:]
-    program.operators.extend(pb.OperatorVersion(type=t, version=operator_version(t)) for t in types)
+    program.operators.extend(
+        pb.OperatorVersion(type=type, version=_version_after(type, versions.get(type, 1))) for type in types
+    )
 
 
 def upgrade_initial(state: pb.StateDesc, versions: Mapping[str, int]) -> None:
@@ -175,7 +190,7 @@ def upgrade_block(block: pb.BlockDesc, versions: Mapping[str, int]) -> bool:
 
 def upgraded(op: pb.OpDesc, version: int, fresh: Fresh) -> Sequence[pb.OpDesc]:
     """The ops of today that stand for `op` of that version; `op` stays as it is."""
-    if version == operator_version(op.type):
+    if version == _version_after(op.type, version):
         return [op]
     if (op.type, version) not in OPERATOR_UPGRADES:
         raise ProgramError(
@@ -186,3 +201,9 @@ def upgraded(op: pb.OpDesc, version: int, fresh: Fresh) -> Sequence[pb.OpDesc]:
     copy = pb.OpDesc()
     copy.CopyFrom(op)
     return [new for given in function(copy, fresh) for new in upgraded(given, gives[given.type], fresh)]
+
+
+def _version_after(type: str, version: int) -> int:
+    """The version after upgrading; an operator of a plugin that is not loaded stays as it is listed."""
+    unknown = bool(namespace_of(type)) and type not in OPERATOR_VERSIONS
+    return version if unknown else operator_version(type)

@@ -15,14 +15,18 @@ from __future__ import annotations
 
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.plugins import require_plugins
+from prograd_proto.upgrades import every_op
 from runtime.check.bindings import check_binding
 from runtime.check.blocks import check_block
 from runtime.check.run import check_data, check_entries, check_files, check_run
 from runtime.check.states import check_states
+from runtime.kernels import KERNELS
 
 
 def check_program(program: pb.ProgramDesc) -> None:
     """Raise ProgramError with the first fault of a program; it is not changed, and nothing is allocated."""
+    require_plugins((op.type for op in every_op(program)), KERNELS)
     check_states(program)
     check_files(program)
     check_entries(program)

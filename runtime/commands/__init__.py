@@ -26,6 +26,10 @@ def run_command(arguments: Sequence[str]) -> int:
     """Parse, run the verb, and turn whatever happens into one sentence and an exit code."""
     options = parse(arguments)
     try:
+        if options.plugin:
+            from runtime.plugins import use_plugins
+
+            use_plugins(options.plugin)
         verb = import_module(f"runtime.commands.{options.verb}")  # one of the parser's own words
         code = getattr(verb, options.verb)(options)
         sys.stdout.flush()

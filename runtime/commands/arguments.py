@@ -203,6 +203,10 @@ def _verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> arg
         allow_abbrev=False,
     )
     verb.add_argument("program", help="a program file")
+    verb.add_argument(
+        "--plugin", action="append", default=[], metavar="NAME",
+        help="use the kernels of an installed package; no program does so by itself",
+    )  # fmt: skip
     verb.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
     verb.set_defaults(verb=name)
     return verb

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from prograd_proto import ProgramError
+from prograd_proto import PluginError, ProgramError
 from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, UsageError
 
 EXIT_DONE: Final = 0
@@ -20,6 +20,7 @@ EXIT_INTERRUPTED: Final = 130
 
 _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (UsageError, EXIT_USAGE),
+    (PluginError, EXIT_USAGE),
     (ProgramError, EXIT_PROGRAM),
     (DataError, EXIT_DATA),
     (NonFinite, EXIT_NON_FINITE),

@@ -1,0 +1,76 @@
+"""Operators of other packages, imported where their plugin's name is given and nowhere else.
+
+A compiler loads both halves of a plugin, because a memory plan has the scratch of kernels, and holds them together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prograd_proto import PluginError, ProgramError
+from prograd_proto import program_pb2 as pb
+from prograd_proto.plugins import OPERATOR_GROUP, load_plugin, namespace_of, require_plugins
+from prograd_proto.upgrades import every_op
+from registry.audit import audit_op
+from registry.op import OPS, Op
+from runtime.plugins import Kernel
+from runtime.plugins import use_plugin as use_kernels
+
+USED: set[str] = set()
+"""The plugins in use; an operator of another one, which was only imported, was not audited."""
+
+
+def use_plugin(name: str) -> None:
+    """Import the operators and kernels that an installed package declares under that name, and audit them.
+
+    Programs that use its operators can be compiled from then on. A second call does nothing more.
+
+    Raises:
+        PluginError: there is no such plugin, its modules cannot be imported, or their declarations do not fit.
+    """
+    if name in USED:
+        return
+    operators = load_plugin(OPERATOR_GROUP, name, OPS, audit_op)
+    kernels = use_kernels(name)
+    for type in sorted(operators.keys() ^ kernels.keys()):
+        half, other = ("kernel", "operator") if type in operators else ("operator", "kernel")
+        raise PluginError(f"the plugin {name!r} declares no {half} {type!r}, and it declares the {other}")
+    for type, operator in operators.items():
+        _require_equal(name, operator, kernels[type])
+    USED.add(name)
+
+
+def require_used(program: pb.ProgramDesc) -> None:
+    """Raise ProgramError unless the plugins of the program's operators are in use, with the versions that it lists."""
+    known = [type for type in OPS if namespace_of(type) in USED]
+    require_plugins((op.type for op in every_op(program)), known)
+    for listed in program.operators:
+        if namespace_of(listed.type) and listed.type in OPS and listed.version != OPS[listed.type].version:
+            raise ProgramError(
+                f"the program lists version {listed.version} of {listed.type!r}, its plugin has "
+                f"{OPS[listed.type].version}; use the plugin before the program is loaded"
+            )
+
+
+def _require_equal(plugin: str, operator: Op[..., Any], kernel: Kernel) -> None:
+    """Raise PluginError unless the kernel has the signature and the version of the operator."""
+    signature = operator.signature
+    for what, declared, computed in (
+        ("inputs", signature.inputs, kernel.inputs),
+        ("attributes", {name: spec.kind for name, spec in signature.attributes.items()}, kernel.attributes),
+        ("optional inputs", sum(default is None for default in signature.defaults.values()), kernel.optional),
+        ("variadic inputs", signature.variadic, kernel.variadic),
+        ("variadic outputs", signature.variadic_outputs, kernel.many_outputs),
+        ("random numbers", operator.random, kernel.random),
+    ):
+        if declared != computed:
+            raise PluginError(
+                f"the plugin {plugin!r}: the operator {operator.name!r} has {what} {_shown(declared)}, "
+                f"its kernel {_shown(computed)}"
+            )
+
+
+def _shown(what: object) -> str:
+    if isinstance(what, dict):
+        return f"({', '.join(f'{name}: {kind}' for name, kind in what.items())})"  # pyright: ignore[reportUnknownVariableType]: of any dict
+    return f"({', '.join(map(str, what))})" if isinstance(what, tuple) else str(what)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]: of any tuple

@@ -1,0 +1,117 @@
+"""Plugins: installed packages that declare operators for the compiler and kernels for the runtime, under one name.
+
+The name of a plugin is that of its entry points, and what stands before the dot in the names of its operators.
+Loading a program imports nothing: a plugin is imported only where its name is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from prograd_proto.errors import PluginError, ProgramError
+from prograd_proto.spelling import closest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+
+OPERATOR_GROUP: Final = "prograd.operators"
+KERNEL_GROUP: Final = "prograd.kernels"
+
+_MOST_SHOWN: Final = 5
+
+
+def load_plugin(group: str, name: str, table: dict[str, T], audit: Callable[[T], None]) -> dict[str, T]:
+    """Import what an installed package declares under that name in the group, and audit it.
+
+    Args:
+        group: of entry points.
+        name: of the entry point, and the namespace of what it declares.
+        table: where the package's module enters its declarations; one that is refused is taken out again.
+        audit: raises ProgramError for a declaration that is wrong.
+
+    Returns:
+        What the table has of that namespace.
+
+    Raises:
+        PluginError: no package, or several, have such an entry point, or its module fails or declares wrongly.
+    """
+    entry = _entry_point(group, name)
+    before = set(table)
+    try:
+        _import(entry)
+        _require_namespaces(name, table.keys() - before)
+        own = {type: declared for type, declared in table.items() if namespace_of(type) == name}
+        if not own:
+            raise ProgramError(f"{entry.value} declares nothing in the namespace {name!r}")
+        for declared in own.values():
+            audit(declared)
+    except ProgramError as error:
+        for type in table.keys() - before:
+            del table[type]
+        raise PluginError(f"the plugin {name!r} {_package(entry)}: {error}") from error
+    return own
+
+
+def namespace_of(type: str) -> str:
+    """The plugin that an operator is of, "" for prograd itself."""
+    return type.rpartition(".")[0]
+
+
+def require_plugins(types: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ProgramError that names all operators of plugins of which nothing is known."""
+    loaded = {namespace_of(type) for type in known} | {""}
+    missing = sorted({type for type in types if "." in type and namespace_of(type) not in loaded})
+    if not missing:
+        return
+    shown = ", ".join(repr(type[:80]) for type in missing[:_MOST_SHOWN])
+    more = f" and {len(missing) - _MOST_SHOWN} more" if len(missing) > _MOST_SHOWN else ""
+    raise ProgramError(f"the program uses {shown}{more}, of no plugin that is in use{plugin_hint(missing)}")
+
+
+def plugin_hint(types: Iterable[str]) -> str:
+    """`; use --plugin acme, or use_plugin('acme') in Python`, or nothing if the operators are of no plugin."""
+    names = sorted({namespace_of(type) for type in types if namespace_of(type).isidentifier()})[:_MOST_SHOWN]
+    if not names:
+        return ""
+    options, calls = (", ".join(form.format(name) for name in names) for form in ("--plugin {}", "use_plugin('{}')"))
+    return f"; give {options}, or call {calls} in Python"
+
+
+def _entry_point(group: str, name: str) -> EntryPoint:
+    from importlib.metadata import entry_points  # slow to import, and needed only where there are plugins
+
+    found = entry_points(group=group)
+    matching = [entry for entry in found if entry.name == name]
+    if not matching:
+        names = sorted({entry.name for entry in found})
+        installed = f"; installed are {', '.join(names)}" if names else "; no package that is installed has one"
+        raise PluginError(
+            f"there is no plugin {name!r} among the entry points {group}{closest(name, names) or installed}"
+        )
+    if len(matching) > 1:
+        packages = " and ".join(sorted(map(_package, matching)))
+        raise PluginError(f"the plugin {name!r} is there twice, {packages}; uninstall one of them")
+    return matching[0]
+
+
+def _import(entry: EntryPoint) -> None:
+    try:
+        entry.load()
+    except ProgramError:
+        raise
+    except (Exception, SystemExit) as error:
+        first = str(error).partition("\n")[0]
+        raise ProgramError(f"{entry.value} cannot be imported, {type(error).__name__}: {first}") from error
+
+
+def _require_namespaces(name: str, new: Iterable[str]) -> None:
+    for type in sorted(new):
+        if not namespace_of(type):
+            raise ProgramError(f"it declares {type!r} without a namespace; write namespace={name!r} beside it")
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else "of an unknown package"
