@@ -5,8 +5,9 @@ They belong to a family of `registry/ops` like operators do. Tensors are positio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from registry.errors import OpError
@@ -21,10 +22,11 @@ SPELLED: dict[str, Callable[..., Any]] = {}
 
 def spelled(function: Callable[P, R]) -> Callable[P, R]:
     """Declare a function that is spelled with operators: its errors begin with the user's line, name and operands."""
+    optional = {name for name, parameter in signature(function).parameters.items() if parameter.default is None}
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        named = list(_named(function, args))
+        named = [(name, x) for name, x in _named(function, args) if x is not None or name not in optional]
         for name, operand in named:
             if not isinstance(operand, Value):
                 raise OpError(f"{function.__name__}: {name}={operand!r} is not a tensor of a program")
@@ -49,7 +51,7 @@ def _named(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[tupl
         yield f"{variadic[0]}[{i}]", operand
 
 
-def _described(name: str, operands: list[tuple[str, Value]], message: str) -> str:
+def _described(name: str, operands: Sequence[tuple[str, Any]], message: str) -> str:
     shown = ", ".join(f"{operand}: {value.type}" for operand, value in operands)
     if not operands:
         return f"{name}: {message}"

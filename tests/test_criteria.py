@@ -142,6 +142,17 @@ def test_labels_may_be_smoothed_weighted_and_ignored_and_the_mean_is_weighted(sm
         assert found == pytest.approx(losses.sum() / total, rel=1e-12)
 
 
+def test_an_operand_that_may_be_left_out_may_be_given_as_none():
+    logits, labels = np.array([[0.3, -1.0], [2.0, 0.5]]), np.array([0, 1])
+    left_out = evaluate(ops.cross_entropy, logits, labels)
+    assert evaluate(lambda x, i: ops.cross_entropy(x, i, None), logits, labels) == left_out
+    _, [x, i] = block_of((logits, labels[:1]))
+    with pytest.raises(
+        OpError, match=r"cross_entropy\(logits: float64\[2, 2\], target: int64\[1\]\): labels have the shape"
+    ):
+        ops.cross_entropy(x, i, None)
+
+
 def test_cross_entropy_of_labels_is_that_of_the_operator():
     labels = np.array([0, 2, 1, 1])
     wanted = evaluate(ops.softmax_cross_entropy, X, labels)

@@ -168,6 +168,7 @@ def test_pooling_reduces_what_lies_under_the_window(tensor, attributes, ceil_mod
         ((2, 9, 2), dict(window=(3,), stride=(2,), padding=(2,), dilation=(2,))),
         ((2, 5, 6, 2), dict(window=(2, 3), stride=(1, 2), padding=(1, 0), dilation=(3, 2))),
         ((1, 4, 5, 6, 1), dict(window=(2, 2, 2), stride=(2, 1, 3), dilation=(2, 1, 3))),
+        ((1, 3, 6, 2), dict(window=(3, 2), stride=(2, 2), padding=(1, 1), dilation=(1, 2), ceil_mode=True)),
     ],
     ids=str,
 )

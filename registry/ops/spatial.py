@@ -304,11 +304,11 @@ def _dilated_max(x: Value, window: Numbers, stride: Numbers, edges: Numbers, dil
     """The maximum along each axis of what lies under the taps of the window, the first of equal ones."""
     axes = _axes_of(x)
     require(len(window) == axes, f"window has {len(window)} numbers; x has {axes} axes to pool")
-    fits = all(edge < window[i % axes] for i, edge in enumerate(edges))
-    require(fits, f"padding {edges} is not smaller than the window {window}")
+    spans = _spans(window, dilation)
+    fits = all(edge < spans[i % axes] for i, edge in enumerate(edges))
+    require(fits, f"padding {edges} is not smaller than {spans}, which the window {window} spans")
     x = pad(x, before=(0, *edges[:axes], 0), after=(0, *edges[axes:], 0), value=-math.inf)
-    for axis, (count, step, gap) in enumerate(zip(window, stride, dilation, strict=True), 1):
-        span = gap * (count - 1) + 1
+    for axis, (count, step, gap, span) in enumerate(zip(window, stride, dilation, spans, strict=True), 1):
         size = size_known(x.shape[axis], "a pooled extent")
         require(span <= size, f"the window spans {span} of an extent that is {size} with padding")
         places = (size - span) // step + 1
