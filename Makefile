@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs format lint types test check bench all clean
+.PHONY: help setup proto docs format lint types test check examples bench all clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -36,6 +36,10 @@ test: ## run the tests, on all cores
 	$(BIN)/pytest -n auto
 
 check: lint types ## what CI runs after the tests: form and types
+
+examples: ## compile the programs of examples/ anew
+	for script in $(filter-out examples/make_% examples/write_%,$(wildcard examples/*.py)); do \
+		$(BIN)/python $$script || exit 1; done
 
 bench: ## measure dispatch, start-up and compile time against their targets
 	$(BIN)/python benchmarks/dispatch.py
