@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import attribute_message
 from registry import Block, Value, ops
+from registry.ops.copy import widened
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ def append_averages(desc: pb.BlockDesc, averages: Mapping[str, Average]) -> None
         due = {every: _due(block, tensors, every) for every in {average.every for average in averages.values()}}
         for name, average in averages.items():
             old = block.value(tensors[average.state])
-            change = (block.value(new.get(name, tensors[name])) - old) * (1.0 - average.decay)
+            change = (widened(block.value(new.get(name, tensors[name]))) - old) * (1.0 - average.decay)
             when = due[average.every]
             counted = change if when is None else ops.where(when, change, 0.0)
             desc.updates.add(state=average.state, tensor=(old + counted).name)
@@ -43,10 +46,35 @@ def append_averages(desc: pb.BlockDesc, averages: Mapping[str, Average]) -> None
 
 def averaged_parameters(desc: pb.BlockDesc, entry: str, averages: Mapping[str, Average]) -> None:
     """Let the averages stand in for the parameters, if they do in that entry."""
+    block = Block(desc)
     for parameter in desc.parameters:
         average = averages.get(parameter.state)
-        if average is not None and entry in average.entries:
-            parameter.state = average.state
+        if average is None or entry not in average.entries:
+            continue
+        parameter.state, tensor = average.state, block.value(parameter.tensor)
+        if tensor.type != tensor.type.wide:
+            parameter.tensor = block.define(_unused(average.state, block.types), tensor.type.wide).name
+            desc.ops.insert(0, _rounding(block, parameter.tensor, tensor))
+            block.next_id += 1
+
+
+def _rounding(block: Block, average: str, tensor: Value) -> pb.OpDesc:
+    """The op that makes of an average what stands for its 16-bit parameter."""
+    dtype = attribute_message("dtype", "dtype", tensor.dtype)
+    return pb.OpDesc(
+        id=block.next_id,
+        type="cast",
+        inputs=[average],
+        outputs=[tensor.name],
+        attributes=[dtype],
+        stage=pb.STAGE_FORWARD,
+    )
+
+
+def _unused(name: str, types: Mapping[str, TensorType]) -> str:
+    while name in types:
+        name += "_"
+    return name
 
 
 def _due(block: Block, tensors: Mapping[str, str], every: int) -> Value | None:

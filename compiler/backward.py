@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import FLOATS
+from prograd_proto.dtypes import REALS
 from registry import Block, Value, ops
 from registry.errors import located
 from registry.gradients import carries_gradient, differentiate, missing_rule
 from registry.op import find_op
-from registry.ops.fill import full_like
+from registry.ops.fill import gradient_like
 
 
 def gradients(
@@ -34,10 +34,11 @@ def gradients(
     Args:
         targets: float tensors of any shape, of one program; one may depend on another.
         inputs: float tensors, in the order wanted.
-        seeds: for each target the gradient it starts with, of the target's type; ones where None or not given.
+        seeds: for each target the gradient it starts with, of the type of the target's gradient; ones where None
+            or not given.
 
     Returns:
-        For each input its gradient, of its type; None if no target depends on it.
+        For each input its gradient, of its type with float32 for 16-bit floats; None if no target depends on it.
 
     Raises:
         CompileError: an op on the way has no gradient, all such ops listed with the user's lines.
@@ -86,8 +87,8 @@ class _Walk:
     def seed(self, target: Value, seed: Value | None) -> None:
         if seed is None:
             with self.block.on_behalf_of(stage=pb.STAGE_GRADIENT):
-                seed = full_like(target, 1.0)
-        if seed.type != target.type:
+                seed = gradient_like(target, 1.0)
+        if seed.type != target.type.wide:
             raise CompileError(f"the seed {seed!r} is not of the type of its target {target!r}")
         self.contributions.setdefault(target.name, []).append(seed)
 
@@ -143,8 +144,8 @@ def _common_block(values: Sequence[Value]) -> Block:
     for value in values:
         if value.block is not values[0].block:
             raise CompileError(f"{value!r} and {values[0]!r} belong to different programs")
-        if value.dtype not in FLOATS:
-            raise CompileError(f"{value!r} has no gradient: only float32 and float64 tensors do")
+        if value.dtype not in REALS:
+            raise CompileError(f"{value!r} has no gradient: only tensors of floats do")
     return values[0].block
 
 
@@ -152,7 +153,7 @@ def _varying(block: Block, inputs: Sequence[Value]) -> set[str]:
     varies = {value.name for value in inputs}
     for desc in block.desc.ops:
         if any(name in varies for name in _gradient_inputs(block, desc)):
-            varies.update(name for name in desc.outputs if block.types[name].dtype in FLOATS)
+            varies.update(name for name in desc.outputs if block.types[name].dtype in REALS)
     return varies
 
 
@@ -177,7 +178,7 @@ def _gradient_inputs(block: Block, desc: pb.OpDesc) -> list[str]:
     """Inputs that the outputs depend on smoothly, as far as the operator declares."""
     op = find_op(desc.type)
     if not op.differentiable:
-        return [name for name in desc.inputs if name and block.types[name].dtype in FLOATS]
+        return [name for name in desc.inputs if name and block.types[name].dtype in REALS]
     return [name for i, name in enumerate(desc.inputs) if carries_gradient(op, desc, i, block)]
 
 
@@ -191,7 +192,7 @@ def _faults(block: Block, desc: pb.OpDesc, wanted: set[str]) -> list[str]:
         f"{_line(block, desc)}{desc.type}: its output {name!r} is declared non-differentiable; "
         "cut the path with ops.stop_gradient"
         for name in sorted(op.no_gradient & outputs.keys())
-        if outputs[name] in wanted and block.types[outputs[name]].dtype in FLOATS
+        if outputs[name] in wanted and block.types[outputs[name]].dtype in REALS
     ]
 
 
@@ -211,10 +212,10 @@ def _ancestors(block: Block, targets: Sequence[Value]) -> set[str]:
 
 
 def _is_stop(block: Block, desc: pb.OpDesc) -> bool:
-    floats = [name for name in desc.inputs if name and block.types[name].dtype in FLOATS]
+    floats = [name for name in desc.inputs if name and block.types[name].dtype in REALS]
     if not floats:
         return False
-    keeps_floats = any(block.types[name].dtype in FLOATS for name in desc.outputs)
+    keeps_floats = any(block.types[name].dtype in REALS for name in desc.outputs)
     return not keeps_floats or not find_op(desc.type).differentiable or not _gradient_inputs(block, desc)
 
 

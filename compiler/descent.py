@@ -14,6 +14,7 @@ from compiler.parameter_groups import Cadence, Group, grouped
 from compiler.state_table import StateTable
 from prograd_proto import program_pb2 as pb
 from registry import Block, Value, ops
+from registry.ops.copy import widened
 
 Pairs = list[tuple[Value, Value]]
 """Parameters with their gradients."""
@@ -90,17 +91,19 @@ class Descent:
 
     def _append_update(self, optimizer: Optimizer, w: Value, dw: Value, rate: Value, cadence: Cadence) -> None:
         state = self.states.descs[w.name]
-        slots = [self._slot(w, slot) for slot in optimizer.slots(w.type)]
+        slots = [self._slot(w, slot) for slot in optimizer.slots(w.type.wide)]
         current = self.updates.get(w.name, w)
-        scaled = rate_for(self.block, rate, w, state.rate_scale)
-        new = optimizer.apply(current, dw, slots, scaled, cadence.done, decay_scale=state.decay_scale)
-        for old, before, value in zip([w, *slots], [current, *slots], new, strict=True):
+        wide = widened(current)
+        scaled = rate_for(self.block, rate, wide, state.rate_scale)
+        new_w, *new = optimizer.apply(wide, dw, slots, scaled, cadence.done, decay_scale=state.decay_scale)
+        rounded = new_w if new_w.dtype == w.dtype else ops.cast(new_w, dtype=w.dtype)
+        for old, before, value in zip([w, *slots], [current, *slots], [rounded, *new], strict=True):
             self.update(old, value if cadence.due is None else ops.where(cadence.due, value, before))
 
     def _slot(self, w: Value, slot: Slot) -> Value:
         initial = constant(0.0 if slot.initial is None else slot.initial)
         name = self.free_state(f"{w.name}.{slot.name}")
-        desc = self.states.add(name, slot.type(w.type), pb.STATE_KIND_SLOT, initial)
+        desc = self.states.add(name, slot.type(w.type.wide), pb.STATE_KIND_SLOT, initial)
         desc.slot_of, desc.slot = w.name, slot.name
         if slot.initial is None:
             self.states.begin_like(desc, w.name)

@@ -22,7 +22,7 @@ from compiler.parameter_groups import Group
 from compiler.state_table import StateTable
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import FLOATS, NUMBERS, DTypeName
+from prograd_proto.dtypes import NUMBERS, REALS, DTypeName
 from prograd_proto.spelling import closest
 from registry import Block, OpError, Value
 from registry.errors import located
@@ -99,13 +99,14 @@ class Program:
             name: of the state, unique in the program.
             shape: all extents are numbers.
             initial: one of compiler.initialisers.
-            dtype: float32 or float64.
+            dtype: float32 or float64. In float16 or bfloat16 it takes half the memory, is read through `cast`, and
+                updates, computed in float32, are rounded: one that is less than half of the last digit is lost.
             trainable: False freezes it: no gradient, no update.
             rate_scale: multiplies the learning rate.
             decay_scale: multiplies the weight decay.
         """
         type = declared_state(f"parameter {name!r}", name, dtype, shape, initial, self._names())
-        if dtype not in FLOATS:
+        if dtype not in REALS:
             raise OpError(f"parameter {name!r}: {dtype} cannot be trained; use float32 or float64, or a buffer")
         state = self._states.add(name, type, pb.STATE_KIND_PARAMETER, initial or glorot_uniform())
         state.trainable, state.rate_scale, state.decay_scale = trainable, rate_scale, decay_scale
@@ -211,7 +212,8 @@ class Program:
         """Keep the exponential moving averages of parameters, and compute with them outside training.
 
         After each step that counts, the average is decay * average + (1 - decay) * the new parameter, as in Polyak
-        and Juditsky, 1992; at first it is the parameter's initial value.
+        and Juditsky, 1992; at first it is the parameter's initial value. Averages of 16-bit parameters are float32, and
+        rounded where they stand in for them.
 
         Args:
             decay: how much of the average stays.
@@ -231,7 +233,7 @@ class Program:
             self._require_own("average", w)
             if w.name not in self.states or w.name in self._averages:
                 raise OpError(f"average: {w!r} is no parameter, or is averaged already")
-            state = self._states.add(self._free_state(f"{w.name}.average"), w.type, pb.STATE_KIND_BUFFER)
+            state = self._states.add(self._free_state(f"{w.name}.average"), w.type.wide, pb.STATE_KIND_BUFFER)
             self._states.begin_like(state, w.name)
             self._averages[w.name] = Average(state.name, decay, every, tuple(entries))
             made.append(self.state(state.name))

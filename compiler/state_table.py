@@ -28,7 +28,10 @@ class StateTable:
     def add(
         self, name: str, type: TensorType, kind: pb.StateKind, initial: Initialiser | FromFile | None = None
     ) -> pb.StateDesc:
-        """Describe a new state; without an initial value it is the runtime's to set, as for counters."""
+        """Describe a new state; without an initial value it is the runtime's to set, as for counters.
+
+        Initial ops make float32 for 16-bit floats, and the state takes it rounded.
+        """
         state = pb.StateDesc(
             name=name,
             dtype=NUMBERS[type.dtype],
@@ -39,12 +42,12 @@ class StateTable:
         if isinstance(initial, FromFile):
             state.external.path, state.external.key = initial.path, initial.key or name
         elif initial is not None:
-            state.op.CopyFrom(self._initial_op(name, type, initial))
+            state.op.CopyFrom(self._initial_op(name, type.wide, initial))
         self.descs[name] = state
         return state
 
     def begin_like(self, state: pb.StateDesc, other: str) -> None:
-        """Give a state the initial value of another one of its type."""
+        """Give a state the initial value of another one, which has its type or stores it in 16 bits."""
         begin = self.descs[other]
         if begin.WhichOneof("initial") == "external":
             state.external.CopyFrom(begin.external)

@@ -10,12 +10,11 @@ from math import isfinite
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import FLOATS, NUMBERS
+from prograd_proto.dtypes import NUMBERS, REALS
+from prograd_proto.elements import pack
 from prograd_proto.tensor_types import tensor_desc, type_of
 from registry.errors import OpError
 from registry.value import Value
-
-_STRUCT_CODE = {"float32": "<f", "float64": "<d", "int32": "<i", "int64": "<q", "bool": "<?", "uint8": "<B"}
 
 
 class Block:
@@ -135,9 +134,9 @@ class Block:
 
 def scalar_bytes(dtype: str, number: float) -> bytes:
     """One element, little-endian; raises OpError if `dtype` cannot hold the number."""
-    if dtype not in FLOATS and not (isfinite(number) and number == int(number)):
+    if dtype not in REALS and not (isfinite(number) and number == int(number)):
         raise OpError(f"{number} is not a whole number, as {dtype} needs")
     try:
-        return struct.pack(_STRUCT_CODE[dtype], number if dtype in FLOATS else int(number))
+        return pack(dtype, [number if dtype in REALS else int(number)])
     except (struct.error, OverflowError):
         raise OpError(f"{number} does not fit {dtype}") from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import FLOATS
+from prograd_proto.dtypes import REALS
 from registry.block import Block
 from registry.errors import OpError
 from registry.op import Op, find_op, rule_names
@@ -51,6 +51,7 @@ def gradient_ops(
 def differentiate(block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | None]) -> list[Value | None]:
     """Append the gradient ops of `desc` to its block; one gradient per input, None where none flows.
 
+    A gradient has the type of its tensor, with float32 for 16-bit floats.
     `output_grads` has a Value per output, None where the loss does not depend on it.
     Raises OpError if the operator has no rule or the rule breaks its contract.
     """
@@ -62,7 +63,7 @@ def differentiate(block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | 
     result = op.gradient_rule(**{name: scope[name] for name in rule_names(op.gradient_rule)})
     grads = _flat(op, result, len(desc.inputs))
     for name, grad in zip(desc.inputs, grads, strict=True):
-        if grad is not None and grad.type != block.types[name]:
+        if grad is not None and grad.type != block.types[name].wide:
             raise OpError(
                 f"the gradient of {op.name!r} gives {grad.type} for the input %{name}: {block.types[name]}; "
                 f"mend the rule in {_file_of(op)}"
@@ -83,7 +84,7 @@ def missing_rule(op: Op[..., Any]) -> str:
 def carries_gradient(op: Op[..., Any], desc: pb.OpDesc, position: int, block: Block) -> bool:
     """Whether a gradient may flow into that input: a float tensor that is not declared non-differentiable."""
     name = desc.inputs[position]
-    if not name or block.types[name].dtype not in FLOATS or not op.differentiable:
+    if not name or block.types[name].dtype not in REALS or not op.differentiable:
         return False
     last = len(op.signature.inputs) - 1
     return op.signature.inputs[min(position, last)] not in op.no_gradient
@@ -91,7 +92,7 @@ def carries_gradient(op: Op[..., Any], desc: pb.OpDesc, position: int, block: Bl
 
 def emits_gradient(op: Op[..., Any], desc: pb.OpDesc, position: int, block: Block) -> bool:
     """Whether a loss may be differentiated through that output."""
-    if block.types[desc.outputs[position]].dtype not in FLOATS or not op.differentiable:
+    if block.types[desc.outputs[position]].dtype not in REALS or not op.differentiable:
         return False
     last = len(op.signature.outputs) - 1
     return op.signature.outputs[min(position, last)] not in op.no_gradient

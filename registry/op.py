@@ -14,6 +14,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
+from prograd_proto.dtypes import HALVES
 from prograd_proto.plugins import namespace_of, plugin_hint
 from prograd_proto.spelling import closest
 from prograd_proto.upgrades import declare_version
@@ -42,6 +43,7 @@ class Op(Generic[P, R]):
         random: bool,
         version: int,
         namespace: str,
+        halves: bool = False,
     ) -> None:
         self.name = f"{namespace}.{infer.__name__}" if namespace else infer.__name__
         self.infer = infer
@@ -50,6 +52,7 @@ class Op(Generic[P, R]):
         self.no_gradient = frozenset(no_gradient)
         self.random = random
         self.version = version
+        self.halves = halves
         self.written_rule: Callable[..., dict[str, Attribute]] | None = None
         self.gradient_rule: Callable[..., Any] | None = None
         self.inference_rule: Callable[..., Any] | None = None
@@ -184,10 +187,19 @@ class Op(Generic[P, R]):
         raise OpError(f"no tensor beside {number} gives it a dtype; make one with ops.full")
 
     def _infer(self, inputs: list[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:
+        for name, type in zip(self.signature.flat_input_names(len(inputs)), inputs, strict=True):
+            if type is not None and type.dtype in HALVES and not self.halves:
+                raise OpError(f"{name} is {type.dtype}, which is stored and moved only; cast it to float32")
         block = Block()
         values = [None if type is None else Value(block, "", type) for type in inputs]
         result = cast("TensorType | tuple[TensorType, ...]", self.infer(*values, **attributes))  # pyright: ignore[reportCallIssue]: the signature was read from infer itself
-        return (result,) if isinstance(result, TensorType) else tuple(result)
+        types = (result,) if isinstance(result, TensorType) else tuple(result)
+        for type in types:
+            if type.dtype in HALVES and not self.halves:
+                raise OpError(
+                    f"it does not make {type.dtype}, which is stored and moved only; make float32 and cast it"
+                )
+        return types
 
     def _checked_rule(self, rule: Callable[..., Any], what: str, more: set[str]) -> Callable[..., Any]:
         known = {*self.signature.inputs, *self.signature.outputs, *self.signature.attributes, *more}
@@ -270,6 +282,7 @@ def op(
     random: bool = False,
     version: int = 1,
     namespace: str = "",
+    halves: bool = False,
 ) -> Declare: ...
 @overload
 def op(
@@ -343,6 +356,7 @@ def op(
     random: bool = False,
     version: int = 1,
     namespace: str = "",
+    halves: bool = False,
 ) -> Any:
     """Declare an operator from the function that infers its result types.
 
@@ -353,6 +367,7 @@ def op(
         random: the op draws random numbers and gets a stream of its own.
         version: of the operator's meaning; raised with an upgrade in prograd_proto.upgrades.
         namespace: of a plugin's operators, the plugin's name; it stands before a dot in the op type.
+        halves: the op moves elements without computing, so it takes and gives 16-bit floats too.
     """
     outputs = args if args and not callable(args[0]) else ("y",)
 
@@ -365,6 +380,7 @@ def op(
             random=random,
             version=version,
             namespace=namespace,
+            halves=halves,
         )
 
     return declare(args[0]) if args and callable(args[0]) else declare

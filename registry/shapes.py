@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, ITEM_BYTES
+from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS
 from prograd_proto.tensor_types import Shape
 from registry.errors import OpError, require
 from registry.value import Operand, Value
@@ -48,7 +48,7 @@ def require_dtype(x: Value, among: Collection[str]) -> None:
 def require_whole(x: Value, number: float) -> None:
     """Raise OpError unless the dtype of x can hold the number."""
     whole = number == number // 1
-    require(x.dtype in FLOATS or whole, f"{number} is not a whole number, as {x.dtype} needs")
+    require(x.dtype in REALS or whole, f"{number} is not a whole number, as {x.dtype} needs")
 
 
 def normal_axis(axis: int, rank: int) -> int:

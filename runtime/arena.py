@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prograd_proto import TensorType
+from runtime.dtypes import numpy_dtype
 from runtime.kernel import Array
 from runtime.memory.place import ALIGNMENT
 
@@ -21,7 +22,7 @@ def aligned_bytes(nbytes: int) -> Array:
 
 def view(memory: Array, offset: int, type: TensorType) -> Array:
     """The tensor of that static type at byte `offset` of the memory."""
-    return memory[offset : offset + type.nbytes].view(type.dtype).reshape(type.static_shape)
+    return memory[offset : offset + type.nbytes].view(numpy_dtype(type.dtype)).reshape(type.static_shape)
 
 
 def aligned_array(type: TensorType) -> Array:

@@ -16,6 +16,7 @@ import numpy as np
 from prograd_proto import ProgramError, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from runtime.arena import aligned_bytes, view
+from runtime.dtypes import numpy_dtype
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
 from runtime.memory import Buffer, aliases_of, aligned, arena_size, buffers_of, check_placement, place, scratch_of
@@ -109,7 +110,7 @@ def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:
     for op in block.ops:
         if op.type == "constant":
             small = op.attributes[0].tensor_value
-            dtype = np.dtype(KERNELS["constant"].rule(value=small).outputs[0].dtype)
+            dtype = numpy_dtype(KERNELS["constant"].rule(value=small).outputs[0].dtype)
             array = np.frombuffer(small.data, dtype.newbyteorder("<")).astype(dtype).reshape(tuple(small.shape))
             array.flags.writeable = False
             arrays[op.outputs[0]] = array

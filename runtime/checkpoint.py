@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from prograd_proto import ProgramError, TensorType
+from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
+from runtime.dtypes import array_type, as_little
 from runtime.errors import DataError
 from runtime.kernel import Array
 from runtime.position import Position
@@ -137,12 +138,9 @@ def load_parameters(checkpoint: Checkpoint, program: pb.ProgramDesc, states: Sta
 def tensors_sha256(tensors: Mapping[str, Array]) -> str:
     """The hash of named arrays, made like that of states."""
     return state_sha256(
-        (name, a.dtype.name, a.shape, _little(a).reshape(-1).view(np.uint8).data) for name, a in tensors.items()
+        (name, array_type(a).dtype, a.shape, as_little(a).reshape(-1).view(np.uint8).data)
+        for name, a in tensors.items()
     )
-
-
-def _little(array: Array) -> Array:
-    return array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
 
 
 def _names(program: pb.ProgramDesc, kind: pb.StateKind) -> list[str]:
@@ -166,5 +164,5 @@ def _checked(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]
         if name not in wanted:
             raise DataError(f"{path}: the tensor {name!r} is no state of the program{closest(name, wanted)}")
         if (array.dtype, array.shape) != (wanted[name].dtype, wanted[name].shape):
-            there, here = (TensorType(a.dtype.name, a.shape) for a in (array, wanted[name]))
+            there, here = array_type(array), array_type(wanted[name])
             raise DataError(f"{path}: the tensor {name!r} is {there}, the program's state is {here}")

@@ -9,6 +9,7 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
+from runtime.dtypes import array_type
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError, UsageError
 from runtime.files import verified_file
@@ -60,10 +61,10 @@ class Data:
     def _column(self, feed: Feed, key: str) -> Array:
         array = self._array(key)
         shape = feed.type.static_shape
-        found = TensorType(array.dtype.name, array.shape)
+        found = array_type(array)
         if not feed.by_row:
             raise DataError(f"the column {key!r} gives rows, and the feed {feed.name!r} is {feed.type} for all rows")
-        if array.dtype.name != feed.type.dtype or array.ndim != len(shape) or array.shape[1:] != shape[1:]:
+        if found.dtype != feed.type.dtype or array.ndim != len(shape) or array.shape[1:] != shape[1:]:
             wanted = TensorType(feed.type.dtype, ("rows", *shape[1:]))
             raise DataError(f"{self._file}: {key!r} is {found}, the feed {feed.name!r} is {wanted}")
         return array
@@ -85,7 +86,7 @@ class Data:
     def _numbers(self, split: pb.SplitDesc, count: int) -> Array:
         numbers = self._array(split.key)
         if numbers.dtype != np.int64 or numbers.ndim != 1:
-            found = TensorType(numbers.dtype.name, numbers.shape)
+            found = array_type(numbers)
             raise DataError(f"{self._file}: {split.key!r} is {found}, the row numbers of a split are int64[rows]")
         outside = numbers[(numbers < 0) | (numbers >= count)]
         if len(outside):

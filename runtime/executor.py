@@ -11,8 +11,10 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from runtime.arena import aligned_array, aligned_bytes
+from runtime.arena import aligned_bytes
 from runtime.bind import BoundOp, bind
+from runtime.conversion import conversion, given_dtype
+from runtime.dtypes import count_nonfinite, is_float
 from runtime.errors import ExecutionError, NonFinite
 from runtime.kernel import Array
 from runtime.schedule import Task, Worklist, address_ranges, dependencies
@@ -130,18 +132,18 @@ class Executor:
         before: list[Call] = []
         after: list[Call] = []
         for name, tensor in wanted.items():
-            self.fetches[name] = aligned_array(types[tensor])
-            copy = partial(np.copyto, self.fetches[name], self._bound.arrays[tensor])
+            source = self._bound.arrays[tensor]
+            self.fetches[name], copy = conversion(source, given_dtype(types[tensor].dtype))
             (before if tensor in of_state else after).append(copy)
         return before, after
 
     def _watched(self, op: BoundOp) -> Call:
-        floats = [(n, a) for n, a in zip(op.desc.outputs, op.outputs, strict=True) if a.dtype.kind == "f"]
+        floats = [(n, a) for n, a in zip(op.desc.outputs, op.outputs, strict=True) if is_float(a)]
 
         def call() -> None:
             op.call()
             for name, array in floats:
-                bad = array.size - int(np.count_nonzero(np.isfinite(array)))
+                bad = count_nonfinite(array)
                 if bad:
                     raise NonFinite(f"%{name} has {bad} of {array.size} elements that are NaN or Inf")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from prograd_proto.upgrades import declare_version
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Rule = Callable[..., "Types"]
+
+BFLOAT16: Final = np.dtype([("bfloat16", np.uint16)])
+"""NumPy has no bfloat16; arrays hold its bits, in a dtype that nothing else has and nothing computes with."""
 
 KERNELS: dict[str, Kernel] = {}
 """Every kernel by the name of its operator."""
@@ -62,6 +65,7 @@ class Kernel:
     in_place: tuple[tuple[int, int], ...]  # (output, input) pairs that may share memory
     view: bool  # output 0 has the bytes of input 0: where they share memory, there is nothing to compute
     elementwise: bool  # the function is a ufunc: inputs and outputs by position
+    halves: bool  # it only moves elements, and takes 16-bit floats too, bfloat16 as uint16
     random: bool  # the function takes random_stream
     inputs: tuple[str, ...]
     optional: int  # how many of the last inputs may be absent
@@ -82,6 +86,9 @@ class Kernel:
         more: dict[str, object] = {"scratch": list(scratch)} if scratch else {}
         if self.random:
             more["random_stream"] = random_stream
+        if self.halves:
+            inputs = [None if array is None else _bits(array) for array in inputs]
+            outputs = [_bits(array) for array in outputs]
         out = outputs[0] if len(outputs) == 1 and not self.many_outputs else list(outputs)
         return partial(self.function, *inputs, out=out, **attributes, **more)
 
@@ -91,12 +98,17 @@ class Kernel:
         return getattr(self.function, "variadic_outputs", False)
 
 
+def _bits(array: Array) -> Array:
+    return array.view(np.uint16) if array.dtype == BFLOAT16 else array
+
+
 def kernel(
     rule: Rule,
     *,
     version: int = 1,
     in_place: Sequence[tuple[int, int]] = (),
     view: bool = False,
+    halves: bool = False,
     variadic_outputs: bool = False,
     namespace: str = "",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -107,6 +119,7 @@ def kernel(
         version: of the operator's meaning that this kernel computes.
         in_place: (output, input) pairs that the kernel allows to be the same memory.
         view: output 0 has the bytes of input 0, so they may be the same memory, and the input keeps its value.
+        halves: the kernel takes and gives 16-bit floats, which it sees as float16 and, for bfloat16, as uint16.
         variadic_outputs: `out` is a list whatever the number of outputs.
         namespace: of a plugin's kernels, the plugin's name; it stands before a dot in the op type.
     """
@@ -115,7 +128,7 @@ def kernel(
         function.variadic_outputs = variadic_outputs  # pyright: ignore[reportFunctionMemberAccess]: read by many_outputs
         name = function.__name__.removesuffix("_")
         pairs = ((0, 0),) if view else tuple(in_place)
-        _register(namespace, _kernel(name, function, rule, version=version, in_place=pairs, view=view))
+        _register(namespace, _kernel(name, function, rule, version=version, in_place=pairs, view=view, halves=halves))
         return function
 
     return declare
@@ -150,6 +163,7 @@ def _kernel(
     version: int,
     in_place: tuple[tuple[int, int], ...],
     view: bool = False,
+    halves: bool = False,
     elementwise: bool = False,
 ) -> Kernel:
     code = rule.__code__
@@ -168,6 +182,7 @@ def _kernel(
         in_place=in_place,
         view=view,
         elementwise=elementwise,
+        halves=halves,
         random=own is not None and "random_stream" in own.co_varnames[: own.co_argcount + own.co_kwonlyargcount],
         inputs=positional,
         optional=len(rule.__defaults__ or ()),

@@ -8,7 +8,10 @@ from typing import cast
 import numpy as np
 
 from prograd_proto import TensorType
+from prograd_proto.dtypes import wide
 from prograd_proto.spelling import closest
+from runtime.conversion import converted, taken_in
+from runtime.dtypes import array_type
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
 from runtime.kernel import Array
@@ -76,8 +79,8 @@ def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
     array = as_array(value, feed.type.dtype)
     shape = feed.type.static_shape
     inner = array.shape[1:] == shape[1:] and array.ndim == len(shape) if feed.by_row else array.shape == shape
-    if array.dtype.name != feed.type.dtype or not inner:
-        found = TensorType(array.dtype.name, array.shape)
+    found = array_type(array)
+    if found.dtype != feed.type.dtype or not inner:
         raise DataError(f"entry {bound.name!r}: the feed {feed.name!r} is {_shown(feed)}, the array given is {found}")
     return array
 
@@ -85,15 +88,14 @@ def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
 def as_array(value: object, dtype: str) -> Array:
     """An array as it is; anything else of that dtype if every number stays what it is, else of its natural one."""
     if isinstance(value, np.ndarray):
-        given = cast(Array, value)
-        return np.ascontiguousarray(given, given.dtype.newbyteorder("=")).reshape(given.shape)
+        return taken_in(cast(Array, value), dtype)
     try:
         natural = np.asarray(value)
     except ValueError as error:
         raise DataError(f"a feed cannot be made of this list: {error}") from None
-    if isinstance(value, np.generic) or not np.can_cast(natural.dtype, dtype, "same_kind"):
-        return natural
-    return natural.astype(dtype)
+    if isinstance(value, np.generic) or not np.can_cast(natural.dtype, wide(dtype), "same_kind"):
+        return taken_in(natural, dtype)
+    return converted(natural, dtype)
 
 
 def common_length(columns: Mapping[str, Array], what: str, otherwise: int) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from prograd_proto import TensorType
 from prograd_proto.spelling import closest
+from runtime.conversion import handed_out
+from runtime.dtypes import array_type
 from runtime.errors import DataError, UsageError
 from runtime.kernel import Array
 from runtime.rows import as_array
@@ -17,6 +18,8 @@ from runtime.states import States
 class StateView(Mapping[str, Array]):
     """`view["w"]` is a copy of a state; `view["w"] = array` replaces its value, of equal dtype and shape.
 
+    A bfloat16 state is read as float32, and takes float32 numbers that bfloat16 has.
+
     Raises UsageError for a state that the program does not have, DataError for another type.
     """
 
@@ -24,13 +27,13 @@ class StateView(Mapping[str, Array]):
         self._arrays = states.arrays
 
     def __getitem__(self, name: str) -> Array:
-        return self._found(name).copy()
+        return handed_out(self._found(name))
 
     def __setitem__(self, name: str, value: object) -> None:
         state = self._found(name)
-        array = as_array(value, state.dtype.name)
+        array = as_array(value, array_type(state).dtype)
         if (array.dtype, array.shape) != (state.dtype, state.shape):
-            here, given = (TensorType(a.dtype.name, a.shape) for a in (state, array))
+            here, given = array_type(state), array_type(array)
             raise DataError(f"the state {name!r} is {here}, the array given is {given}")
         np.copyto(state, array)
 

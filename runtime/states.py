@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from prograd_proto import TensorType, attributes_of, type_of
+from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
 from runtime.arena import aligned_array
+from runtime.conversion import converted
+from runtime.dtypes import array_type, as_little
 from runtime.errors import DataError
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
@@ -41,12 +43,7 @@ class States:
     def sha256(self) -> str:
         """The hash of all states; see docs/format.md."""
         return state_sha256(
-            (
-                name,
-                array.dtype.name,
-                array.shape,
-                array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes(),
-            )
+            (name, array_type(array).dtype, array.shape, as_little(array).tobytes())
             for name, array in self.arrays.items()
         )
 
@@ -54,16 +51,22 @@ class States:
         array = self.arrays[state.name]
         match state.WhichOneof("initial"):
             case "op":
-                op = state.op
-                kernel = KERNELS[op.type]
-                inputs = [self._at_start(name) for name in op.inputs]
-                types = kernel.rule(*(TensorType(a.dtype.name, a.shape) for a in inputs), **attributes_of(op))
-                scratch = [aligned_array(type) for type in types.scratch]
-                kernel.bind(inputs, [array], scratch, attributes_of(op), op.random_stream)()
+                type = type_of(state)
+                made = array if type == type.wide else aligned_array(type.wide)
+                self._make(state.op, made)
+                if made is not array:
+                    np.copyto(array, converted(made, type.dtype))
             case "external":
                 array[...] = self._external(state)
             case _:
                 array[...] = 0
+
+    def _make(self, op: pb.OpDesc, out: Array) -> None:
+        kernel = KERNELS[op.type]
+        inputs = [self._at_start(name) for name in op.inputs]
+        types = kernel.rule(*map(array_type, inputs), **attributes_of(op))
+        scratch = [aligned_array(type) for type in types.scratch]
+        kernel.bind(inputs, [out], scratch, attributes_of(op), op.random_stream)()
 
     def _at_start(self, name: str) -> Array:
         """The operand of an initial op, one of the counters: initial values are those before the first step, always."""
@@ -72,7 +75,7 @@ class States:
     def _external(self, state: pb.StateDesc) -> Array:
         path, key = self._folder / state.external.path, state.external.key
         tensor = read_array(path, key)
-        found, wanted = TensorType(tensor.dtype.name, tensor.shape), type_of(state)
-        if found != wanted:
+        found, wanted = array_type(tensor), type_of(state)
+        if wanted not in (found, found.wide):
             raise DataError(f"{path}: {key!r} is {found}, the state {state.name!r} is {wanted}")
-        return tensor
+        return tensor if found == wanted else converted(tensor, wanted.dtype)

@@ -12,14 +12,30 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from prograd_proto.spelling import closest
+from runtime.dtypes import array_type, as_little
 from runtime.errors import DataError
-from runtime.kernel import Array
+from runtime.kernel import BFLOAT16, Array
 from runtime.output import write_output
 
 MAX_ARRAY_BYTES: Final = 1 << 36
 """The largest array that is read: 64 GiB. A compressed file may claim any size."""
 
-_WORDS: Final = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "bool": "BOOL", "uint8": "U8"}
+_WORDS: Final = {
+    "float32": "F32",
+    "float64": "F64",
+    "int32": "I32",
+    "int64": "I64",
+    "bool": "BOOL",
+    "uint8": "U8",
+    "float16": "F16",
+    "bfloat16": "BF16",
+}
+
+
+class _Slice(Protocol):
+    """What it gives for a tensor that is not read yet."""
+
+    def get_dtype(self) -> str: ...
 
 
 class _SafeOpen(Protocol):
@@ -27,6 +43,7 @@ class _SafeOpen(Protocol):
 
     def keys(self) -> list[str]: ...
     def metadata(self) -> dict[str, str] | None: ...
+    def get_slice(self, name: str) -> _Slice: ...
     def get_tensor(self, name: str) -> Array: ...
     def __enter__(self) -> _SafeOpen: ...
     def __exit__(self, *error: object) -> None: ...
@@ -49,7 +66,7 @@ def write_safetensors(
         array = tensors[name]
         start, end = end, end + array.nbytes
         header[name] = {
-            "dtype": _WORDS[array.dtype.name],
+            "dtype": _WORDS[array_type(array).dtype],
             "shape": list(array.shape),
             "data_offsets": [start, end],
         }
@@ -60,8 +77,7 @@ def write_safetensors(
         file.write(len(text).to_bytes(8, "little") + text)
         for name in names:
             array = tensors[name]
-            little = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
-            file.write(little.reshape(-1).view(np.uint8).data)
+            file.write(as_little(array).reshape(-1).view(np.uint8).data)
 
     write_output(path, write, force=force)
 
@@ -70,8 +86,8 @@ def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """All tensors of a file, and its metadata. Raises DataError if it cannot be read."""
     try:
         with cast(_SafeOpen, safe_open(path, "np")) as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 (it is no dict)
-    except (OSError, SafetensorError, TypeError) as error:  # TypeError: an element type that NumPy lacks
+            return {name: _tensor(path, file, name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 (it is no dict)
+    except (OSError, SafetensorError, TypeError, ValueError) as error:  # TypeError: an element type that NumPy lacks
         raise DataError(_unreadable(path, "safetensors", error)) from None
 
 
@@ -100,9 +116,24 @@ def _from_safetensors(path: Path, key: str) -> Array:
             keys = file.keys()
             if key not in keys:
                 raise DataError(f"{path}: there is no key {key!r} in the file{closest(key, keys)}")
-            return file.get_tensor(key)
-    except (OSError, SafetensorError, TypeError) as error:
+            return _tensor(path, file, key)
+    except (OSError, SafetensorError, TypeError, ValueError) as error:
         raise DataError(_unreadable(path, "safetensors", error)) from None
+
+
+def _tensor(path: Path, file: _SafeOpen, name: str) -> Array:
+    """A tensor of an open file, of bfloat16 by its place in the file: safetensors needs another package for it."""
+    from json import loads
+
+    if file.get_slice(name).get_dtype() != "BF16":
+        return file.get_tensor(name)
+    with path.open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        entry = loads(stream.read(size))[name]
+        start, end = entry["data_offsets"]
+        stream.seek(8 + size + start)
+        bits = np.fromfile(stream, "<u2", (end - start) // 2)
+    return bits.astype(np.uint16).view(BFLOAT16).reshape(entry["shape"])
 
 
 def _from_npz(path: Path, key: str) -> Array:

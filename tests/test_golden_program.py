@@ -181,6 +181,8 @@ def everything() -> pb.OpDesc:
         "no_strings": ("strings", ()),
         "tensor": ("tensor", small("float32", (2, 2), "4f", 0.1, 1.0, -0.0, float("inf"))),
         "rank_0": ("tensor", small("bool", (), "?", True)),
+        "half": ("tensor", small("float16", (3,), "3e", 0.1, -0.0, 65504.0)),
+        "brain": ("tensor", small("bfloat16", (2,), "2H", 0x3DCD, 0xFF80)),
         "large": ("tensor", small("int32", (20,), "20i", *range(20))),
     }
     op.attributes.extend(attributes.attribute_message(name, kind, value) for name, (kind, value) in values.items())

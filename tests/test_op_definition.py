@@ -164,8 +164,8 @@ MISTAKES: dict[str, tuple[Callable[[Value], Any], str]] = {
     "a mistyped element": (lambda x: ops.sum(x, axes=(1.0,)), "sum: axes=(1.0,) is not a tuple of whole numbers"),
     "a number for a flag": (lambda x: ops.sum(x, keepdims=1), "sum: keepdims=1 is not True or False"),
     "an unknown dtype": (
-        lambda x: ops.cast(x, dtype="float16"),
-        "cast: dtype='float16' is not one of float32, float64, int32, int64, bool, uint8",
+        lambda x: ops.cast(x, dtype="float8"),
+        "cast: dtype='float8' is not one of float32, float64, int32, int64, bool, uint8, float16, bfloat16",
     ),
     "a missing attribute": (lambda x: ops.cast(x), "cast: the attribute 'dtype' is missing"),
     "a missing operand": (lambda x: ops.add(x), "add: the operand 'b' is missing"),
@@ -458,7 +458,7 @@ ops.argmax(x, axis="last")  # wrong
 ops.matmul(x, x, transpose_c=True)  # wrong
 ops.matmul(x)  # wrong
 ops.exp(2.0)  # wrong
-ops.cast(x, dtype="float16")  # wrong
+ops.cast(x, dtype="float8")  # wrong
 ops.unheard_of(x)  # wrong
 """
 

@@ -51,9 +51,9 @@ def test_every_double_keeps_its_bits(raw: bytes):
     assert bytes_of(from_text(to_text(program))) == bytes_of(program)
 
 
-@given(st.integers(1, 6), st.binary(max_size=24))
+@given(st.integers(1, 8), st.binary(max_size=24))
 def test_every_small_tensor_keeps_its_bytes(dtype: int, data: bytes):
-    item = (4, 8, 4, 8, 1, 1)[dtype - 1]
+    item = (4, 8, 4, 8, 1, 1, 2, 2)[dtype - 1]
     for shape in ([len(data) // item], [1, 2]):
         program = pb.ProgramDesc()
         value = program.blocks.add().ops.add().attributes.add().tensor_value
@@ -70,6 +70,31 @@ def test_small_tensors_are_written_with_the_digits_a_person_would_write():
     assert block_to_text(program, 0) == (
         "block 0\n  () = constant() {value=float32[3] {0.1, 16777216, 3.4028235e+38}}\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data", "written"),
+    [
+        (
+            pb.D_TYPE_FLOAT16,
+            struct.pack("<5e", 0.1, -0.0, 65504.0, 2.0**-24, 1 / 3),
+            "{0.1, -0, 6.55e+04, 5.96e-08, 0.3333}",
+        ),
+        (
+            pb.D_TYPE_BFLOAT16,
+            struct.pack("<5H", 0x3DCD, 0x8000, 0x7F7F, 1, 0x3EAB),
+            "{0.1, -0, 3.39e+38, 9.2e-41, 0.334}",
+        ),
+    ],
+)
+def test_small_tensors_of_16_bits_have_as_few_digits(dtype: int, data: bytes, written: str):
+    program = pb.ProgramDesc()
+    value = program.blocks.add().ops.add(type="constant").attributes.add(name="value").tensor_value
+    value.dtype, value.data = dtype, data
+    value.shape.append(5)
+    text = block_to_text(program, 0)
+    assert written in text
+    assert bytes_of(from_text(to_text(program))) == bytes_of(program)
 
 
 def test_a_parameter_an_absent_input_and_every_remark_are_on_the_ops_own_lines():
@@ -134,7 +159,7 @@ ERRORS = {
     "program p\nblock 0\n%y = f(%x": "line 3: the end of the line stands where ')' belongs",
     "program p\nblock 0\n%y f(%x)": "line 3: 'f' stands where '=' belongs",
     "program p\nblock 0\n%y = f(x)": "line 3: 'x' stands where a tensor belongs",
-    "program p\nblock 0\n%y: float16[2] = f(%x)": "line 3: 'float16' stands where a dtype belongs",
+    "program p\nblock 0\n%y: float8[2] = f(%x)": "line 3: 'float8' stands where a dtype belongs",
     "program p\nblock 0\n%y = f() {a=maybe}": "line 3: 'maybe' stands where a number belongs",
     "program p\nblock 0\n%y = f() {a=1.5.2}": "line 3: '.2' stands where '}' belongs",
     "program p\nblock 0\n%y = f() {a=float32[1] 0x123}": (

@@ -1,16 +1,42 @@
 """Element types: their names, numbers in the file and sizes."""
 
-from typing import Final, Literal
+from typing import Final, Literal, overload
 
 from prograd_proto import program_pb2 as pb
 
-DTypeName = Literal["float32", "float64", "int32", "int64", "bool", "uint8"]
+DTypeName = Literal["float32", "float64", "int32", "int64", "bool", "uint8", "float16", "bfloat16"]
 
-ITEM_BYTES: Final = {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "bool": 1, "uint8": 1}
+ITEM_BYTES: Final = {
+    "float32": 4,
+    "float64": 8,
+    "int32": 4,
+    "int64": 8,
+    "bool": 1,
+    "uint8": 1,
+    "float16": 2,
+    "bfloat16": 2,
+}
 """Bytes of one element, by dtype name; the keys are every dtype there is."""
 
 NUMBERS: Final[dict[str, pb.DType]] = {name: getattr(pb.DType, f"D_TYPE_{name.upper()}") for name in ITEM_BYTES}
 NAMES: Final[dict[int, str]] = {number: name for name, number in NUMBERS.items()}
 
 FLOATS: Final = frozenset({"float32", "float64"})
+"""Floats that are computed with."""
+
+HALVES: Final = frozenset({"float16", "bfloat16"})
+"""Floats that are stored and moved, and cast to be computed with."""
+
+REALS: Final = FLOATS | HALVES
+"""All floats: what has fractions, and gradients."""
+
 INTEGERS: Final = frozenset({"int32", "int64", "uint8"})
+
+
+@overload
+def wide(dtype: DTypeName) -> DTypeName: ...
+@overload
+def wide(dtype: str) -> str: ...
+def wide(dtype: str) -> str:
+    """The dtype that elements of this one are computed in: float32 for 16-bit floats, else the same."""
+    return "float32" if dtype in HALVES else dtype

@@ -16,6 +16,8 @@ class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     D_TYPE_INT64: _ClassVar[DType]
     D_TYPE_BOOL: _ClassVar[DType]
     D_TYPE_UINT8: _ClassVar[DType]
+    D_TYPE_FLOAT16: _ClassVar[DType]
+    D_TYPE_BFLOAT16: _ClassVar[DType]
 
 class StateKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -70,6 +72,8 @@ D_TYPE_INT32: DType
 D_TYPE_INT64: DType
 D_TYPE_BOOL: DType
 D_TYPE_UINT8: DType
+D_TYPE_FLOAT16: DType
+D_TYPE_BFLOAT16: DType
 STATE_KIND_UNSPECIFIED: StateKind
 STATE_KIND_PARAMETER: StateKind
 STATE_KIND_SLOT: StateKind

@@ -1,11 +1,13 @@
 """Tensor types in Python: a dtype name and a shape of sizes and symbols."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import ITEM_BYTES, NAMES, NUMBERS
+from prograd_proto.dtypes import ITEM_BYTES, NAMES, NUMBERS, wide
 from prograd_proto.errors import ProgramError
 
 Shape = tuple[int | str, ...]
@@ -30,6 +32,11 @@ class TensorType(NamedTuple):
     def static_shape(self) -> tuple[int, ...]:
         """The shape as numbers; raises ProgramError while a symbol is unbound."""
         return tuple(known(extent) for extent in self.shape)
+
+    @property
+    def wide(self) -> TensorType:
+        """The type that its elements are computed in, and its gradient has: float32 for 16-bit floats."""
+        return TensorType(wide(self.dtype), self.shape)
 
     @property
     def nbytes(self) -> int:

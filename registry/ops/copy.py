@@ -8,22 +8,30 @@ from registry.op import op
 from registry.value import Value
 
 
-@op
+@op(halves=True)
 def cast(x: Value, *, dtype: DTypeName) -> TensorType:
     """The elements in another dtype: floats lose their fraction in integers, bool is whether an element is not 0.
 
-    A float that the integer dtype cannot hold gives an unspecified number. The gradient flows between
-    float dtypes and stops at others.
+    A float that the integer dtype cannot hold gives an unspecified number. Floats are rounded to the nearest one,
+    halves to even, and those beyond the largest become infinite. The gradient flows between float dtypes and stops at
+    others.
     """
     return TensorType(dtype, x.shape)
 
 
 @cast.gradient
 def cast_gradient(x: Value, dy: Value) -> Value | None:
-    return cast(dy, dtype=x.dtype) if x.dtype in dtypes.FLOATS else None
+    if x.dtype not in dtypes.REALS:
+        return None
+    return dy if dy.type == x.type.wide else cast(dy, dtype=dtypes.wide(x.dtype))
 
 
-@op
+def widened(x: Value) -> Value:
+    """The elements to compute with: in float32 those of 16-bit floats, else x itself."""
+    return x if x.type == x.type.wide else cast(x, dtype=dtypes.wide(x.dtype))
+
+
+@op(halves=True)
 def identity(x: Value) -> TensorType:
     """The tensor itself."""
     return x.type
@@ -34,7 +42,7 @@ def identity_gradient(dy: Value) -> Value:
     return dy
 
 
-@op(no_gradient=("x",))
+@op(no_gradient=("x",), halves=True)
 def stop_gradient(x: Value) -> TensorType:
     """The tensor itself, as if it were a constant: no gradient flows back."""
     return x.type

@@ -17,7 +17,7 @@ SMALL_TENSOR_BYTES = 65536
 """The most that one constant may hold; larger arrays are states read from a file."""
 
 
-@op(differentiable=False)
+@op(differentiable=False, halves=True)
 def constant(*, value: pb.SmallTensor) -> TensorType:
     """The elements written in the program, at most 64 KiB."""
     require(value.dtype in NAMES, f"the constant has no known dtype (number {value.dtype})")
@@ -31,7 +31,7 @@ def constant(*, value: pb.SmallTensor) -> TensorType:
     return type
 
 
-@op(differentiable=False)
+@op(differentiable=False, halves=True)
 def full(*, shape: Shape, value: float, dtype: DTypeName = "float32") -> TensorType:
     """`shape` filled with `value`, rounded to `dtype`."""
     require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
@@ -70,6 +70,11 @@ def linspace(*, start: float, stop: float, count: int, dtype: DTypeName = "float
 def full_like(x: Value, value: float) -> Value:
     """A tensor of x's type filled with `value`; x itself is not read."""
     return full.on(x.block)(shape=x.shape, value=value, dtype=x.dtype)
+
+
+def gradient_like(x: Value, value: float) -> Value:
+    """A tensor of the type of x's gradient filled with `value`; x itself is not read."""
+    return full.on(x.block)(shape=x.shape, value=value, dtype=dtypes.wide(x.dtype))
 
 
 def count_like(x: Value, axes: tuple[int, ...]) -> Value:

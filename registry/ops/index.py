@@ -7,12 +7,12 @@ from prograd_proto.dtypes import DTypeName
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
-from registry.ops.fill import full_like
+from registry.ops.fill import gradient_like
 from registry.shapes import normal_axis, require_equal_dtypes, show_shape
 from registry.value import Value
 
 
-@op
+@op(halves=True)
 def gather(x: Value, indices: Value, *, axis: int = 0) -> TensorType:
     """The slices of x along `axis` with these numbers; the axes of `indices` take the place of that axis.
 
@@ -23,7 +23,7 @@ def gather(x: Value, indices: Value, *, axis: int = 0) -> TensorType:
 
 @gather.gradient
 def gather_gradient(x: Value, indices: Value, dy: Value, *, axis: int) -> tuple[Value, None]:
-    return scatter_add(full_like(x, 0.0), indices, dy, axis=axis), None
+    return scatter_add(gradient_like(x, 0.0), indices, dy, axis=axis), None
 
 
 @op

@@ -198,7 +198,7 @@ def logical_not(x: Value) -> TensorType:
     return x.type
 
 
-@op
+@op(halves=True)
 def where(condition: Value, a: Operand, b: Operand) -> TensorType:
     """Elements of a where the condition holds, of b elsewhere; neither's gradient sees what was not chosen."""
     require(condition.dtype == "bool", f"the condition is {condition.dtype}, not bool")

@@ -125,7 +125,7 @@ def argmin(x: Value, *, axis: int = -1) -> TensorType:
     return TensorType("int64", (*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
-@op
+@op(halves=True)
 def broadcast_to(x: Value, *, shape: Shape) -> TensorType:
     """The elements repeated along axes of extent 1 and new leading axes, to `shape`."""
     require(

@@ -10,7 +10,7 @@ from registry.shapes import normal_axis, require_equal_dtypes, require_whole, re
 from registry.value import Value
 
 
-@op
+@op(halves=True)
 def reshape(x: Value, *, shape: Shape) -> TensorType:
     """The elements in row-major order in another shape; one extent may be -1 and follows from the others."""
     return TensorType(x.dtype, resolve_reshape(x.shape, shape))
@@ -26,7 +26,7 @@ def reshape_gradient(x: Value, dy: Value) -> Value:
     return reshape(dy, shape=x.shape)
 
 
-@op
+@op(halves=True)
 def transpose(x: Value, *, axes: tuple[int, ...] = ()) -> TensorType:
     """Axis i of the result is axis `axes[i]` of x; an empty tuple reverses the order."""
     return TensorType(x.dtype, tuple(x.shape[axis] for axis in _permutation(x, axes)))
@@ -42,7 +42,7 @@ def transpose_gradient(dy: Value, *, axes: tuple[int, ...]) -> Value:
     return transpose(dy, axes=tuple(axes.index(i) for i in range(dy.rank)))
 
 
-@op
+@op(halves=True)
 def slice(
     x: Value,
     *,
@@ -72,7 +72,7 @@ def slice_gradient(
     return unslice(dy, shape=x.shape, axes=axes, starts=starts, stops=stops, strides=strides)
 
 
-@op
+@op(halves=True)
 def unslice(
     x: Value,
     *,
@@ -100,7 +100,7 @@ def unslice_gradient(
     return slice(dy, axes=axes, starts=starts, stops=stops, strides=strides)
 
 
-@op
+@op(halves=True)
 def pad(x: Value, *, before: tuple[int, ...], after: tuple[int, ...], value: float = 0.0) -> TensorType:
     """The tensor with `before[i]` and `after[i]` elements of `value` around it on axis i."""
     require(len(before) == len(after) == x.rank, f"before and after need {x.rank} widths each, one per axis")
@@ -121,7 +121,7 @@ def pad_gradient(x: Value, dy: Value, *, before: tuple[int, ...], after: tuple[i
     return slice(dy, axes=axes, starts=starts, stops=stops, strides=(1,) * len(axes))
 
 
-@op
+@op(halves=True)
 def split(x: Value, *, sizes: tuple[int, ...], axis: int = 0) -> list[TensorType]:
     """Consecutive pieces of x with these sizes along `axis`, which they fill exactly."""
     axis = normal_axis(axis, x.rank)
@@ -154,7 +154,7 @@ def split_gradient(x: Value, dy: list[Value | None], *, sizes: tuple[int, ...], 
     return concat(*pieces, axis=axis) if len(pieces) > 1 else pieces[0]
 
 
-@op
+@op(halves=True)
 def concat(*xs: Value, axis: int = 0) -> TensorType:
     """The tensors one after another along `axis`; their other extents are equal."""
     require_equal_dtypes(*(x.type for x in xs))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from prograd_proto import ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
+from prograd_proto.dtypes import HALVES
 from runtime.kernel import Kernel, Types, require
 from runtime.kernels import KERNELS
 
@@ -44,6 +45,7 @@ def _check(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorTyp
     _check_operands(op, kernel, types)
     _check_attributes(op, kernel)
     result = op_types(op, types)
+    _check_halves(op, kernel, types, result)
     require(
         len(result.outputs) == len(op.outputs),
         f"its outputs are {len(op.outputs)}, those of its kernel {len(result.outputs)}",
@@ -81,6 +83,19 @@ def _check_attributes(op: pb.OpDesc, kernel: Kernel) -> None:
     for name, kind in kinds.items():
         static = kind != "shape" or all(isinstance(extent, int) and extent >= 0 for extent in attributes[name])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType, reportUnknownArgumentType]: the kind says that it is a shape
         require(static, f"its attribute {name!r} is no static shape")
+
+
+def _check_halves(op: pb.OpDesc, kernel: Kernel, types: Mapping[str, TensorType], result: Types) -> None:
+    if kernel.halves:
+        return
+    for i, name in enumerate(op.inputs):
+        what = kernel.inputs[min(i, len(kernel.inputs) - 1)]
+        half = name and types[name].dtype in HALVES
+        require(
+            not half, f"{what} is {types[name].dtype if name else ''}, which it cannot compute with; float32 it can"
+        )
+    for type in result.outputs:
+        require(type.dtype not in HALVES, f"its output is {type.dtype}, which it does not make; a cast does")
 
 
 def _shown(kinds: Mapping[str, str]) -> str:

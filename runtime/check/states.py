@@ -36,7 +36,8 @@ def _check_state(program: pb.ProgramDesc, state: pb.StateDesc, types: dict[str, 
             counters = {name: types[name] for name in COUNTERS}
             results = check_op(program, state.op, counters)
             require(list(state.op.outputs) == [state.name], "its initial op does not define it")
-            require(results == [types[state.name]], f"its initial op gives {results[0]}, not {types[state.name]}")
+            made = types[state.name].wide
+            require(results == [made], f"its initial op gives {results[0]}, not {made}")
             require(not state.op.scratch and not state.op.in_place, "its initial op has scratch or in-place marks")
         case "external":
             require(state.external.path in files, f"its file {state.external.path!r} is not among the program's files")

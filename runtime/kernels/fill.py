@@ -12,6 +12,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES, NAMES, DTypeName
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernels.copy import fill
 from runtime.kernels.index import count_up
 
 SMALL_TENSOR_BYTES = 65536
@@ -28,7 +29,7 @@ def constant_rule(*, value: pb.SmallTensor) -> Types:
     return types(TensorType(NAMES[value.dtype], tuple(value.shape)))
 
 
-@kernel(constant_rule)
+@kernel(constant_rule, halves=True)
 def constant(*, value: pb.SmallTensor, out: Array) -> None:
     out[...] = np.frombuffer(value.data, out.dtype.newbyteorder("<")).reshape(out.shape)
 
@@ -37,9 +38,9 @@ def full_rule(*, shape: Shape, value: float, dtype: DTypeName) -> Types:
     return types(TensorType(dtype, shape))
 
 
-@kernel(full_rule)
+@kernel(full_rule, halves=True)
 def full(*, shape: Shape, value: float, dtype: DTypeName, out: Array) -> None:
-    out.fill(value)
+    fill(out, value)
 
 
 def size_rule(*, shape: Shape, dtype: DTypeName) -> Types:

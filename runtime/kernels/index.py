@@ -18,7 +18,7 @@ def gather_rule(x: TensorType, indices: TensorType, *, axis: int) -> Types:
     return types(y, scratch=[] if indices.dtype == "int64" else [TensorType("int64", indices.shape)])
 
 
-@kernel(gather_rule)
+@kernel(gather_rule, halves=True)
 def gather(x: Array, indices: Array, *, axis: int, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     check_range(indices, x.shape[axis])
     for wide in scratch:  # NumPy would make this copy itself

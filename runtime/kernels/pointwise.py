@@ -72,8 +72,17 @@ def minimum(a: Array, b: Array, out: Array) -> None:
     np.minimum(a, b, out=out)
 
 
-MASK = {"float32": "int32", "float64": "int64", "int32": "int32", "int64": "int64", "uint8": "uint8", "bool": "uint8"}
-"""An integer dtype of each dtype's width."""
+MASK = {
+    "float32": "int32",
+    "float64": "int64",
+    "int32": "int32",
+    "int64": "int64",
+    "uint8": "uint8",
+    "bool": "uint8",
+    "float16": "float16",
+    "bfloat16": "float16",
+}
+"""An integer dtype of each dtype's width; of 16 bits there is none."""
 
 
 def sigmoid(x: Array, out: Array) -> None:
@@ -130,10 +139,11 @@ def where_rule(condition: TensorType, a: TensorType, b: TensorType) -> Types:
     return types(TensorType(a.dtype, broadcast(condition, a, b)), scratch=[mask])
 
 
-@kernel(where_rule, in_place=[(0, 1)])
+@kernel(where_rule, in_place=[(0, 1)], halves=True)
 def where(condition: Array, a: Array, b: Array, *, out: Array, scratch: list[Array]) -> None:
     """Bits of b, changed to those of a under a mask of ones: ten times faster than NumPy's masked copy."""
-    [mask] = scratch
+    [room] = scratch
+    mask = room.view(np.int16) if room.dtype == np.float16 else room
     np.copyto(mask, condition.view("uint8"))
     np.negative(mask, mask)
     bits = out.view(mask.dtype)

@@ -111,7 +111,7 @@ def broadcast_to_rule(x: TensorType, *, shape: Shape) -> Types:
     return types(target)
 
 
-@kernel(broadcast_to_rule)
+@kernel(broadcast_to_rule, halves=True)
 def broadcast_to(x: Array, *, shape: tuple[int, ...], out: Array) -> None:
     np.copyto(out, x)
 

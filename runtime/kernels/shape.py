@@ -7,9 +7,10 @@ from math import prod
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
+from prograd_proto.dtypes import REALS
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernels.copy import fill
 
 Ints = tuple[int, ...]
 
@@ -21,7 +22,7 @@ def reshape_rule(x: TensorType, *, shape: Shape) -> Types:
     return types(y)
 
 
-@kernel(reshape_rule, view=True)
+@kernel(reshape_rule, view=True, halves=True)
 def reshape(x: Array, *, shape: Ints, out: Array) -> None:
     np.copyto(out, x.reshape(shape))
 
@@ -31,7 +32,7 @@ def transpose_rule(x: TensorType, *, axes: tuple[int, ...]) -> Types:
     return types(TensorType(x.dtype, tuple(x.shape[axis] for axis in axes)))
 
 
-@kernel(transpose_rule)
+@kernel(transpose_rule, halves=True)
 def transpose(x: Array, *, axes: Ints, out: Array) -> None:
     np.copyto(out, x.transpose(axes))
 
@@ -47,7 +48,7 @@ def slice_rule(
     return types(TensorType(x.dtype, sliced(x, axes, starts, stops, strides)))
 
 
-@kernel(slice_rule)
+@kernel(slice_rule, halves=True)
 def slice_(x: Array, *, axes: Ints, starts: Ints, stops: Ints, strides: Ints, out: Array) -> None:
     np.copyto(out, x[window(x, axes, starts, stops, strides)])
 
@@ -67,7 +68,7 @@ def unslice_rule(
     return types(y)
 
 
-@kernel(unslice_rule)
+@kernel(unslice_rule, halves=True)
 def unslice(x: Array, *, shape: Ints, axes: Ints, starts: Ints, stops: Ints, strides: Ints, out: Array) -> None:
     out.fill(0)
     np.copyto(out[window(out, axes, starts, stops, strides)], x)
@@ -76,14 +77,14 @@ def unslice(x: Array, *, shape: Ints, axes: Ints, starts: Ints, stops: Ints, str
 def pad_rule(x: TensorType, *, before: tuple[int, ...], after: tuple[int, ...], value: float) -> Types:
     require(len(before) == len(after) == x.rank, f"before and after do not have the rank of {x}")
     require(min((*before, *after), default=0) >= 0, "a width is negative")
-    require(x.dtype in FLOATS or value.is_integer(), f"{value} is not a whole number, as {x.dtype} needs")
+    require(x.dtype in REALS or value.is_integer(), f"{value} is not a whole number, as {x.dtype} needs")
     widths = zip(x.static_shape, before, after, strict=True)
     return types(TensorType(x.dtype, tuple(i + extent + j for extent, i, j in widths)))
 
 
-@kernel(pad_rule)
+@kernel(pad_rule, halves=True)
 def pad(x: Array, *, before: Ints, after: Ints, value: float, out: Array) -> None:
-    out.fill(value)
+    fill(out, value)
     inner = tuple(slice(i, i + extent) for extent, i in zip(x.shape, before, strict=True))
     np.copyto(out[inner], x)
 
@@ -96,7 +97,7 @@ def split_rule(x: TensorType, *, sizes: tuple[int, ...], axis: int) -> Types:
     return types(*(TensorType(x.dtype, (*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes))
 
 
-@kernel(split_rule, variadic_outputs=True)
+@kernel(split_rule, halves=True, variadic_outputs=True)
 def split(x: Array, *, sizes: Ints, axis: int, out: list[Array]) -> None:
     start = 0
     turned = x.swapaxes(0, axis)
@@ -117,7 +118,7 @@ def concat_rule(*xs: TensorType, axis: int) -> Types:
     return types(first._replace(shape=(*first.shape[:axis], total, *first.shape[axis + 1 :])))
 
 
-@kernel(concat_rule)
+@kernel(concat_rule, halves=True)
 def concat(*xs: Array, axis: int, out: Array) -> None:
     np.concatenate(xs, axis, out)
 

@@ -1,15 +1,15 @@
 """Types, shapes and attributes, written and read."""
 
-import struct
 from collections.abc import Sequence
 from math import prod
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import ITEM_BYTES
+from prograd_proto.elements import pack, unpack
 from prograd_proto.errors import ProgramError
 from prograd_proto.text.words import DTYPES, Line, name, quoted, real, tensor
 
-CODES: Final = {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "bool": "?", "uint8": "B"}
 NUMBERS: Final = {word: number for number, word in DTYPES.items()}
 READABLE: Final = 16
 """A small tensor of more elements is written as bytes."""
@@ -82,32 +82,36 @@ def sequence(kind: str, items: Sequence[str]) -> str:
 
 def small_tensor(message: pb.SmallTensor) -> str:
     """Type and elements; bytes where elements would be many or would not read back to the same bits."""
+    word = DTYPES.get(message.dtype, "")
     head = f"{dtype(message.dtype)}[{', '.join(map(str, message.shape))}]"
-    code = CODES.get(DTYPES.get(message.dtype, ""))
     count = prod(message.shape)
-    if code and 0 <= count <= READABLE and len(message.data) == count * struct.calcsize("<" + code):
-        values = struct.unpack(f"<{count}{code}", message.data)
+    if word in ITEM_BYTES and 0 <= count <= READABLE and len(message.data) == count * ITEM_BYTES[word]:
+        values = unpack(word, message.data)
         # A bool that is neither 0 nor 1, or an unusual NaN, comes back as another byte.
-        if struct.pack(f"<{count}{code}", *values) == message.data:
-            return f"{head} {{{', '.join(element(code, v) for v in values)}}}"
+        if pack(word, values) == message.data:
+            return f"{head} {{{', '.join(element(word, v) for v in values)}}}"
     return f"{head} 0x{message.data.hex()}"
 
 
-def element(code: str, value: float) -> str:
-    """One element; a float32 with as few digits as tell it from its neighbours."""
-    if code == "?":
+def element(dtype: str, value: float) -> str:
+    """One element; a float of fewer digits than Python's with as few as tell it from its neighbours."""
+    if dtype == "bool":
         return "true" if value else "false"
-    if code != "f" or value != value:
+    if dtype not in FEWEST or value != value:
         return repr(value)
-    texts = (f"{value:.{digits}g}" for digits in range(6, 10))
-    return next(text for text in texts if packs_alike(float(text), value))
+    texts = (f"{value:.{digits}g}" for digits in range(FEWEST[dtype], 10))
+    return next(text for text in texts if packs_alike(dtype, float(text), value))
 
 
-def packs_alike(a: float, b: float) -> bool:
-    """Whether two doubles are the same float32."""
+FEWEST: Final = {"float32": 6, "float16": 3, "bfloat16": 2}
+"""Decimal digits that every float of the dtype keeps."""
+
+
+def packs_alike(dtype: str, a: float, b: float) -> bool:
+    """Whether two doubles are the same element."""
     try:
-        return struct.pack("<f", a) == struct.pack("<f", b)
-    except OverflowError:  # rounding the largest float32 to few digits goes beyond it
+        return pack(dtype, [a]) == pack(dtype, [b])
+    except OverflowError:  # rounding the largest one to few digits goes beyond it
         return False
 
 
@@ -202,17 +206,16 @@ def read_dtype_or_tensor(line: Line, desc: pb.AttrDesc) -> None:
 
 def read_elements(line: Line, dtype: str) -> bytes:
     """Read the elements of a small tensor, after their brace, as its bytes."""
-    if dtype not in CODES:
-        raise ProgramError("elements are written for a known dtype only; write the bytes, beginning with 0x")
-    code = CODES[dtype]
-    match code:
-        case "?":
+    match dtype:
+        case "bool":
             values = [read_bool(line) for _ in line.listed("}")]
-        case "f" | "d":
+        case "float32" | "float64" | "float16" | "bfloat16":
             values = [line.real() for _ in line.listed("}")]
-        case _:
+        case "int32" | "int64" | "uint8":
             values = [line.integer() for _ in line.listed("}")]
-    return struct.pack(f"<{len(values)}{code}", *values)
+        case _:
+            raise ProgramError("elements are written for a known dtype only; write the bytes, beginning with 0x")
+    return pack(dtype, values)
 
 
 def read_bool(line: Line) -> bool:

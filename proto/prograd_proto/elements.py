@@ -1,0 +1,50 @@
+"""Elements as bytes, little-endian, without NumPy: constants and the text form."""
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+CODES: Final = {
+    "float32": "f",
+    "float64": "d",
+    "int32": "i",
+    "int64": "q",
+    "bool": "?",
+    "uint8": "B",
+    "float16": "e",
+}
+"""What `struct` calls each dtype; it has no bfloat16."""
+
+_DIGITS: Final = 8
+"""Binary digits of a bfloat16, the leading one among them."""
+
+_LEAST: Final = -133
+"""The exponent of the smallest bfloat16 above 0."""
+
+
+def pack(dtype: str, numbers: Sequence[float]) -> bytes:
+    """The numbers as elements, floats rounded to the nearest, halves to even.
+
+    Raises struct.error or OverflowError for a number beyond the dtype's largest.
+    """
+    if dtype == "bfloat16":
+        return b"".join(map(_bfloat16, numbers))
+    return struct.pack(f"<{len(numbers)}{CODES[dtype]}", *numbers)
+
+
+def unpack(dtype: str, data: bytes) -> tuple[float, ...]:
+    """The elements as numbers; `data` has a whole number of them."""
+    if dtype == "bfloat16":
+        data = b"".join(b"\0\0" + data[i : i + 2] for i in range(0, len(data), 2))
+    code = CODES.get(dtype, "f")
+    return struct.unpack(f"<{len(data) // struct.calcsize('<' + code)}{code}", data)
+
+
+def _bfloat16(number: float) -> bytes:
+    """The upper half of the nearest float32 whose lower half is 0, which is a bfloat16 exactly."""
+    if not math.isfinite(number):
+        return struct.pack("<f", number)[2:]
+    unit = max(math.frexp(number)[1] - _DIGITS, _LEAST)
+    rounded = math.ldexp(round(math.ldexp(number, -unit)), unit)
+    return struct.pack("<f", math.copysign(rounded, number))[2:]

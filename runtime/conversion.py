@@ -1,0 +1,54 @@
+"""Arrays on their way in and out. NumPy has no bfloat16, so Python is given float32, which has all its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from prograd_proto import TensorType
+from runtime.arena import aligned_array
+from runtime.dtypes import array_type
+from runtime.kernel import BFLOAT16, Array
+from runtime.kernels import KERNELS
+
+
+def conversion(array: Array, dtype: str) -> tuple[Array, Callable[[], object]]:
+    """A new array of another dtype, and the call that fills it, rounding as the operator `cast` does."""
+    type = array_type(array)
+    kernel = KERNELS["cast"]
+    out = aligned_array(TensorType(dtype, type.shape))
+    scratch = [aligned_array(needed) for needed in kernel.rule(type, dtype=dtype).scratch]
+    return out, kernel.bind([array], [out], scratch, {"dtype": dtype}, 0)
+
+
+def converted(array: Array, dtype: str) -> Array:
+    """A copy in another dtype."""
+    out, fill = conversion(array, dtype)
+    with np.errstate(all="ignore"):
+        fill()
+    return out
+
+
+def given_dtype(dtype: str) -> str:
+    """In which Python is given elements of a dtype."""
+    return "float32" if dtype == "bfloat16" else dtype
+
+
+def handed_out(array: Array) -> Array:
+    """A copy for Python."""
+    return converted(array, "float32") if array.dtype == BFLOAT16 else array.copy()
+
+
+def taken_in(array: Array, dtype: str) -> Array:
+    """The array, row-major and in this machine's byte order.
+
+    For bfloat16, the bits of another package's bfloat16, and of float32 where every number stays what it is.
+    """
+    if array.dtype.name == "bfloat16":
+        array = np.ascontiguousarray(array).reshape(array.shape).view(BFLOAT16)
+    array = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+    if dtype != "bfloat16" or array.dtype != np.float32:
+        return array
+    rounded = converted(array, dtype)
+    return rounded if np.array_equal(converted(rounded, "float32"), array, equal_nan=True) else array

@@ -1,0 +1,40 @@
+"""NumPy's dtypes for those of programs, and questions about arrays of either."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from prograd_proto import TensorType
+from runtime.kernel import BFLOAT16, Array
+
+_NAMES: Final[dict[np.dtype[Any], str]] = {BFLOAT16: "bfloat16"}
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The dtype of arrays in memory."""
+    return BFLOAT16 if name == "bfloat16" else np.dtype(name)
+
+
+def array_type(array: Array) -> TensorType:
+    """The type of an array, with NumPy's name for a dtype that programs do not have."""
+    return TensorType(_NAMES.get(array.dtype) or array.dtype.name, array.shape)
+
+
+def as_little(array: Array) -> Array:
+    """The array in little-endian order, row-major; itself if it is."""
+    return array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+
+
+def count_nonfinite(array: Array) -> int:
+    """How many elements of a float array are NaN or infinite."""
+    if array.dtype == BFLOAT16:
+        exponents = array.view(np.uint16) & 0x7F80
+        return int(np.count_nonzero(exponents == 0x7F80))
+    return array.size - int(np.count_nonzero(np.isfinite(array)))
+
+
+def is_float(array: Array) -> bool:
+    """Whether it has elements that may be NaN."""
+    return array.dtype.kind == "f" or array.dtype == BFLOAT16
