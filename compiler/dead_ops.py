@@ -15,10 +15,11 @@ from prograd_proto import program_pb2 as pb
 def eliminate_dead_ops(program: pb.ProgramDesc) -> None:
     """Drop dead ops, tensors and parameters from every block."""
     for block in program.blocks:
-        _eliminate(block)
+        drop_dead_ops(block)
 
 
-def _eliminate(block: pb.BlockDesc) -> None:
+def drop_dead_ops(block: pb.BlockDesc) -> None:
+    """Drop dead ops, tensors and parameters from a block."""
     needed = set(end_reads(block))
     kept: list[pb.OpDesc] = []
     for op in reversed(block.ops):

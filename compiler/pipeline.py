@@ -11,8 +11,11 @@ from collections.abc import Callable, Sequence
 from compiler.bind_dimensions import bind_dimensions
 from compiler.dead_ops import eliminate_dead_ops
 from compiler.errors import CompileError
+from compiler.fold_constants import fold_constants
 from compiler.inference_forms import use_inference_forms
+from compiler.merge_identical import merge_identical
 from compiler.share_memory import share_memory
+from compiler.simplify import simplify
 from compiler.verify import verify
 from compiler.versions import list_operators
 from prograd_proto import ProgramError
@@ -23,17 +26,26 @@ Pass = Callable[[pb.ProgramDesc], None]
 PASSES: tuple[Pass, ...] = (
     use_inference_forms,  # evaluate and predict stop being copies of the training block
     eliminate_dead_ops,  # rules state every gradient; drop what nobody reads
-    bind_dimensions,  # copies the finished source blocks
+    bind_dimensions,  # copies the source blocks; from here on blocks that run differ from what was built
+    fold_constants,  # sizes are numbers now
+    simplify,  # sees the numbers that folding found
+    merge_identical,  # sees what is equal when simplified
     share_memory,  # needs the final list of reads
     list_operators,
 )
 
 MUST_PRECEDE: tuple[tuple[Pass, Pass, str], ...] = (
     (use_inference_forms, eliminate_dead_ops, "the operands that only the training form reads die with it"),
-    (eliminate_dead_ops, share_memory, "a dead op's read would keep an update from being in place"),
-    (bind_dimensions, share_memory, "only blocks that run have memory"),
+    (use_inference_forms, bind_dimensions, "bound blocks are copies"),
     (eliminate_dead_ops, bind_dimensions, "bound blocks are copies"),
-    (bind_dimensions, list_operators, "every op of the file is listed"),
+    (bind_dimensions, fold_constants, "a number of elements is known when its symbols have sizes"),
+    (fold_constants, simplify, "what is folded to 1 is no factor"),
+    (simplify, merge_identical, "ops become identical when what is between them goes"),
+    (bind_dimensions, share_memory, "bound blocks are what runs"),
+    (eliminate_dead_ops, share_memory, "a dead op's read would keep an update from being in place"),
+    (simplify, share_memory, "reads of what is left out become later reads of something else"),
+    (merge_identical, share_memory, "reads of all identical ops become reads of the first"),
+    (merge_identical, list_operators, "every op of the file is listed, and no other"),
 )
 
 

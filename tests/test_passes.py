@@ -322,10 +322,10 @@ def test_nothing_is_written_over_what_a_view_of_it_reads_later():
 
 def test_nothing_is_written_over_the_memory_of_another_operand():
     program = Program()
-    x = program.input("x", "float32", (2, 3))
+    x = program.input("x", "float32", (1, 3))
     s = ops.sin(x)
-    program.outputs(z=ops.atan2(s, ops.reshape(ops.reshape(s, shape=(6,)), shape=(2, 3))), x=x)
-    assert pairs(program) == ["sin_1", "reshape_2"], "only the views share"
+    program.outputs(z=ops.atan2(s, ops.reshape(s, shape=(3,))), x=x)
+    assert pairs(program) == ["sin_1"], "only the view shares"
 
 
 def test_nothing_is_written_over_a_constant_or_a_view_of_a_state():

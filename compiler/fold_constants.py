@@ -1,0 +1,139 @@
+"""Pass: compute while compiling what every step would compute alike.
+
+1. From the first op to the last: an op whose operands are all known is evaluated by the runtime's kernel, if its result
+   fits a constant and is the same on every machine. A `where` by a known condition that always chooses alike is the
+   operand that it chooses.
+2. From the last op to the first: a known result that a remaining op or the end of the step reads becomes a constant,
+   unless it would be much more to read than the op is to compute; then the op remains, and what it reads is read.
+3. What only led to constants goes.
+
+A program must not depend on the machine that compiled it. So an op is evaluated only if IEEE 754 or the arithmetic
+of integers fixes its bits: no exponentials and their like, no sums of floats, nothing with a NaN, whose sign differs
+between CPUs, no maximum of floats, which may be either of 0.0 and -0.0, and no cast from floats to integers, which
+may not fit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from compiler.bound_blocks import bound_blocks
+from compiler.rewrite import rewrite
+from compiler.use_def import end_reads
+from prograd_proto import TensorType, type_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import attribute_message
+from prograd_proto.dtypes import FLOATS, INTEGERS, NAMES
+from registry.ops.fill import SMALL_TENSOR_BYTES
+from runtime.evaluate import evaluate
+
+SMALL_CHANGE = 1024
+"""Bytes of a constant that is worth any op."""
+
+
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+MADE = _set("full size range eye")
+MOVED = _set("identity stop_gradient reshape transpose slice unslice pad concat broadcast_to tril triu where")
+ROUNDED_ONCE = _set("add sub mul div square sqrt reciprocal neg abs floor ceil round trunc cast")
+COMPARED = _set("equal not_equal less less_equal greater greater_equal isinf isfinite")
+OF_TRUTH = _set("logical_and logical_or logical_xor logical_not any all")
+OF_BITS = _set("bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift")
+OF_INTEGERS = _set("sum prod max min maximum minimum clip floor_div remainder fmod sign cumsum cumprod")
+EXACT = MADE | MOVED | ROUNDED_ONCE | COMPARED | OF_TRUTH | OF_BITS | OF_INTEGERS
+"""Operators that give the same bits on every machine; those of OF_INTEGERS only for integers and bool."""
+
+PLAIN = FLOATS | INTEGERS | {"bool"}
+"""Dtypes whose arithmetic is fixed; floats that are only stored are computed with in another one."""
+
+GROWS = MADE | {"broadcast_to", "pad", "unslice"}
+"""Operators that make much out of little."""
+
+
+def fold_constants(program: pb.ProgramDesc) -> None:
+    """Replace what is known by constants in every block that runs."""
+    for block in bound_blocks(program):
+        _fold(block)
+
+
+def _fold(block: pb.BlockDesc) -> None:
+    if not any(op.type == "constant" or op.type in MADE for op in block.ops):
+        return
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    known: dict[str, pb.SmallTensor] = {}
+
+    def visit(op: pb.OpDesc) -> Sequence[str]:
+        if op.type == "where" and (chosen := _always_chosen(op, types, known)):
+            return chosen
+        value = _value(op, types, known)
+        if value is not None:
+            known[op.outputs[0]] = value
+        return ()
+
+    rewrite(block, visit, lambda: _write(block, known))
+
+
+def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor]) -> None:
+    """Let the known results that are read be constants."""
+    needed = set(end_reads(block))
+    for op in reversed(block.ops):
+        if needed.isdisjoint(op.outputs):
+            continue
+        value = known.get(op.outputs[0])
+        if value is None or not _is_worth(op, value.data):
+            needed.update(op.inputs)
+        elif op.type != "constant":
+            op.type = "constant"
+            del op.inputs[:], op.attributes[:]
+            op.attributes.append(attribute_message("value", "tensor", value))
+
+
+def _is_worth(op: pb.OpDesc, data: bytes) -> bool:
+    """Whether the elements may stand in the program instead of the op."""
+    is_one_number = data[8:] == data[:-8]  # eight bytes are a whole number of elements of any dtype
+    return len(data) <= SMALL_CHANGE or not (is_one_number or op.type in GROWS)
+
+
+def _always_chosen(op: pb.OpDesc, types: Mapping[str, TensorType], known: Mapping[str, pb.SmallTensor]) -> list[str]:
+    """The operand that has every element of a `where`; none if it depends."""
+    condition = known[op.inputs[0]].data if op.inputs[0] in known else b""
+    if len(set(condition)) != 1:
+        return []
+    chosen = op.inputs[1] if condition[0] else op.inputs[2]
+    return [chosen] if types[chosen] == types[op.outputs[0]] else []
+
+
+def _value(
+    op: pb.OpDesc, types: Mapping[str, TensorType], known: Mapping[str, pb.SmallTensor]
+) -> pb.SmallTensor | None:
+    """What an op gives; None if that is not known, not small, or not the same on every machine."""
+    if op.type == "constant":
+        value = op.attributes[0].tensor_value
+    elif op.type in EXACT and all(name in known for name in op.inputs if name) and _is_exact(op, types):
+        [value] = evaluate(op, [known[name] if name else None for name in op.inputs])
+    else:
+        return None
+    return None if _has_nan(value) else value
+
+
+def _is_exact(op: pb.OpDesc, types: Mapping[str, TensorType]) -> bool:
+    """Whether a small result follows from the operands' bits alone."""
+    result = types[op.outputs[0]]
+    dtypes = {result.dtype, *(types[name].dtype for name in op.inputs if name)}
+    if result.nbytes > SMALL_TENSOR_BYTES or not dtypes <= PLAIN:
+        return False
+    if op.type == "cast":
+        return result.dtype not in INTEGERS or dtypes.isdisjoint(FLOATS)
+    return op.type not in OF_INTEGERS or dtypes.isdisjoint(FLOATS)
+
+
+def _has_nan(value: pb.SmallTensor) -> bool:
+    """Whether a value has a NaN, or is of floats that are only stored."""
+    dtype = NAMES[value.dtype]
+    if dtype not in FLOATS:
+        return dtype not in PLAIN
+    code = "f" if dtype == "float32" else "d"
+    return any(x != x for (x,) in struct.iter_unpack(f"<{code}", value.data))
