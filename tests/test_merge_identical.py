@@ -1,0 +1,149 @@
+"""Merging: identical ops are one, and what only looks identical stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from one_pass import Build, block_after, types
+from steps import Oracle, Stepper, same_bits
+
+from compiler import Program, gradients, ops, sgd
+from compiler.merge_identical import merge_identical
+from prograd_proto import program_pb2 as pb
+
+F = ("float32", (2, 3))
+
+
+def left(build: Build, *inputs: tuple[str, tuple[int, ...]]) -> list[str]:
+    return types(block_after(merge_identical, build, *inputs))
+
+
+def test_equal_ops_are_computed_once():
+    assert left(lambda x: ops.exp(x) + ops.exp(x), F) == ["exp", "add"]
+
+
+def test_chains_of_equal_ops_are_computed_once():
+    assert left(lambda x: ops.sin(ops.exp(x)) * ops.sin(ops.exp(x)), F) == ["exp", "sin", "mul"]
+
+
+def test_ops_with_several_outputs_are_merged_whole():
+    def build(x):
+        first, second = (ops.split(x, sizes=(1, 1)) for _ in range(2))
+        return [first[0] - second[1], second[0] - first[1]]
+
+    assert left(build, F) == ["split", "sub"]
+
+
+def test_equal_tensors_from_nothing_are_one():
+    def build(x):
+        fill = ops.full.on(x.block)
+        return fill(shape=(3,), value=2.0) * x * fill(shape=(3,), value=2.0)
+
+    assert left(build, F) == ["full", "mul", "mul"]
+
+
+STAYS: dict[str, tuple[Build, list[str]]] = {
+    "operands in another order": (lambda x: (x + 1.0) * (1.0 + x), ["add", "add", "mul"]),
+    "other attributes": (lambda x: ops.sum(x, axes=(0,)) * ops.sum(x, axes=(1,), keepdims=True), ["sum", "sum", "mul"]),
+    "an attribute that differs in the sign of a zero": (
+        lambda x: ops.pad(x, before=(1, 0), after=(0, 0)) * ops.pad(x, before=(1, 0), after=(0, 0), value=-0.0),
+        ["pad", "pad", "mul"],
+    ),
+    "other operators": (lambda x: ops.floor(x) * ops.trunc(x), ["floor", "trunc", "mul"]),
+    "other operands": (lambda x: ops.exp(x) * ops.exp(-x), ["exp", "neg", "exp", "mul"]),
+}
+
+
+@pytest.mark.parametrize("what", STAYS)
+def test_what_is_not_identical_stays(what: str):
+    build, stay = STAYS[what]
+    assert left(build, F) == stay
+
+
+def test_random_ops_are_merged_only_within_a_stream():
+    program = Program()
+    x = program.input("x", "float32", (8,))
+    w = program.parameter("w", (8,))
+    a, b = (ops.dropout(x * w) for _ in range(2))
+    program.minimize(ops.sum(a * b), sgd(0.1))
+    block = program.compile().desc.blocks[0]
+    drawn = [op.random_stream for op in block.ops if op.type == "dropout" and op.stage == pb.STAGE_FORWARD]
+    assert len(set(drawn)) == len(drawn) == 2
+    copy = block.ops.add()
+    copy.CopyFrom(next(op for op in block.ops if op.type == "dropout"))
+    copy.id, copy.outputs[:] = 1000, ["again"]
+    block.tensors.add(name="again", dtype=block.tensors[0].dtype, shape=block.tensors[0].shape)
+    block.fetches.add(name="again", tensor="again", over=pb.OVER_LAST)
+    desc = pb.ProgramDesc(blocks=[block], entries=[pb.EntryDesc(name="train", bindings=[pb.Binding(block=0)])])
+    merge_identical(desc)
+    [merged] = desc.blocks
+    assert [op.random_stream for op in merged.ops if op.type == "dropout" and op.stage == pb.STAGE_FORWARD] == drawn
+    assert merged.fetches[-1] == pb.FetchDesc(
+        name="again", tensor=next(op.outputs[0] for op in merged.ops if op.type == "dropout"), over=pb.OVER_LAST
+    )
+
+
+def network() -> pb.ProgramDesc:
+    """A loss that needs exp(x * w) twice, and once more while it is differentiated."""
+    program = Program()
+    x, w = program.input("x", "float32", (3,)), program.parameter("w", (3,))
+    h = ops.sin(x * w)
+    program.minimize(ops.sum(h * ops.sin(x * w)), sgd(0.1))
+    program.fetch("h", h)
+    program.fetch("slope", ops.cos(x * w))
+    return program.compile().desc
+
+
+def test_the_merged_op_is_the_first_one_under_its_id_and_counts_to_the_earliest_stage():
+    block = network().blocks[0]
+    [cos] = [op for op in block.ops if op.type == "cos"]
+    assert cos.stage == pb.STAGE_FORWARD, "what the backward pass needs first is a fetch of the forward pass, too"
+    assert cos.gradient_of == 0
+    assert len([op for op in block.ops if op.type == "sin"]) == 1
+    assert cos.id < max(op.id for op in block.ops)
+
+
+def test_what_differentiates_a_merged_op_differentiates_the_one_that_is_left():
+    block = network().blocks[0]
+    ids = {op.id: op for op in block.ops}
+    of_sin = {op.gradient_of for op in block.ops if op.gradient_of and ids[op.gradient_of].type == "sin"}
+    assert len(of_sin) == 1
+
+
+def test_a_merged_gradient_is_known_as_the_gradient_that_it_was():
+    program = Program()
+    x = program.input("x", "float32", (3,))
+    y, z = ops.exp(x), ops.sin(x)
+    dy, dz = gradients(ops.sum(y * ops.cos(x) + z * ops.cos(x)), [y, z])
+    assert dy is not None
+    assert dz is not None
+    program.outputs(dy=dy, dz=dz, plain=ops.cos(x))
+    [block] = program.compile().desc.blocks
+    links = {tensor.name: tensor.gradient_of for tensor in block.tensors}
+    assert links[block.fetches[0].tensor] in (y.name, z.name)
+    assert len(block.fetches) == 3
+
+
+def test_states_that_become_the_same_are_updated_each():
+    program = Program()
+    fed = program.input("x", "float32", (3,))
+    a, b = program.buffer("a", (3,)), program.buffer("b", (3,))
+    program.update(a, a + fed)
+    program.update(b, a + fed)
+    program.fetch("y", ops.exp(a + fed))
+    compiled = program.compile()
+    assert types(compiled.desc.blocks[0]).count("add") == 2, "one of them counts steps"
+    stepper = Stepper(compiled)
+    oracle = Oracle(compiled.desc, stepper.snapshot())
+    for i in range(3):
+        x = np.full(3, i)
+        same_bits(stepper.step(x=x), oracle.step(x=x))
+        same_bits(stepper.snapshot(), oracle.states)
+    assert stepper.snapshot()["b"].tolist() == [3.0] * 3
+
+
+def test_a_second_walk_finds_nothing():
+    desc = network()
+    before = desc.SerializeToString(deterministic=True)
+    merge_identical(desc)
+    assert desc.SerializeToString(deterministic=True) == before
