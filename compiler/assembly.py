@@ -46,7 +46,7 @@ def assembled(built: Built) -> pb.ProgramDesc:
     if built.updates:
         program.blocks.append(_training_block(built))
         program.entries.add(name="train", source_block=0)
-    for name, outputs in _entry_outputs(built).items():
+    for name, outputs in built.entries.items():
         program.entries.add(name=name, source_block=len(program.blocks))
         part = _part_for(built.block, outputs)
         averaged_parameters(part, name, built.averages)
@@ -88,15 +88,6 @@ def _count_steps(desc: pb.BlockDesc) -> None:
             step = block.define("step", TensorType("int64", ()))
             desc.parameters.add(tensor="step", state="step")
         desc.updates.add(state="step", tensor=ops.add(step, 1).name)
-
-
-def _entry_outputs(built: Built) -> dict[str, Outputs]:
-    """By entry; the evaluation reports the loss as well."""
-    loss = {name: output for name, output in built.fetches.items() if name == "loss"}
-    entries = dict(built.entries)
-    if loss or "evaluate" in entries:
-        entries["evaluate"] = loss | entries.get("evaluate", {})
-    return entries
 
 
 def _part_for(built: pb.BlockDesc, outputs: Outputs) -> pb.BlockDesc:

@@ -61,6 +61,7 @@ class Program:
         self.states = self._states.descs
         self._updates: dict[str, Value] = {}
         self._train_fetches: Outputs = {}
+        self._losses: Outputs = {}
         self._entries: dict[str, Outputs] = {}
         self._averages: dict[str, Average] = {}
         self._block = Block(
@@ -171,6 +172,7 @@ class Program:
         groups: Sequence[Group] = (),
         clip: Clip | None = None,
         accumulate: int = 1,
+        name: str = "loss",
     ) -> list[tuple[Value, Value]]:
         """Append the gradients of the loss and the optimizer's updates.
 
@@ -184,6 +186,8 @@ class Program:
             groups: pairs of parameters and the optimizer that trains them in place of `optimizer`.
             clip: limits the gradients of all parameters, before an optimizer limits those that it trains.
             accumulate: the steps whose mean gradient makes one update. Optimizers count updates, schedules steps.
+            name: what training and the entry `evaluate` report the loss as. The rate is reported as `rate`, that of a
+                loss with another name as `<name>_rate`.
 
         Returns:
             The trained parameters with their gradients of this step, before clipping.
@@ -195,9 +199,11 @@ class Program:
             self._require_own("minimize", value)
         descent = Descent(self._block, self._states, self._updates, self.update, self._free_state)
         pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate)
-        self.fetch(self._free_fetch("loss"), loss, over="mean")
+        reported = self._free_fetch(name) if name == "loss" else name
+        self.fetch(reported, loss, over="mean")
+        self._losses[reported] = self._train_fetches[reported]
         for rate in rates:
-            self.fetch(self._free_fetch("rate"), rate, over="last")
+            self.fetch(self._free_fetch("rate" if name == "loss" else f"{name}_rate"), rate, over="last")
         return pairs
 
     @_with_the_line
@@ -327,7 +333,10 @@ class Program:
         return compile_program(self._assembled(), sizes)
 
     def _assembled(self) -> pb.ProgramDesc:
-        block, fetches, entries = self._block.desc, self._train_fetches, self._entries
+        entries = dict(self._entries)
+        if self._losses:
+            entries["evaluate"] = self._losses | entries.get("evaluate", {})
+        block, fetches = self._block.desc, self._train_fetches
         program = assembled(Built(block, self.states, self._updates, fetches, entries, self._averages))
         program.name, program.seed = self.name, self.seed
         if self.data_desc is not None:

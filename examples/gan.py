@@ -3,9 +3,9 @@
     python examples/gan.py              builds examples/gan.pb
     runtime execute examples/gan.pb     trains both networks, evaluating on digits that neither has seen
 
-`loss` is the discriminator's, `loss_` the generator's. `distance` is the energy distance (Szekely and Rizzo, 2013)
-between fakes and real digits: 0 if they have one distribution. The noise is counted, not drawn: a function of the
-seed and the step, so that each run sees the same fakes.
+`judge` is the loss of the discriminator, `forger` that of the generator. `distance` is the energy distance (Szekely and
+Rizzo, 2013) between fakes and real digits: 0 if they have one distribution. The noise is counted, not drawn: it is a
+function of the seed and the step, so that each run sees the same fakes.
 """
 
 from itertools import pairwise
@@ -30,8 +30,8 @@ def build() -> Program:
     score_real, score_fake = network(discriminator, real), network(discriminator, fake)
     judged = ops.mean(ops.softplus(-score_real)) + ops.mean(ops.softplus(score_fake))
     fooled = ops.mean(ops.softplus(-score_fake))
-    program.minimize(judged, adam(1e-3, beta1=0.5), discriminator)
-    program.minimize(fooled, adam(5e-4, beta1=0.5), generator)
+    program.minimize(judged, adam(1e-3, beta1=0.5), discriminator, name="judge")
+    program.minimize(fooled, adam(5e-4, beta1=0.5), generator, name="forger")
     program.average(0.995, generator)  # what draws outside training
     program.entry("evaluate", over="mean", distance=energy_distance(real, fake))
     program.outputs(image=ops.reshape(fake, shape=("batch", 8, 8)) * 8.0 + 8.0)

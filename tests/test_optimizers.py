@@ -223,6 +223,28 @@ def test_groups_have_optimizers_rates_and_limits_of_their_own():
     assert (fetches["rate"], fetches["rate_"]) == (0.05, 0.3)
 
 
+def test_losses_with_names_are_reported_by_training_and_evaluation():
+    program = Program()
+    w = program.parameter("w", (), constant(3.0), dtype="float64")
+    program.minimize(w * w, compiler.sgd(0.1), name="square")
+    program.minimize(ops.abs(w), compiler.sgd(0.2), name="size")
+    compiled = program.compile()
+    first = {"square": 9.0, "square_rate": 0.1, "size": 3.0, "size_rate": 0.2}
+    assert {name: float(array) for name, array in Stepper(compiled).step().items()} == first
+    assert {name: float(array) for name, array in Stepper(compiled, "evaluate").step().items()} == {
+        "square": 9.0,
+        "size": 3.0,
+    }
+
+
+def test_a_name_of_a_loss_is_taken_once():
+    program = Program()
+    w = program.parameter("w", (), constant(3.0))
+    program.minimize(w * w, compiler.sgd(0.1), name="square")
+    with pytest.raises(OpError, match="fetch 'square': training already reports a value of that name"):
+        program.minimize(ops.abs(w), compiler.sgd(0.2), name="square")
+
+
 CLIPS = {
     "by_value": lambda g: {name: np.clip(x, -0.05, 0.05) for name, x in g.items()},
     "by_norm": lambda g: {n: x * min(1.0, 0.05 / (np.linalg.norm(x) + 1e-6)) for n, x in g.items()},
