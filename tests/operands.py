@@ -3,7 +3,7 @@
 `ints(shape, below)` are int64 in [0, below); `positive(shape)` lies in 0.5 ... 2, `inside(shape)` in -0.9 ... 0.9 and
 `above(shape)` in 1.5 ... 3; `distinct(shape)` has no ties and is away from kinks; `bools(shape)` are what they say;
 `typed(dtype, shape)` are normal numbers of another dtype; `regular(shape)` are matrices with an inverse, and
-`definite(shape)` are symmetric and positive definite.
+`definite(shape)` are symmetric and positive definite. `given(1, 2)` are these numbers, int64.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 
 from compiler.reference import CHECKED_ORDER
 
+BOUNDS = {"positive": (0.5, 2.0), "inside": (-0.9, 0.9), "above": (1.5, 3.0)}
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -22,18 +24,15 @@ class Operand:
 
     shape: tuple[int, ...]
     dtype: str = "float64"
-    kind: str = "normal"  # normal, positive, distinct, inside, above, below, regular, definite
+    kind: str = "normal"  # normal, positive, distinct, inside, above, below, regular, definite, given
     below: int = 2
+    given: tuple[int, ...] = ()
 
     def make(self, rng: np.random.Generator) -> np.ndarray:
         """An array of it."""
         match self.kind:
-            case "positive":
-                array = rng.uniform(0.5, 2.0, self.shape)
-            case "inside":
-                array = rng.uniform(-0.9, 0.9, self.shape)
-            case "above":
-                array = rng.uniform(1.5, 3.0, self.shape)
+            case "positive" | "inside" | "above":
+                array = rng.uniform(*BOUNDS[self.kind], self.shape)
             case "distinct":
                 count = int(np.prod(self.shape))
                 array = (rng.permutation(count).reshape(self.shape) - count / 2 + 0.25) * 0.37
@@ -42,6 +41,8 @@ class Operand:
             case "definite":
                 array = rng.normal(size=self.shape)
                 array = array @ array.swapaxes(-1, -2) + np.eye(self.shape[-1])
+            case "given":
+                array = np.array(self.given)
             case "below":
                 array = rng.integers(0, self.below, self.shape)
             case _:
@@ -73,6 +74,10 @@ def regular(shape: tuple[int, ...], dtype: str = "float64") -> Operand:
 
 def definite(shape: tuple[int, ...], dtype: str = "float64") -> Operand:
     return Operand(shape, dtype, "definite")
+
+
+def given(*numbers: int, dtype: str = "int64") -> Operand:
+    return Operand((len(numbers),), dtype, "given", given=numbers)
 
 
 def bools(shape: tuple[int, ...]) -> Operand:

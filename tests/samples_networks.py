@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from operands import Sample, bools, sample
+from operands import Operand, Sample, bools, given, ints, sample, typed
 
 WIDE = (200, 300)
 
@@ -67,7 +67,22 @@ RECURRENT = [
     )
 ]
 
-SAMPLES = [*NORM, *ATTENTION, *RECURRENT]
+CTC = [
+    sample("ctc", (2, 4, 3), ints((2, 2), 2), blank=2),
+    sample("ctc", (3, 5, 4), ints((3, 2), 3), given(5, 4, 0), given(2, 1, 0), blank=3),
+    sample("ctc", (2, 4, 2), Operand((2, 2), "int32", "below", 1), given(3, 4, dtype="int32"), blank=1),
+    sample("ctc", (3, 2, 2), ints((3, 0), 1), None, given(0, 0, 0)),
+    sample("ctc", (2, 0, 3), ints((2, 1), 2), None, given(0, 0), blank=2),
+    sample("ctc", (0, 2, 3), ints((0, 1), 2), blank=2),
+    sample("ctc_gradient", (2, 4, 3), ints((2, 2), 2), (2,), blank=2),
+    sample("ctc_gradient", (3, 3, 3), ints((3, 2), 2), (3,), given(3, 2, 1), given(2, 0, 1), blank=2),
+    sample("ctc_gradient", (2, 3, 2), Operand((2, 2), "int32", "below", 1), (2,), given(2, 3, dtype="int32"), blank=1),
+    sample("ctc_gradient", (3, 2, 2), ints((3, 0), 1), (3,)),
+    sample("ctc_gradient", (2, 0, 3), ints((2, 1), 2), (2,), None, given(0, 1), blank=2),
+    sample("ctc_gradient", (0, 2, 3), ints((0, 1), 2), (0,), blank=2),
+]
+
+SAMPLES = [*NORM, *ATTENTION, *RECURRENT, *CTC]
 
 LARGE = [
     sample("layer_norm", WIDE, (300,), (300,)),
@@ -89,5 +104,11 @@ LARGE = [
         for name, gates in LAYERS.items()
         for mask in (False, True)
         for made in recurrent(name, 64, 5, 100, gates, mask=mask, reverse=mask)
+    ),
+    *(
+        sample(op, typed(dtype, (300, 4, 90)), Operand((300, 40), labels, "below", 80), *more, blank=80)
+        for op, *grad in (("ctc",), ("ctc_gradient", (300,)))
+        for dtype, labels in (("float64", "int32"), ("float32", "int64"))
+        for more in ([*(typed(dtype, shape) for shape in grad), Operand((300,), labels, "below", 5)],)
     ),
 ]

@@ -16,6 +16,7 @@ from registry.ops.attention import *
 from registry.ops.conv import *
 from registry.ops.copy import *
 from registry.ops.criteria import *
+from registry.ops.ctc import *
 from registry.ops.decomposition import *
 from registry.ops.diagonals import *
 from registry.ops.einsum import *

@@ -5,12 +5,15 @@ Formulas and reductions are PyTorch's; `reduction` is "none", "mean" or "sum". A
 
 from __future__ import annotations
 
+from math import inf
+
 from registry.errors import require
 from registry.ops.activation import softplus
 from registry.ops.copy import cast
+from registry.ops.ctc import ctc
 from registry.ops.index import gather, one_hot
 from registry.ops.norm import log_softmax
-from registry.ops.pointwise import abs, clip, equal, exp, log, minimum, not_equal, relu, sqrt, square, where
+from registry.ops.pointwise import abs, clip, equal, exp, log, maximum, minimum, not_equal, relu, sqrt, square, where
 from registry.ops.reduce import mean, sum
 from registry.ops.statistics import norm
 from registry.shapes import require_float, show_shape, size_known
@@ -56,6 +59,30 @@ def nll(
     """
     require_float(logarithms)
     return _of_labels(logarithms, labels, weights, 0.0, ignored, reduction)
+
+
+@spelled
+def ctc_loss(
+    logarithms: Value,
+    labels: Value,
+    input_lengths: Value | None = None,
+    label_lengths: Value | None = None,
+    *,
+    blank: int = 0,
+    zero_infinity: bool = False,
+    reduction: str = "mean",
+) -> Value:
+    """The loss `ctc` of sequences; the mean is of the losses divided by their numbers of labels, or by 1 for none.
+
+    `zero_infinity` puts 0 in place of a loss that is inf, because no path of its length spells the labels.
+    """
+    loss = ctc(logarithms, labels, input_lengths, label_lengths, blank=blank)
+    loss = where(equal(loss, inf), 0.0, loss) if zero_infinity else loss
+    if reduction == "mean" and label_lengths is None:
+        loss = loss / max(size_known(labels.shape[1], "the number of labels"), 1)
+    elif reduction == "mean" and label_lengths is not None:
+        loss = loss / maximum(cast(label_lengths, dtype=loss.dtype), 1.0)
+    return _reduced(loss, reduction)
 
 
 @spelled

@@ -7,6 +7,7 @@ from runtime.kernels import adaptive as adaptive
 from runtime.kernels import attention as attention
 from runtime.kernels import conv as conv
 from runtime.kernels import copy as copy
+from runtime.kernels import ctc as ctc
 from runtime.kernels import decomposition as decomposition
 from runtime.kernels import diagonals as diagonals
 from runtime.kernels import elementary as elementary

@@ -1,0 +1,160 @@
+"""Connectionist temporal classification: a sequence of labels of which nobody says when they happen.
+
+A path has a class for each step. It spells the labels that stay when equal neighbours are merged and then blanks are
+left out: with `-` for the blank, `aa-ab-` spells `aab`. Graves et al., 2006.
+"""
+
+from __future__ import annotations
+
+import builtins
+from math import inf
+
+from prograd_proto import TensorType
+from registry.composite import gradients_of
+from registry.errors import require
+from registry.op import op
+from registry.ops.arrange import stack, unsqueeze
+from registry.ops.copy import cast
+from registry.ops.fill import full, range
+from registry.ops.pointwise import equal, greater, logical_or, not_equal, where
+from registry.ops.scatter import gather_nd
+from registry.ops.shape import concat, reshape, transpose
+from registry.ops.statistics import logsumexp
+from registry.shapes import require_float, show_shape, size_known
+from registry.value import Value
+
+
+@op
+def ctc(
+    logarithms: Value,
+    labels: Value,
+    input_lengths: Value | None = None,
+    label_lengths: Value | None = None,
+    *,
+    blank: int = 0,
+) -> TensorType:
+    """Minus the logarithm of the probability of all paths that spell the labels, a number for each row of the batch.
+
+    `logarithms` [n, t, classes] are those of probabilities, as log_softmax gives them. `labels` [n, s] are int32 or
+    int64, classes other than `blank`. The lengths [n] say how many steps and labels of a row count, all unless given;
+    what labels stand behind is not looked at. Labels that no path of that length spells have the loss inf, whose
+    gradient is 0.
+    """
+    _require_sequences(logarithms, labels, input_lengths, label_lengths, blank)
+    return TensorType(logarithms.dtype, logarithms.shape[:1])
+
+
+@ctc.gradient
+def ctc_gradient_rule(
+    logarithms: Value,
+    labels: Value,
+    input_lengths: Value | None,
+    label_lengths: Value | None,
+    dy: Value,
+    *,
+    blank: int,
+) -> tuple[Value, None, None, None]:
+    return ctc_gradient(logarithms, labels, dy, input_lengths, label_lengths, blank=blank), None, None, None
+
+
+@op("dx")
+def ctc_gradient(
+    logarithms: Value,
+    labels: Value,
+    dy: Value,
+    input_lengths: Value | None = None,
+    label_lengths: Value | None = None,
+    *,
+    blank: int = 0,
+) -> TensorType:
+    """The gradient of ctc for the logarithms: minus dy times how probable each class is at each step, given the labels.
+
+    A gradient of it is spelled with ordinary operators, several for each step.
+    """
+    _require_sequences(logarithms, labels, input_lengths, label_lengths, blank)
+    require(dy.type == TensorType(logarithms.dtype, logarithms.shape[:1]), f"dy is {dy.type}")
+    return logarithms.type
+
+
+@ctc_gradient.gradient
+def ctc_gradient_gradient(
+    logarithms: Value,
+    labels: Value,
+    dy: Value,
+    input_lengths: Value | None,
+    label_lengths: Value | None,
+    ddx: Value,
+    *,
+    blank: int,
+) -> tuple[Value | None, ...]:
+    def loss(x: Value) -> list[Value]:
+        return [_loss_by_steps(x, labels, input_lengths, label_lengths, blank)]
+
+    def first(x: Value, dy: Value) -> list[Value]:
+        return [grad for grad in gradients_of(loss, [x], [dy]) if grad is not None]
+
+    if logarithms.shape[1] == 0:
+        return (None,) * 5
+    gx, gdy = gradients_of(first, [logarithms, dy], [ddx])
+    return gx, None, gdy, None, None
+
+
+def _loss_by_steps(
+    x: Value, labels: Value, input_lengths: Value | None, label_lengths: Value | None, blank: int
+) -> Value:
+    """The loss in ordinary operators: the forward recursion over states, which are blanks with labels between them."""
+    block, n = x.block, x.shape[0]
+    steps = size_known(x.shape[1], "the number of steps")
+    count = size_known(labels.shape[1], "the number of labels")
+    states = 2 * count + 1
+
+    def filled(width: int, value: float) -> Value:
+        return full.on(block)(shape=(n, width), value=value, dtype=x.dtype)
+
+    def behind(value: Value, distance: int) -> Value:
+        kept = builtins.max(0, states - distance)
+        return concat(filled(states - kept, -inf), value[:, :kept], axis=1)
+
+    numbers = range.on(block)(stop=states)
+    last = _lengths(label_lengths, x, count) * 2
+    blanks = full.on(block)(shape=(n, count + 1), value=blank, dtype=labels.dtype)
+    pairs = reshape(stack(blanks[:, :count], labels, axis=2), shape=(n, 2 * count))
+    classes = where(greater(numbers, last), blank, concat(pairs, blanks[:, count:], axis=1))
+    emitted = gather_nd(transpose(x, axes=(0, 2, 1)), unsqueeze(classes, axes=(2,)), batch_axes=1)
+    jump = filled(states, -inf)
+    if count:
+        differs = not_equal(classes[:, 2:], classes[:, : states - 2])
+        jump = concat(jump[:, :2], where(differs, 0.0, jump[:, 2:]), axis=1)
+    length = _lengths(input_lengths, x, steps)
+    front = concat(filled(1, 0.0), filled(states - 1, -inf), axis=1)
+    for t in builtins.range(steps):
+        ways = stack(front, behind(front, 1), behind(front, 2) + jump, axis=2)
+        front = where(greater(length, t), logsumexp(ways, axes=(2,)) + emitted[:, :, t], front)
+    final = logical_or(equal(numbers, last), equal(numbers, last - 1))
+    return -logsumexp(where(final, front, -inf), axes=(1,))
+
+
+def _lengths(lengths: Value | None, x: Value, whole: int) -> Value:
+    """Lengths as a column of int64."""
+    if lengths is None:
+        return full.on(x.block)(shape=(x.shape[0], 1), value=whole, dtype="int64")
+    return unsqueeze(cast(lengths, dtype="int64"), axes=(1,))
+
+
+def _require_sequences(
+    x: Value, labels: Value, input_lengths: Value | None, label_lengths: Value | None, blank: int
+) -> None:
+    require_float(x)
+    require(x.rank == 3, f"the logarithms are {show_shape(x.shape)}, not [rows, steps, classes]")
+    classes = size_known(x.shape[2], "the number of classes")
+    require(0 <= blank < classes, f"blank={blank} is not among the classes 0 ... {classes - 1}")
+    require(labels.dtype in ("int32", "int64"), f"labels are int32 or int64, not {labels.dtype}")
+    require(
+        labels.rank == 2 and labels.shape[0] == x.shape[0],
+        f"labels have the shape {show_shape(labels.shape)}, not [{x.shape[0]}, labels]",
+    )
+    for name, lengths in (("input_lengths", input_lengths), ("label_lengths", label_lengths)):
+        if lengths is not None:
+            require(lengths.dtype in ("int32", "int64"), f"{name} are int32 or int64, not {lengths.dtype}")
+            found, wanted = show_shape(lengths.shape), show_shape(x.shape[:1])
+            require(lengths.shape == x.shape[:1], f"{name} have the shape {found}, not {wanted}")
