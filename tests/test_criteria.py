@@ -142,6 +142,17 @@ def test_labels_may_be_smoothed_weighted_and_ignored_and_the_mean_is_weighted(sm
         assert found == pytest.approx(losses.sum() / total, rel=1e-12)
 
 
+def test_where_a_margin_is_just_met_the_gradient_is_that_of_the_term_as_in_pytorch():
+    one, side = np.ones(1), -np.ones(1)
+    assert gradient(lambda x, y: ops.hinge(x, y), one, one)[0].tolist() == [-1]
+    assert gradient(lambda x, y: ops.hinge_embedding(x, y), one, side)[0].tolist() == [-1]
+    row, other = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    assert gradient(lambda a, b, y: ops.cosine_embedding(a, b, y), row, other, side)[0].round(9).tolist() == [[0, 1]]
+    anchor, far = np.zeros((1, 1)), np.full((1, 1), 3.0)
+    grads = gradient(lambda a, p, n: ops.triplet(a, p, n, margin=0.0), anchor, far, far)
+    assert [grad.tolist() for grad in grads] == [[[0]], [[1]], [[-1]]]
+
+
 def test_an_operand_that_may_be_left_out_may_be_given_as_none():
     logits, labels = np.array([[0.3, -1.0], [2.0, 0.5]]), np.array([0, 1])
     left_out = evaluate(ops.cross_entropy, logits, labels)

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from evaluate import block_of, evaluate
+from evaluate import block_of, evaluate, gradient
 from values import check_orders, define
 
 from prograd_proto import TensorType
@@ -121,6 +121,14 @@ def test_grid_sample_weighs_the_pixels_around_each_place(mode, padding_mode, ali
             expected[n, r, c] += a * b * x[n, row, column]
     found = evaluate(lambda x, grid: ops.grid_sample(x, grid, **how), x, grid)
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("padding_mode", ["border", "reflection"])
+def test_at_the_ends_of_the_image_a_place_has_no_gradient_as_in_pytorch(padding_mode):
+    x, ends = RNG.normal(size=(1, 4, 5, 1)), np.array([[[[-1.0, 0.2], [1.0, 0.3], [0.1, 1.0]]]])
+    how = dict(padding_mode=padding_mode, align_corners=True)
+    _, dgrid = gradient(lambda x, grid: ops.grid_sample(x, grid, **how), x, ends)
+    assert (dgrid[0, 0] == 0).tolist() == [[True, False], [True, False], [False, True]]
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])

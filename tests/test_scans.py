@@ -142,6 +142,12 @@ def test_the_gradient_of_a_norm_is_zero_at_zero(p: float):
     assert gradient(lambda x: ops.norm(x, ord=p), np.array([0.0, -2.0]))[0].tolist() == [0, -1]
 
 
+def test_a_zero_rules_a_norm_of_negative_order_and_leaves_no_gradient():
+    x = np.array([1.0, 0.0, -2.0])
+    assert evaluate(lambda x: ops.norm(x, ord=-1.0), x) == 0
+    assert gradient(lambda x: ops.norm(x, ord=-1.0), x)[0].tolist() == [0, 0, 0]
+
+
 def test_equal_extremes_share_the_gradient_of_a_norm():
     assert gradient(lambda x: ops.norm(x, ord=INF), np.array([2.0, -2.0, 1.0]))[0].tolist() == [0.5, -0.5, 0]
     assert gradient(lambda x: ops.norm(x, ord=-INF), np.array([2.0, -2.0, 3.0]))[0].tolist() == [0.5, -0.5, 0]

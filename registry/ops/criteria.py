@@ -13,7 +13,7 @@ from registry.ops.copy import cast
 from registry.ops.ctc import ctc
 from registry.ops.index import gather, one_hot
 from registry.ops.norm import log_softmax
-from registry.ops.pointwise import abs, clip, equal, exp, log, maximum, minimum, not_equal, relu, sqrt, square, where
+from registry.ops.pointwise import abs, clip, equal, exp, log, maximum, minimum, not_equal, sqrt, square, where
 from registry.ops.reduce import mean, sum
 from registry.ops.statistics import norm
 from registry.shapes import require_float, show_shape, size_known
@@ -167,21 +167,21 @@ def smooth_l1(prediction: Value, target: Value, *, beta: float = 1.0, reduction:
 
 @spelled
 def hinge(prediction: Value, target: Value, *, margin: float = 1.0, reduction: str = "mean") -> Value:
-    """The terms relu(margin - prediction * target), for targets 1 and -1."""
+    """The terms max(margin - prediction * target, 0), for targets 1 and -1."""
     _require_same(prediction, target)
-    return _reduced(relu(margin - prediction * target), reduction)
+    return _reduced(_positive_part(margin - prediction * target), reduction)
 
 
 @spelled
 def hinge_embedding(distance: Value, target: Value, *, margin: float = 1.0, reduction: str = "mean") -> Value:
-    """The distance where the target is 1, relu(margin - distance) where it is -1: Hadsell et al., 2006."""
+    """The distance where the target is 1, max(margin - distance, 0) where it is -1: Hadsell et al., 2006."""
     _require_same(distance, target)
-    return _reduced(where(target > 0.0, distance, relu(margin - distance)), reduction)
+    return _reduced(where(target > 0.0, distance, _positive_part(margin - distance)), reduction)
 
 
 @spelled
 def cosine_embedding(a: Value, b: Value, target: Value, *, margin: float = 0.0, reduction: str = "mean") -> Value:
-    """The terms 1 - c where the target is 1, relu(c - margin) where it is -1, for the cosine c of rows of a and b.
+    """The terms 1 - c where the target is 1, max(c - margin, 0) where it is -1; c is the cosine of rows of a, b.
 
     Rows are along the last axis; to each of their squared lengths 1e-12 is added.
     """
@@ -189,7 +189,7 @@ def cosine_embedding(a: Value, b: Value, target: Value, *, margin: float = 0.0, 
     lengths = [sum(square(x), axes=(-1,)) + 1e-12 for x in (a, b)]
     cosine = sum(a * b, axes=(-1,)) / sqrt(lengths[0] * lengths[1])
     _require_same(cosine, target)
-    return _reduced(where(target > 0.0, 1.0 - cosine, relu(cosine - margin)), reduction)
+    return _reduced(where(target > 0.0, 1.0 - cosine, _positive_part(cosine - margin)), reduction)
 
 
 @spelled
@@ -203,7 +203,7 @@ def triplet(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Value:
-    """The terms relu(d(anchor, positive) - d(anchor, negative) + margin): Schroff et al., 2015.
+    """The terms max(d(anchor, positive) - d(anchor, negative) + margin, 0): Schroff et al., 2015.
 
     The distance d is the norm of that order of the difference plus 1e-6, along the last axis. With `swap` the negative
     is compared with the anchor or the positive, whichever is nearer (Balntas et al., 2016).
@@ -216,7 +216,7 @@ def triplet(
 
     far = distance(anchor, negative)
     far = minimum(far, distance(positive, negative)) if swap else far
-    return _reduced(relu(distance(anchor, positive) - far + margin), reduction)
+    return _reduced(_positive_part(distance(anchor, positive) - far + margin), reduction)
 
 
 def _of_labels(
@@ -240,6 +240,11 @@ def _of_labels(
     if weights is not None:
         weight = where(counts, gather(weights, label), 0.0)
     return sum(loss) / sum(weight)
+
+
+def _positive_part(x: Value) -> Value:
+    """Like relu, but with the gradient of x at 0, as the losses of PyTorch have it."""
+    return clip(x, 0.0)
 
 
 def _huber(difference: Value, delta: float) -> Value:

@@ -15,6 +15,7 @@ from math import floor as round_down
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
 from registry.errors import require
+from registry.ops.activation import hard_tanh
 from registry.ops.arrange import unsqueeze
 from registry.ops.copy import cast
 from registry.ops.fill import constant
@@ -199,7 +200,7 @@ def _grid_taps(at: Value, size: int, mode: str, padding_mode: str, align_corners
 
 
 def _back(at: Value, first: float, last: float, size: int, padding_mode: str) -> Value:
-    """Places beyond the image brought back into it, if they are not to give zeros."""
+    """Places beyond the image brought back into it, if they are not to give zeros; at its ends no gradient flows."""
     if padding_mode == "zeros":
         return at
     if padding_mode == "reflection":
@@ -208,7 +209,7 @@ def _back(at: Value, first: float, last: float, size: int, padding_mode: str) ->
             return at * 0.0
         turn = remainder(abs(at - first), 2 * span)
         at = where(greater(turn, span), 2 * span - turn, turn) + first
-    return clip(at, 0.0, size - 1.0)
+    return hard_tanh(at, min=0.0, max=size - 1.0)
 
 
 def _tap(pixel: Value, weight: Value, size: int) -> tuple[Value, Value]:

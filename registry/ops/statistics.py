@@ -90,7 +90,8 @@ def norm_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...], ord: 
     size = where(equal(y, 0.0), 1.0, y)
     if ord == 2:
         return dy * (x / size)
-    return dy * (sign(x) * (where(equal(x, 0.0), 1.0, abs(x)) / size) ** (ord - 1.0))
+    slope = sign(x) * (where(equal(x, 0.0), 1.0, abs(x)) / size) ** (ord - 1.0)
+    return dy * (where(equal(y, 0.0), 0.0, slope) if ord < 0 else slope)
 
 
 def _slope(x: Value, axes: tuple[int, ...], correction: float) -> Value:
