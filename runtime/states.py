@@ -66,7 +66,8 @@ class States:
         inputs = [self._at_start(name) for name in op.inputs]
         types = kernel.rule(*map(array_type, inputs), **attributes_of(op))
         scratch = [aligned_array(type) for type in types.scratch]
-        kernel.bind(inputs, [out], scratch, attributes_of(op), op.random_stream)()
+        with np.errstate(all="ignore"):  # as in a step
+            kernel.bind(inputs, [out], scratch, attributes_of(op), op.random_stream)()
 
     def _at_start(self, name: str) -> Array:
         """The operand of an initial op, one of the counters: initial values are those before the first step, always."""

@@ -1,7 +1,7 @@
 """The treaty between compiler and runtime: messages, dtypes, files, text and upgrades.
 
 * `program_pb2`: the generated messages of program.proto
-* `dtypes`: element types by name
+* `dtypes`: element types by name; `elements`: their bytes
 * `tensor_types`: TensorType and shapes in Python
 * `attributes`: attribute messages to Python values and back
 * `files`: load and save; `atomic`: how a file is replaced
