@@ -39,7 +39,9 @@ def drop_dead_ops(block: pb.BlockDesc) -> None:
 
 def _order_tensors(block: pb.BlockDesc) -> None:
     order = [parameter.tensor for parameter in block.parameters]
-    order += [name for op in block.ops for name in (*op.outputs, *op.scratch)]
+    for op in block.ops:
+        order += op.outputs
+        order += op.scratch
     if order != [tensor.name for tensor in block.tensors]:
         position = {name: i for i, name in enumerate(order)}
         block.tensors.sort(key=lambda tensor: position[tensor.name])

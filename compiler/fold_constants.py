@@ -21,12 +21,14 @@ from collections.abc import Mapping, Sequence
 from compiler.bound_blocks import bound_blocks
 from compiler.rewrite import rewrite
 from compiler.use_def import end_reads
-from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
 from prograd_proto.attributes import attribute_message
 from prograd_proto.dtypes import FLOATS, INTEGERS, NAMES
 from registry.ops.fill import SMALL_TENSOR_BYTES
 from runtime.evaluate import evaluate
+
+Tensors = Mapping[str, pb.TensorDesc]
 
 SMALL_CHANGE = 1024
 """Bytes of a constant that is worth any op."""
@@ -60,24 +62,31 @@ def fold_constants(program: pb.ProgramDesc) -> None:
 
 
 def _fold(block: pb.BlockDesc) -> None:
-    if not any(op.type == "constant" or op.type in MADE for op in block.ops):
-        return
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    tensors = {tensor.name: tensor for tensor in block.tensors}
     known: dict[str, pb.SmallTensor] = {}
 
-    def visit(op: pb.OpDesc) -> Sequence[str]:
-        if op.type == "where" and (chosen := _always_chosen(op, types, known)):
-            return chosen
-        value = _value(op, types, known)
-        if value is not None:
+    def visit(op: pb.OpDesc) -> Sequence[str] | None:
+        type = op.type
+        if type == "constant":
+            value = op.attributes[0].tensor_value
+        elif type in EXACT and all(name in known for name in op.inputs if name) and _is_exact(op, tensors):
+            [value] = evaluate(op, [known[name] if name else None for name in op.inputs])
+        elif type == "where":
+            return _always_chosen(op, tensors, known)
+        else:
+            return None
+        if not _has_nan(value):
             known[op.outputs[0]] = value
-        return ()
+        return None
 
     rewrite(block, visit, lambda: _write(block, known))
 
 
-def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor]) -> None:
-    """Let the known results that are read be constants."""
+def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor]) -> bool:
+    """Let the known results that are read be constants; whether there are any."""
+    if not known:
+        return False
+    is_changed = False
     needed = set(end_reads(block))
     for op in reversed(block.ops):
         if needed.isdisjoint(op.outputs):
@@ -89,6 +98,8 @@ def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor]) -> None:
             op.type = "constant"
             del op.inputs[:], op.attributes[:]
             op.attributes.append(attribute_message("value", "tensor", value))
+            is_changed = True
+    return is_changed
 
 
 def _is_worth(op: pb.OpDesc, data: bytes) -> bool:
@@ -97,32 +108,19 @@ def _is_worth(op: pb.OpDesc, data: bytes) -> bool:
     return len(data) <= SMALL_CHANGE or not (is_one_number or op.type in GROWS)
 
 
-def _always_chosen(op: pb.OpDesc, types: Mapping[str, TensorType], known: Mapping[str, pb.SmallTensor]) -> list[str]:
-    """The operand that has every element of a `where`; none if it depends."""
+def _always_chosen(op: pb.OpDesc, tensors: Tensors, known: Mapping[str, pb.SmallTensor]) -> list[str] | None:
+    """The operand that has every element of a `where`; None if it depends."""
     condition = known[op.inputs[0]].data if op.inputs[0] in known else b""
     if len(set(condition)) != 1:
-        return []
-    chosen = op.inputs[1] if condition[0] else op.inputs[2]
-    return [chosen] if types[chosen] == types[op.outputs[0]] else []
-
-
-def _value(
-    op: pb.OpDesc, types: Mapping[str, TensorType], known: Mapping[str, pb.SmallTensor]
-) -> pb.SmallTensor | None:
-    """What an op gives; None if that is not known, not small, or not the same on every machine."""
-    if op.type == "constant":
-        value = op.attributes[0].tensor_value
-    elif op.type in EXACT and all(name in known for name in op.inputs if name) and _is_exact(op, types):
-        [value] = evaluate(op, [known[name] if name else None for name in op.inputs])
-    else:
         return None
-    return None if _has_nan(value) else value
+    chosen = op.inputs[1] if condition[0] else op.inputs[2]
+    return [chosen] if type_of(tensors[chosen]) == type_of(tensors[op.outputs[0]]) else None
 
 
-def _is_exact(op: pb.OpDesc, types: Mapping[str, TensorType]) -> bool:
+def _is_exact(op: pb.OpDesc, tensors: Tensors) -> bool:
     """Whether a small result follows from the operands' bits alone."""
-    result = types[op.outputs[0]]
-    dtypes = {result.dtype, *(types[name].dtype for name in op.inputs if name)}
+    result = type_of(tensors[op.outputs[0]])
+    dtypes = {result.dtype, *(type_of(tensors[name]).dtype for name in op.inputs if name)}
     if result.nbytes > SMALL_TENSOR_BYTES or not dtypes <= PLAIN:
         return False
     if op.type == "cast":

@@ -27,10 +27,10 @@ def _merge(block: pb.BlockDesc) -> None:
     first: dict[object, pb.OpDesc] = {}
     kept_id: dict[int, int] = {}
 
-    def visit(op: pb.OpDesc) -> Sequence[str]:
+    def visit(op: pb.OpDesc) -> Sequence[str] | None:
         kept = first.setdefault(_computation(op), op)
         if kept is op:
-            return ()
+            return None
         kept_id[op.id] = kept.id
         if op.stage < kept.stage:
             kept.stage, kept.gradient_of = op.stage, op.gradient_of

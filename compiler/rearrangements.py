@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from compiler.rules import WRITTEN_ANEW, Rule, Scope, write_anew
+from compiler.rewrite import EDITED
+from compiler.rules import Rule, Scope, write_anew
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 
@@ -162,7 +163,7 @@ def _through(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     if inner is None:
         return None
     op.inputs[0] = inner.inputs[0]
-    return WRITTEN_ANEW
+    return EDITED
 
 
 def _ints(op: pb.OpDesc, name: str) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """One walk over a block that leaves out ops: what merging, simplifying and folding have in common.
 
-1. The ops are visited in order, so that all operands of an op are final when it is visited. A visitor may edit the
-   op, or give tensors of its outputs' types that have the same bits: those take the outputs' place.
+1. The ops are visited in order, so that all operands of an op are final when it is visited. A visitor leaves the op,
+   edits it, or gives tensors of its outputs' types that have the same bits: those take the outputs' place.
 2. Whatever read a replaced tensor reads the other one: later ops, fetches, updates, results and links of gradients.
 3. Ops, tensors and parameters that are no longer needed go. Marks of what is written in place go too, since a tensor
    may now be read later than before; `share_memory` sets them anew.
@@ -14,23 +14,27 @@ from collections.abc import Callable, Sequence
 from compiler.dead_ops import drop_dead_ops
 from prograd_proto import program_pb2 as pb
 
-Visitor = Callable[[pb.OpDesc], Sequence[str]]
-"""What to do with an op: tensors that take the place of its outputs; none if it stays, edited or not."""
+EDITED: Sequence[str] = ()
+
+Visitor = Callable[[pb.OpDesc], Sequence[str] | None]
+"""What was done with an op: tensors take the place of its outputs, `EDITED` it was, or None: it stays as it is."""
 
 
-def rewrite(block: pb.BlockDesc, visit: Visitor, then: Callable[[], None] = lambda: None) -> None:
-    """Walk over a block, edited in place; `then` is called before what is dead is dropped."""
-    before = block.SerializeToString()
+def rewrite(block: pb.BlockDesc, visit: Visitor, then: Callable[[], bool] = lambda: False) -> None:
+    """Walk over a block, edited in place; `then` is called before what is dead is dropped: whether it edited more."""
+    is_changed = False
     now: dict[str, str] = {}
     for op in block.ops:
         if now:
             _read_instead(op.inputs, now)
-        now.update(zip(op.outputs, visit(op), strict=False))  # none at all if the op stays
+        instead = visit(op)
+        if instead is not None:
+            is_changed = True
+            now.update(zip(op.outputs, instead, strict=False))  # none at all if it was edited
     if now:
         _read_at_the_end(block, now)
         _keep_links(block, now)
-    then()
-    if not now and block.SerializeToString() == before:
+    if not (then() or is_changed):
         return
     for op in block.ops:
         if op.in_place:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import copysign
 
+from compiler.rewrite import EDITED
 from prograd_proto import Attribute, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.dtypes import NAMES
 from registry.block import scalar_bytes
 from registry.op import find_op
-
-WRITTEN_ANEW: Sequence[str] = ()
 
 REPEATS = frozenset({"broadcast_to", "reshape", "transpose"})
 """Operators whose result has no element that their operand has not."""
@@ -57,7 +56,7 @@ class Scope:
 
 
 Rule = Callable[[Scope, pb.OpDesc], Sequence[str] | None]
-"""Tensors that have the bits of the op's outputs, `WRITTEN_ANEW` if the op is another one now, None if it stays."""
+"""Tensors that have the bits of the op's outputs, `EDITED` if it is another op now, None if it stays as it is."""
 
 
 def write_anew(op: pb.OpDesc, type: str, operand: str, **attributes: Attribute) -> Sequence[str]:
@@ -66,4 +65,4 @@ def write_anew(op: pb.OpDesc, type: str, operand: str, **attributes: Attribute) 
     op.type, op.inputs[:] = type, [operand]
     del op.attributes[:]
     op.attributes.extend(attribute_message(name, spec.kind, attributes[name]) for name, spec in specs.items())
-    return WRITTEN_ANEW
+    return EDITED

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from compiler.bound_blocks import bound_blocks
 from compiler.identities import IDENTITIES
 from compiler.rearrangements import REARRANGEMENTS
-from compiler.rewrite import rewrite
-from compiler.rules import WRITTEN_ANEW, Rule, Scope
+from compiler.rewrite import EDITED, rewrite
+from compiler.rules import Rule, Scope
 from prograd_proto import program_pb2 as pb
 
 RULES: dict[str, tuple[Rule, ...]] = {
@@ -35,17 +35,21 @@ def simplify(program: pb.ProgramDesc) -> None:
 def _simplify(block: pb.BlockDesc) -> None:
     scope = Scope({tensor.name: tensor for tensor in block.tensors}, {})
 
-    def visit(op: pb.OpDesc) -> Sequence[str]:
-        instead = _simpler(scope, op)
-        while instead is WRITTEN_ANEW:
-            instead = _simpler(scope, op)
+    def visit(op: pb.OpDesc) -> Sequence[str] | None:
+        instead = found = _simpler(scope, op)
+        while found is EDITED:
+            found = _simpler(scope, op)
+            instead = found or EDITED
         scope.makers.update(dict.fromkeys(op.outputs, op))
-        return instead or ()
+        return instead
 
     rewrite(block, visit)
 
 
 def _simpler(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """What the first rule that applies says; None if none does."""
-    applied = (rule(scope, op) for rule in RULES.get(op.type, ()))
-    return next((found for found in applied if found is not None), None)
+    for rule in RULES.get(op.type, ()):
+        found = rule(scope, op)
+        if found is not None:
+            return found
+    return None

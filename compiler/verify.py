@@ -85,7 +85,7 @@ def random_streams_are_separate(program: pb.ProgramDesc) -> Iterator[str]:
 
 def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
     """Every tensor is described once and defined once."""
-    names = list(_definitions(block))
+    names = _definitions(block)
     if len(names) == len(block.tensors) == len(types.tensors) and types.tensors.keys() == set(names):
         return
     described: set[str] = set()
@@ -126,11 +126,12 @@ def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types
 
 def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
     """Every op is known, has all its operands and attributes, and outputs of the types that inference gives."""
-    alike: set[object] = set()  # a deep program repeats few different ops
+    alike: set[object] = set()  # a deep program repeats few different ops, and its types are few objects
     for op in block.ops:
         inputs = [types.tensors[name] if name else None for name in op.inputs]
-        written = tuple(types.tensors[name] for name in op.outputs)
-        key = op.type, *inputs, written, *(attribute.SerializeToString() for attribute in op.attributes)
+        written = tuple([types.tensors[name] for name in op.outputs])
+        attributes = [attribute.SerializeToString() for attribute in op.attributes]
+        key = op.type, *map(id, inputs), None, *map(id, written), *attributes
         if key in alike:
             continue
         definition = find_op(op.type)
@@ -221,7 +222,9 @@ def _repeated(names: Iterable[str]) -> list[str]:
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
-def _definitions(block: pb.BlockDesc) -> Iterator[str]:
-    yield from (parameter.tensor for parameter in block.parameters)
+def _definitions(block: pb.BlockDesc) -> list[str]:
+    names = [parameter.tensor for parameter in block.parameters]
     for op in block.ops:
-        yield from (*op.outputs, *op.scratch)
+        names += op.outputs
+        names += op.scratch
+    return names
