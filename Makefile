@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs format lint types test check examples bench all clean
+.PHONY: help setup proto docs compared format lint types test check examples bench all clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -19,6 +19,9 @@ proto: ## generate code from proto/prograd_proto/program.proto, and lint the sch
 
 docs: ## generate docs/ops.md from the operators' declarations
 	$(BIN)/compiler ops --markdown > docs/ops.md
+
+compared: ## compare with PyTorch, which must be installed, and write docs/compared.md
+	$(BIN)/python tests/compared.py > docs/compared.md
 
 format: ## put all files into the one format
 	$(BIN)/ruff format .

@@ -1,0 +1,1 @@
+"""An optional group of tests, which needs PyTorch: see docs/compared.md."""

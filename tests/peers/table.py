@@ -1,0 +1,26 @@
+"""The whole table: what is compared with PyTorch, and what has a derivative and is not compared, with the reason."""
+
+from __future__ import annotations
+
+from peers import algebra, arrays, elementwise, kinks, losses, networks, reductions
+from peers.spelling import PEERS as PEERS
+
+FILES = (algebra, arrays, elementwise, losses, networks, reductions, kinks)
+
+ANOTHER_GENERATOR = "it draws random numbers, PyTorch draws others"
+
+NOT_COMPARED = {
+    "dropout": ANOTHER_GENERATOR,
+    "alpha_dropout": ANOTHER_GENERATOR,
+    "feature_dropout": ANOTHER_GENERATOR,
+    "linear_scan": "PyTorch has no such function",
+    "rotary_embedding": "PyTorch has no such function",
+    "sinusoidal_positions": "PyTorch has no such function",
+}
+"""Operators with a gradient, and spelled functions, that no line of the table compares."""
+
+UPDATES = (
+    *("sgd", "momentum", "adam", "adamw", "amsgrad", "adamax", "nadam", "radam"),
+    *("adagrad", "adadelta", "rms_scale", "centred_rms_scale"),
+)
+"""Operators without a gradient that training runs compare: see trajectories.py."""
