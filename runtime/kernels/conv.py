@@ -1,6 +1,7 @@
 """Convolution as matrix products: what lies under the window becomes the rows of a matrix, a few images at a time.
 
-In every product a group is one matrix of a stack, so NumPy loops over groups and BLAS does the rest. The input
+In every product a group is one matrix of a stack, so NumPy loops over groups and BLAS does the rest; groups of one
+channel go to depthwise.py. The input
 gradient goes the other way tap by tap, because adding rows of an image is faster than scattering columns.
 """
 
@@ -15,6 +16,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernels import depthwise
 from runtime.kernels.windows import BUFFER, chunks, images_at_once, taps, window_counts
 
 Numbers = tuple[int, ...]
@@ -34,6 +36,8 @@ def conv2d_rule(
 ) -> Types:
     require(x.dtype == w.dtype and x.dtype in FLOATS, f"x is {x} and w is {w}; both must be of one float dtype")
     y = convolved(x, w.static_shape, stride, padding, dilation, groups)
+    if depthwise.is_depthwise(w.static_shape, groups):
+        return types(y, scratch=depthwise.part_and_line(y, groups))
     return types(y, scratch=column_scratch(x, y, w.static_shape, stride, padding))
 
 
@@ -49,6 +53,12 @@ def conv2d(
     out: Array,
     scratch: Sequence[Array] = (),
 ) -> None:
+    if depthwise.is_depthwise(w.shape, groups):
+        out.fill(0)
+        window = dict(window=w.shape[:2], stride=stride, padding=padding, dilation=dilation)
+        part, line = scratch
+        depthwise.spread(x, w, window, part, line, out)
+        return
     filters = by_group(w, groups)
     for images in chunks(len(x), len(scratch[-1]) if scratch else max(1, len(x))):
         columns = columns_of(x[images], out.shape[1:3], w.shape, stride, padding, dilation, scratch)
@@ -69,6 +79,10 @@ def conv2d_filter_gradient_rule(
     dw = TensorType(x.dtype, shape)
     y = convolved(x, dw.static_shape, stride, padding, dilation, groups)
     require(dy == y, f"dy is {dy}, not {y}")
+    if depthwise.is_depthwise(dw.static_shape, groups):
+        part, _ = depthwise.part_and_line(y, groups)
+        ones, sums = (1, prod(part.static_shape[:3])), (1, dw.static_shape[3])
+        return types(dw, scratch=[part, *(TensorType(x.dtype, shape) for shape in (ones, sums))])
     return types(dw, scratch=[dw, *column_scratch(x, y, dw.static_shape, stride, padding)])
 
 
@@ -87,6 +101,12 @@ def conv2d_filter_gradient(
 ) -> None:
     part, *scratch = scratch
     out.fill(0)
+    if depthwise.is_depthwise(shape, groups):
+        ones, sums = scratch
+        ones.fill(1)
+        window = dict(window=shape[:2], stride=stride, padding=padding, dilation=dilation)
+        depthwise.add_correlation(x, dy, window, part, ones, sums, out)
+        return
     for images in chunks(len(x), len(scratch[-1]) if scratch else max(1, len(x))):
         columns = columns_of(x[images], dy.shape[1:3], shape, stride, padding, dilation, scratch)
         np.matmul(columns.swapaxes(1, 2), by_group(dy[images], groups), by_group(part, groups))
@@ -107,6 +127,8 @@ def conv2d_input_gradient_rule(
     dx = TensorType(dy.dtype, shape)
     y = convolved(dx, w.static_shape, stride, padding, dilation, groups)
     require(dy == y, f"dy is {dy}, not {y}")
+    if depthwise.is_depthwise(w.static_shape, groups):
+        return types(dx, scratch=depthwise.part_and_line(y, groups))
     if is_product(w.static_shape, stride, padding):
         return types(dx)
     n, height, width, _ = y.static_shape
@@ -132,6 +154,10 @@ def conv2d_input_gradient(
         return
     out.fill(0)
     window = dict(window=w.shape[:2], stride=stride, padding=padding, dilation=dilation)
+    if depthwise.is_depthwise(w.shape, groups):
+        part, line = scratch
+        depthwise.spread_back(dy, w, window, part, line, out)
+        return
     with np.errstate():  # gives the buffer size back as well
         np.setbufsize(BUFFER)
         for images in chunks(len(dy), len(scratch[0])):
