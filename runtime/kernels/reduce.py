@@ -16,21 +16,21 @@ from runtime.kernels.pointwise import broadcast
 
 def sum_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
     y = TensorType(x.dtype if x.dtype in FLOATS else "int64", reduced(x, axes, keepdims))
-    return types(y, scratch=image_scratch(x, axes))
+    return types(y, scratch=row_scratch(x, axes))
 
 
 @kernel(sum_rule)
 def sum_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: Sequence[Array] = ()) -> None:
     if scratch:
         ones, sums = scratch
-        add_images(x, ones, sums, out)
+        add_rows(x, axes, keepdims, ones, sums, out)
     else:
         np.add.reduce(x, axis=axes or None, dtype=out.dtype, out=out, keepdims=keepdims)
 
 
 def mean_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
     require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    return types(TensorType(x.dtype, reduced(x, axes, keepdims)), scratch=image_scratch(x, axes))
+    return types(TensorType(x.dtype, reduced(x, axes, keepdims)), scratch=row_scratch(x, axes))
 
 
 @kernel(mean_rule)
@@ -126,18 +126,34 @@ def reduced(x: TensorType, axes: tuple[int, ...], keepdims: bool) -> Shape:
     return tuple(extent for axis, extent in enumerate(x.shape) if axis not in gone)
 
 
-def image_scratch(x: TensorType, axes: tuple[int, ...]) -> list[TensorType]:
-    """Ones and the sums of each image, if floats are added along two or more first axes and the last ones stay."""
-    count = len(axes)
-    if x.dtype not in FLOATS or not 2 <= count < x.rank or {axis % x.rank for axis in axes} != set(range(count)):
+SHORT = 256
+"""Elements of a row below which NumPy is slow at adding rows."""
+
+
+def row_scratch(x: TensorType, axes: tuple[int, ...]) -> list[TensorType]:
+    """Ones and sums of rows, if floats are added along axes that lie before a few elements which stay together."""
+    first, stop = run_of(x.rank, axes)
+    if x.dtype not in FLOATS or first >= stop or prod(x.static_shape[stop:]) >= SHORT:
         return []
-    images, *rest = x.static_shape
-    shapes = (1, prod(rest[: count - 1])), (images, 1, prod(rest[count - 1 :]))
-    return [TensorType(x.dtype, shape) for shape in shapes]
+    before, rows, row = (prod(x.static_shape[part]) for part in (slice(first), slice(first, stop), slice(stop, None)))
+    return [TensorType(x.dtype, shape) for shape in ((1, rows), (before, 1, row))]
 
 
-def add_images(x: Array, ones: Array, sums: Array, out: Array) -> None:
-    """The sum along first axes: rows of images by a product with ones, where BLAS is far faster than NumPy."""
+def add_rows(x: Array, axes: tuple[int, ...], keepdims: bool, ones: Array, sums: Array, out: Array) -> None:
+    """The sum along axes: rows by a product with ones, where BLAS is far faster than NumPy, then what is left."""
+    first, stop = run_of(x.ndim, axes)
     ones.fill(1)
     np.matmul(ones, x.reshape(len(sums), ones.size, sums.shape[2]), sums)
-    np.add.reduce(sums[:, 0], axis=0, out=out.reshape(-1))
+    left = tuple(axis % x.ndim for axis in axes if not first <= axis % x.ndim < stop)
+    shape = (*x.shape[:first], *(1,) * (stop - first), *x.shape[stop:])
+    wide = out if keepdims else np.expand_dims(out, tuple(axis % x.ndim for axis in axes))
+    np.add.reduce(sums.reshape(shape), axis=left, out=wide, keepdims=True)
+
+
+def run_of(rank: int, axes: tuple[int, ...]) -> tuple[int, int]:
+    """The first run of neighbouring axes, without axis 0 because images are added last; empty if it is at the end."""
+    gone = {axis % rank for axis in axes} - {0}
+    first = stop = min(gone, default=rank)
+    while stop in gone:
+        stop += 1
+    return (first, stop) if stop < rank else (0, 0)
