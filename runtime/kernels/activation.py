@@ -1,8 +1,4 @@
-"""Activations, a chunk at a time: one pass over the tensor, scratch that stays in a near cache.
-
-Against PyTorch on one thread most take two to five times as long, and up to twelve where a whole activation is one
-fused loop there (hard_sigmoid, threshold): a chunk is read and written once for each NumPy call.
-"""
+"""Activations, a chunk at a time: one pass over the tensor, scratch that stays in a near cache."""
 
 from __future__ import annotations
 
@@ -13,12 +9,21 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, elementwise, kernel, require, types
-from runtime.kernels.chunks import chunks, in_chunks, vectors
+from runtime.kernels import single
+from runtime.kernels.chunks import BITS, blocks, choose, chunks, in_chunks, quotient, vectors
 from runtime.kernels.pointwise import ONLY, broadcast, of_one
-from runtime.kernels.special import SINGLE_ERFC, SINGLE_ERFC_END, erfc_of, quotient
+from runtime.kernels.special import SINGLE_ERFC, SINGLE_ERFC_END, erfc_of
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def _rescaled(coefficients: tuple[float, ...], share: float) -> list[float]:
+    return [c * share * sqrt(0.5) ** k for k, c in zip(reversed(range(len(coefficients))), coefficients, strict=True)]
+
+
+SINGLE_TAIL = (_rescaled(SINGLE_ERFC[0], 0.5), _rescaled(SINGLE_ERFC[1], 1.0))
+"""erfc(x / sqrt(2)) / 2 * exp(x * x / 2), a quotient of polynomials in x."""
 
 
 def leaky_relu_rule(x: TensorType, *, alpha: float) -> Types:
@@ -37,19 +42,20 @@ def prelu_rule(x: TensorType, slope: TensorType) -> Types:
     require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
     fits = x.dtype == slope.dtype and broadcast(x, slope) == x.static_shape
     require(fits, f"the slope is {slope}, which does not broadcast to {x}")
-    return types(x, scratch=[TensorType("bool", x.shape)])
+    return types(x, scratch=vectors(x, x.dtype, BITS[x.dtype], "bool"))
 
 
-@kernel(prelu_rule)
+@kernel(prelu_rule, in_place=ONLY)
 def prelu(x: Array, slope: Array, *, out: Array, scratch: list[Array]) -> None:
-    [is_positive] = scratch
-    np.greater(x, 0, is_positive)
-    np.multiply(x, slope, out)
-    np.putmask(out, is_positive, x)
+    for part, factor, to, below, bits, is_positive in blocks([x, slope], out, scratch):
+        np.multiply(part, factor, below)
+        np.greater(part, 0, is_positive)
+        choose(is_positive, part, below, to, bits)
 
 
 def elu_rule(x: TensorType, *, alpha: float) -> Types:
-    return in_chunks(2, "bool")(x)
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    return types(x, scratch=vectors(x, *[x.dtype] * 4, BITS[x.dtype], "bool"))
 
 
 @kernel(elu_rule, in_place=ONLY)
@@ -62,46 +68,39 @@ def celu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
     take_elu(x, alpha, alpha, 1.0, out, scratch)
 
 
-@kernel(in_chunks(2, "bool"), in_place=ONLY)
+def selu_rule(x: TensorType) -> Types:
+    return elu_rule(x, alpha=1.0)
+
+
+@kernel(selu_rule, in_place=ONLY)
 def selu(x: Array, *, out: Array, scratch: list[Array]) -> None:
     take_elu(x, SELU_SCALE * SELU_ALPHA, 1.0, SELU_SCALE, out, scratch)
 
 
 def take_elu(x: Array, alpha: float, width: float, slope: float, out: Array, scratch: list[Array]) -> None:
     """The line slope * x above 0, the curve alpha * expm1(x / width) below."""
-    for part, to, below, more, mask in chunks([x, out], scratch):
-        np.minimum(part, 0, out=below)
+    for part, to, below, more, bend, power, bits, mask in chunks([x, out], scratch):
+        np.minimum(part, 0, out=more)
         if width != 1:
-            np.divide(below, width, below)
-        expm1_of_negative(below, more)
+            np.divide(more, width, more)
+        if x.dtype == np.float32:
+            single.expm1(more, below, bend, power)
+        else:
+            np.expm1(more, below)
         if alpha != 1:
             np.multiply(below, alpha, below)
         np.less_equal(part, 0, mask)
-        np.multiply(part, slope, to)
-        np.putmask(to, mask, below)
-
-
-def expm1_of_negative(x: Array, part: Array) -> None:
-    """exp(x) - 1 in place of x, at most 0; of float32 as 2 t / (1 - t) with t = tanh(x / 2), which NumPy vectorises."""
-    if x.dtype != np.float32:
-        np.expm1(x, x)
-        return
-    np.multiply(x, 0.5, x)
-    np.tanh(x, x)
-    np.subtract(1, x, part)
-    np.add(x, x, x)
-    np.divide(x, part, x)
+        np.multiply(part, slope, more)
+        choose(mask, below, more, to, bits)
 
 
 def gelu_rule(x: TensorType, *, approximate: str) -> Types:
     require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
     require(approximate in ("none", "tanh"), f"approximate is {approximate!r}, neither 'none' nor 'tanh'")
-    scratch = (
-        vectors(x, x.dtype)
-        if approximate == "tanh"
-        else vectors(x, *[x.dtype] * (4 if x.dtype == "float32" else 6), "bool")
-    )
-    return types(x, scratch=scratch)
+    if approximate == "tanh":
+        return types(x, scratch=vectors(x, x.dtype))
+    exact = ["float32"] * 3 if x.dtype == "float32" else [*["float64"] * 6, "int64", "bool"]
+    return types(x, scratch=vectors(x, *exact))
 
 
 @kernel(gelu_rule, in_place=ONLY)
@@ -119,17 +118,15 @@ def double_gelu(x: Array, out: Array, turned: Array, y: Array, *more: Array) -> 
     np.multiply(x, y, out)
 
 
-def single_gelu(x: Array, out: Array, size: Array, y: Array, part: Array, *rest: Array) -> None:
+def single_gelu(x: Array, out: Array, size: Array, y: Array, part: Array) -> None:
     """The larger of x and 0, less |x| / 2 * erfc(|x| / sqrt(2)), which is small and keeps its precision."""
-    np.absolute(x, part)
-    np.multiply(part, sqrt(0.5), part)
-    np.minimum(part, SINGLE_ERFC_END, out=part)
-    np.multiply(part, sqrt(0.5), size)
-    quotient(SINGLE_ERFC, part, y, rest[0])
-    np.multiply(part, part, part)
-    np.negative(part, part)
-    np.exp(part, part)
-    np.multiply(y, part, y)
+    np.absolute(x, size)
+    np.clip(size, 0, SINGLE_ERFC_END * sqrt(2), out=size)
+    quotient(SINGLE_TAIL, size, y, part)
+    np.multiply(y, size, y)
+    np.multiply(size, size, size)
+    np.multiply(size, -0.5, size)
+    np.exp(size, size)
     np.multiply(y, size, y)
     np.maximum(x, 0, out=part)
     np.subtract(part, y, out)
@@ -170,36 +167,39 @@ def mish(x: Array, *, out: Array, scratch: list[Array]) -> None:
 
 def softplus_rule(x: TensorType, *, beta: float) -> Types:
     require(beta > 0, f"beta is {beta}, not positive")
-    return in_chunks(2)(x)
+    return in_chunks(3)(x)
 
 
 @kernel(softplus_rule, in_place=ONLY)
 def softplus(x: Array, *, beta: float, out: Array, scratch: list[Array]) -> None:
-    for part, to, y, above in chunks([x, out], scratch):
+    for part, to, y, above, more in chunks([x, out], scratch):
         np.multiply(part, beta, y)
         np.absolute(y, y)
         np.negative(y, y)
-        log1p_of_exp(y)
+        log1p_of_exp(y, above, more)
         if beta != 1:
             np.divide(y, beta, y)
         np.maximum(part, 0, out=above)
         np.add(above, y, to)
 
 
-@kernel(in_chunks(2), in_place=ONLY)
+@kernel(in_chunks(3), in_place=ONLY)
 def log_sigmoid(x: Array, *, out: Array, scratch: list[Array]) -> None:
-    for part, to, y, below in chunks([x, out], scratch):
+    for part, to, y, below, more in chunks([x, out], scratch):
         np.absolute(part, y)
         np.negative(y, y)
-        log1p_of_exp(y)
+        log1p_of_exp(y, below, more)
         np.minimum(part, 0, out=below)
         np.subtract(below, y, to)
 
 
-def log1p_of_exp(x: Array) -> None:
+def log1p_of_exp(x: Array, part: Array, more: Array) -> None:
     """log(1 + exp(x)) in place of x, which is at most 0."""
     np.exp(x, x)
-    np.log1p(x, x)
+    if x.dtype == np.float32:
+        single.log1p(x, x, part, more)
+    else:
+        np.log1p(x, x)
 
 
 @kernel(in_chunks(1), in_place=ONLY)
@@ -219,16 +219,14 @@ def hard_sigmoid(x: Array, *, alpha: float, beta: float, out: Array) -> None:
     for part, to in chunks([x, out]):
         np.multiply(part, alpha, to)
         np.add(to, beta, to)
-        np.maximum(to, 0, out=to)
-        np.minimum(to, 1, out=to)
+        np.clip(to, 0, 1, out=to)
 
 
 @kernel(in_chunks(1), in_place=ONLY)
 def hard_swish(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for part, to, y in chunks([x, out], scratch):
         np.add(part, 3, y)
-        np.maximum(y, 0, out=y)
-        np.minimum(y, 6, out=y)
+        np.clip(y, 0, 6, out=y)
         np.divide(y, 6, y)
         np.multiply(part, y, to)
 
@@ -251,15 +249,17 @@ elementwise("relu6", relu6, of_one(FLOATS), in_place=ONLY)
 
 
 def threshold_rule(x: TensorType, *, threshold: float, value: float) -> Types:
-    return in_chunks(0, "bool")(x)
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    return types(x, scratch=vectors(x, BITS[x.dtype], "bool"))
 
 
 @kernel(threshold_rule, in_place=ONLY)
 def threshold_(x: Array, *, threshold: float, value: float, out: Array, scratch: list[Array]) -> None:
-    for part, to, mask in chunks([x, out], scratch):
-        np.less_equal(part, threshold, mask)
-        np.copyto(to, part)
-        np.putmask(to, mask, value)
+    instead = np.array(value, x.dtype)
+    for part, to, bits, is_above in chunks([x, out], scratch):
+        np.less_equal(part, threshold, is_above)
+        np.logical_not(is_above, is_above)  # of NaN too
+        choose(is_above, part, instead, to, bits)
 
 
 def glu_rule(x: TensorType, *, axis: int) -> Types:

@@ -9,6 +9,7 @@ import numpy as np
 from prograd_proto import ProgramError, TensorType
 from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES
 from runtime.kernel import Array, Types, elementwise, kernel, require, types
+from runtime.kernels.chunks import BITS, blocks, choose, vectors
 
 NUMERIC = FLOATS | INTEGERS
 
@@ -156,18 +157,18 @@ def lerp_rule(a: TensorType, b: TensorType, weight: TensorType) -> Types:
     require(a.dtype == b.dtype == weight.dtype, f"a is {a.dtype}, b is {b.dtype}, weight is {weight.dtype}")
     require(a.dtype in FLOATS, f"a is {a.dtype}, which this operator does not take")
     y = TensorType(a.dtype, broadcast(a, b, weight))
-    return types(y, scratch=[y, weight, TensorType("bool", weight.shape)])
+    return types(y, scratch=vectors(y, y.dtype, y.dtype, BITS[y.dtype], "bool"))
 
 
 @kernel(lerp_rule)
 def lerp(a: Array, b: Array, weight: Array, *, out: Array, scratch: list[Array]) -> None:
     """From the nearer end: a + weight * (b - a) or b - (1 - weight) * (b - a), so that either end is met exactly."""
-    step, rest, is_far = scratch
-    np.subtract(b, a, step)
-    np.multiply(step, weight, out)
-    np.add(out, a, out)
-    np.subtract(1, weight, rest)
-    np.multiply(step, rest, step)
-    np.subtract(b, step, step)
-    np.greater_equal(weight, 0.5, is_far)
-    np.copyto(out, step, where=is_far)
+    for start, end, share, to, step, far, bits, is_far in blocks([a, b, weight], out, scratch):
+        np.subtract(end, start, step)
+        np.greater_equal(share, 0.5, is_far)
+        np.subtract(1, share, far)
+        np.multiply(step, far, far)
+        np.subtract(end, far, far)
+        np.multiply(step, share, step)
+        np.add(step, start, step)
+        choose(is_far, far, step, to, bits)

@@ -16,7 +16,7 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, kernel, require, types
-from runtime.kernels.chunks import chunks, in_chunks, polynomial, vectors
+from runtime.kernels.chunks import BITS, choose, chunks, in_chunks, polynomial, quotient, vectors
 
 NEAR = (  # erf(x) / x, a quotient of polynomials in x * x, below 0.46875
     (1.85777706184603153e-1, 3.16112374387056560, 1.13864154151050156e2, 3.77485237685302021e2, 3.20937758913846947e3),
@@ -111,13 +111,11 @@ def erf(x: Array, *, out: Array, scratch: list[Array]) -> None:
 
 
 def single_erf(x: Array, out: Array, near: Array, square: Array, y: Array, a: Array, *rest: Array) -> None:
-    np.minimum(x, SINGLE_END, out=near)
-    np.maximum(near, -SINGLE_END, out=near)
+    np.clip(x, -SINGLE_END, SINGLE_END, out=near)
     np.multiply(near, near, square)
     quotient(SINGLE_ERF, square, y, a)
     np.multiply(y, near, y)
-    np.minimum(y, 1, out=y)
-    np.maximum(y, -1, out=out)
+    np.clip(y, -1, 1, out=out)
 
 
 def double_erf(x: Array, out: Array, size: Array, y: Array, a: Array, b: Array, c: Array, mask: Array) -> None:
@@ -131,30 +129,37 @@ def double_erf(x: Array, out: Array, size: Array, y: Array, a: Array, b: Array, 
     np.copysign(y, x, out)
 
 
-@kernel(in_chunks(4, "bool"))
+def erfc_rule(x: TensorType) -> Types:
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    return types(x, scratch=vectors(x, *[x.dtype] * 4, BITS[x.dtype], "bool"))
+
+
+@kernel(erfc_rule)
 def erfc(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for parts in chunks([x, out], scratch):
         erfc_of(*parts)
 
 
-def erfc_of(x: Array, y: Array, size: Array, a: Array, b: Array, c: Array, mask: Array) -> None:
-    """Take erfc of a chunk into y, which is not x; the others are scratch."""
+def erfc_of(x: Array, out: Array, size: Array, y: Array, a: Array, b: Array, bits: Array, mask: Array) -> None:
+    """Take erfc of a chunk into `out`, which is not x; the others are scratch."""
     np.absolute(x, size)
     single = x.dtype == np.float32
     if single:
-        np.minimum(size, SINGLE_ERFC_END, out=size)
+        np.clip(size, 0, SINGLE_ERFC_END, out=size)
         quotient(SINGLE_ERFC, size, y, a)
-        times_bell(size, y, a, b, c)
+        times_bell(size, y, a, b, out)
     else:
-        erfc_beyond(size, y, a, b, c, mask)
+        erfc_beyond(size, y, a, b, out, mask)
     np.subtract(2, y, a)
     np.less(x, 0, mask)
-    np.putmask(y, mask, a)
+    choose(mask, a, y, out, bits)
+    if single:
+        return
     np.less_equal(size, NEAR_END, mask)
-    if not single and mask.any():
-        erf_near(x, a, b, c)
+    if mask.any():
+        erf_near(x, a, b, y)
         np.subtract(1, a, a)
-        np.putmask(y, mask, a)
+        np.putmask(out, mask, a)
 
 
 def erf_near(x: Array, y: Array, square: Array, part: Array) -> None:
@@ -180,28 +185,29 @@ def erfc_beyond(x: Array, y: Array, a: Array, b: Array, c: Array, mask: Array) -
     times_bell(x, y, a, b, c)
 
 
+LEADING = {"float32": np.array(-1 << 12, "int32"), "float64": np.array(-1 << 27, "int64")}
+"""What leaves so many digits of a number that its square is exact."""
+
+SMALL_POWER = (1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
+"""exp(x) below 0.06: to 3e-9, and below 1e-4 to 1e-22."""
+
+
 def times_bell(x: Array, y: Array, a: Array, b: Array, c: Array) -> None:
-    """Multiply y by exp(-x * x), from two exact factors of the exponent as Cody does."""
-    np.multiply(x, 16, a)
-    np.trunc(a, a)
-    np.divide(a, 16, a)
+    """Multiply y by exp(-x * x), from two factors as Cody does: with a the leading digits of x, of -a * a and the rest.
+
+    The rest of the exponent is small, 0.06 for float32 and 3e-5 for float64 where the result is not 0.
+    """
+    leading = LEADING[x.dtype.name]
+    np.bitwise_and(x.view(leading.dtype), leading, a.view(leading.dtype))
     np.subtract(a, x, b)
     np.add(a, x, c)
     np.multiply(b, c, b)
-    np.exp(b, b)
-    np.multiply(a, a, a)
-    np.negative(a, a)
+    polynomial(SMALL_POWER, b, c)
+    np.multiply(y, c, y)
+    np.negative(a, b)
+    np.multiply(a, b, a)
     np.exp(a, a)
     np.multiply(y, a, y)
-    np.multiply(y, b, y)
-
-
-def quotient(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Array, y: Array, part: Array) -> None:
-    """The quotient of two polynomials into y."""
-    over, under = coefficients
-    polynomial(over, x, y)
-    polynomial(under, x, part)
-    np.divide(y, part, y)
 
 
 @kernel(in_chunks(7, "bool", "bool", dtype="float64"), in_place=[(0, 0)])
@@ -223,9 +229,10 @@ def lgamma(x: Array, *, out: Array, scratch: list[Array]) -> None:
             np.log(size, b)
             np.add(a, b, a)
             np.add(a, y, a)
-            np.negative(a, y, where=is_below)
+            np.negative(a, a)
+            np.putmask(y, is_below, a)
             np.logical_and(mask, is_below, mask)
-            np.copyto(y, np.inf, where=mask)
+            np.putmask(y, mask, np.inf)
         np.copyto(to, y, casting="same_kind")
 
 
@@ -254,22 +261,31 @@ def lgamma_of_small(x: Array, y: Array, near: Array, whole: Array, factor: Array
     np.rint(x, whole)
     np.subtract(x, whole, near)
     polynomial(AROUND_TWO, near, y)
-    np.less(whole, 2, mask)
-    np.copyto(factor, 1)
-    np.copyto(factor, x, where=mask)  # gamma(2 + near) = x * gamma(x)
-    np.less(whole, 1, mask)
+    np.copyto(factor, x)
+    np.greater_equal(whole, 2, mask)
+    np.putmask(factor, mask, 1)  # gamma(2 + near) = x * gamma(x)
     np.add(near, 1, sum)
-    np.multiply(factor, sum, factor, where=mask)  # gamma(2 + near) = (x + 1) * x * gamma(x)
+    times_where(np.less, whole, 1, factor, sum, mask)  # gamma(2 + near) = (x + 1) * x * gamma(x)
     for k in range(2, STIRLING_FROM):
-        np.greater(whole, k, mask)
-        if not mask.any():
-            break
         np.add(near, k, sum)
-        np.multiply(factor, sum, factor, where=mask)  # gamma(x) = (2 + near) ... (x - 1) * gamma(2 + near)
+        if not times_where(np.greater, whole, k, factor, sum, mask):
+            break  # gamma(x) = (2 + near) ... (x - 1) * gamma(2 + near)
     np.log(factor, factor)
-    np.less(whole, 2, mask)
-    np.negative(factor, factor, where=mask)
+    np.subtract(whole, 1.5, sum)
+    np.copysign(1, sum, sum)
+    np.multiply(factor, sum, factor)
     np.add(y, factor, y)
+
+
+def times_where(compare: np.ufunc, x: Array, bound: float, product: Array, factor: Array, mask: Array) -> bool:
+    """Multiply the product by the factor, which is overwritten, where x compares so; whether it does anywhere."""
+    compare(x, bound, mask)
+    if not mask.any():
+        return False
+    np.logical_not(mask, mask)
+    np.putmask(factor, mask, 1)
+    np.multiply(product, factor, product)
+    return True
 
 
 def from_nearest_whole(x: Array, y: Array, whole: Array) -> None:
@@ -283,14 +299,15 @@ def from_nearest_whole(x: Array, y: Array, whole: Array) -> None:
 def digamma(x: Array, *, out: Array, scratch: list[Array]) -> None:
     """Of 1 - x below 0, less pi / tan(pi * x)."""
     for part, to, wide, y, a, b, c, is_below, is_pole in chunks([x, out], scratch):
-        reflect(part, wide, is_below)
+        reflect(part, wide, a, is_below)
         digamma_of_positive(wide, y, a, b, c)
         if is_below.any():
             cotangent(part, a, b)
             np.isinf(a, is_pole)
-            np.copyto(a, np.nan, where=is_pole)
+            np.putmask(a, is_pole, np.nan)
             np.multiply(a, pi, a)
-            np.subtract(y, a, y, where=is_below)
+            np.subtract(y, a, a)
+            np.putmask(y, is_below, a)
         np.copyto(to, y, casting="same_kind")
 
 
@@ -324,14 +341,15 @@ def polygamma(x: Array, *, n: int, out: Array, scratch: list[Array]) -> None:
     tail = zeta_tail(n + 1)
     cot = cotangent_derivative(n)
     for part, to, wide, y, a, b, c, is_below in chunks([x, out], scratch):
-        reflect(part, wide, is_below)
+        reflect(part, wide, a, is_below)
         hurwitz_zeta(n + 1, tail, wide, y, a, b, c)
         np.multiply(y, factorial(n) * (-1) ** (n + 1), y)
         if is_below.any():
             cotangent(part, a, b)
             polynomial(cot, a, b)
-            np.multiply(y, (-1) ** n, y, where=is_below)
-            np.subtract(y, b, y, where=is_below)
+            np.multiply(y, (-1) ** n, a)
+            np.subtract(a, b, a)
+            np.putmask(y, is_below, a)
         np.copyto(to, y, casting="same_kind")
 
 
@@ -383,11 +401,13 @@ def cotangent_derivative(n: int) -> tuple[float, ...]:
     return tuple(p * pi ** (n + 1) for p in reversed(rising))
 
 
-def reflect(x: Array, out: Array, is_below: Array) -> None:
+def reflect(x: Array, out: Array, part: Array, is_below: Array) -> None:
     """1 - x where x is below 0, else x."""
     np.less(x, 0, is_below)
     np.copyto(out, x)
-    np.subtract(1, out, out, where=is_below)
+    if is_below.any():
+        np.subtract(1, out, part)
+        np.putmask(out, is_below, part)
 
 
 def cotangent(x: Array, out: Array, part: Array) -> None:
