@@ -1,0 +1,175 @@
+"""Times every operator that has a counterpart in PyTorch against it, forward and backward, on one thread each.
+
+    python benchmarks/families.py             all of them
+    python benchmarks/families.py conv pool   families and operators of which one of the words is a part
+
+Needs PyTorch, which prograd does not. Both get the same numbers, PyTorch with channels first where that is its
+layout, and their results are compared before they are timed. Forward is what the operator appends to a block, backward
+what its gradient appends after that, bound as a program is; PyTorch's is `torch.autograd.grad` of a kept graph.
+A ratio is how many times as long prograd takes: both run in turns, and the fastest tenth of the runs of either counts,
+because what else the machine does only ever adds. SLOW are those above 5.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from runtime.blas import ask_for_one_thread
+
+ask_for_one_thread()
+
+import numpy as np  # noqa: E402 - BLAS counts its threads when it is loaded
+import torch  # noqa: E402 - likewise
+from torch_cases import FAMILIES, Case  # noqa: E402 - likewise
+
+from compiler.backward import gradients  # noqa: E402 - needs NumPy
+from compiler.share_memory import share_memory  # noqa: E402 - needs NumPy
+from prograd_proto import TensorType  # noqa: E402 - needs NumPy
+from prograd_proto import program_pb2 as pb  # noqa: E402 - needs NumPy
+from prograd_proto.dtypes import FLOATS  # noqa: E402 - needs NumPy
+from registry import Block, Value  # noqa: E402 - needs NumPy
+from runtime.bind import bind  # noqa: E402 - needs NumPy
+
+SECONDS = float(os.environ.get("SECONDS_PER_ROW", "0.2"))
+"""Of measuring, per row."""
+
+LIMIT = 5.0
+
+Call = Callable[[], object]
+
+
+def main(words: list[str]) -> None:
+    torch.set_num_threads(1)
+    for family, cases in FAMILIES.items():
+        chosen = [case for case in cases if not words or any(word in (family, case.name) for word in words)]
+        if not chosen:
+            continue
+        print(f"\n### {family}\n")
+        print("| operator | operands | forward | ms | backward | ms |  |")
+        print("| --- | --- | ---: | ---: | ---: | ---: | --- |")
+        ratios: list[float] = []
+        for case in chosen:
+            rows = [alternate(*calls) for calls in (forward(case), backward(case)) if calls]
+            ratios += [ours / theirs for ours, theirs in rows]
+            cells = [f"{ours / theirs:.2f} | {ours * 1e3:.3f}" for ours, theirs in rows] + ["| "] * (2 - len(rows))
+            slow = "SLOW" if any(ours / theirs > LIMIT for ours, theirs in rows) else ""
+            print(f"| {case.name} | {case.shown} | {' | '.join(cells)} | {slow} |", flush=True)
+        print(f"\n{family}: median {median(ratios):.2f}, worst {max(ratios):.2f}")
+
+
+def forward(case: Case) -> tuple[Call, Call]:
+    block, values = block_of(case)
+    made = as_list(case.ours(*values))
+    run, arrays = bound(block, 0, [value.name for value in made], case.operands)
+    tensors = [torch.from_numpy(x) for x in case.theirs_operands()]
+    run()
+    if case.compared:
+        theirs = as_list(case.theirs(*tensors))
+        compare(case, [case.turned(arrays[value.name]) for value in made], theirs)
+
+    def other() -> None:
+        with torch.no_grad():
+            case.theirs(*tensors)
+
+    return run, other
+
+
+def backward(case: Case) -> tuple[Call, Call] | None:
+    if not case.differentiated:
+        return None
+    block, values = block_of(case)
+    made = [value for value in as_list(case.ours(*values)) if value.dtype in FLOATS]
+    first = len(block.desc.ops)
+    seeds = [block.define(f"seed{i}", value.type) for i, value in enumerate(made)]
+    inputs = [values[i] for i in case.differentiated]
+    found = gradients(made, inputs, seeds)
+    shares = [np.random.default_rng(1).normal(size=seed.type.static_shape).astype(seed.dtype) for seed in seeds]
+    run, arrays = bound(block, first, [dx.name for dx in found if dx is not None], [*case.operands, *shares])
+    tensors = [torch.from_numpy(x) for x in case.theirs_operands()]
+    leaves = [tensors[i].requires_grad_() for i in case.differentiated]
+    results = [y for y in as_list(case.theirs(*tensors)) if y.requires_grad]
+    seeds_there = [torch.from_numpy(np.array(case.turned(share), order="C")) for share in shares]
+
+    def other() -> Sequence[Any]:
+        return torch.autograd.grad(results, leaves, seeds_there[: len(results)], retain_graph=True)
+
+    run()
+    if case.compared:
+        ours = [
+            case.turned(arrays[v.name], i) for v, i in zip(found, case.differentiated, strict=True) if v is not None
+        ]
+        compare(case, ours, other())
+    return run, other
+
+
+def block_of(case: Case) -> tuple[Block, list[Value]]:
+    """A block with the case's operands as feeds."""
+    block = Block()
+    return block, [block.define(f"x{i}", TensorType(x.dtype.name, x.shape)) for i, x in enumerate(case.operands)]
+
+
+def bound(
+    block: Block, first: int, wanted: Sequence[str], feeds: Sequence[np.ndarray]
+) -> tuple[Call, dict[str, np.ndarray]]:
+    """The ops from the given one on as one call, once those before have run; and every array.
+
+    `feeds` are what the tensors hold that no op defines, in their order.
+    """
+    program = pb.ProgramDesc(blocks=[block.desc])
+    program.entries.add(name="train").bindings.add(block=0)
+    [desc] = program.blocks
+    made = {name for op in desc.ops for name in op.outputs}
+    names = [tensor.name for tensor in desc.tensors if tensor.name not in made]
+    for name in names:
+        desc.parameters.add(tensor=name, feed=name)
+    share_memory(program)
+    kept = [*names, *wanted, *(name for op in desc.ops[:first] for name in op.outputs)]
+    whole = bind(desc, {}, pinned=kept)
+    for name, array in zip(names, feeds, strict=True):
+        np.copyto(whole.arrays[name], array)
+    ids = {op.id for op in desc.ops[:first]}
+    for op in whole.ops:
+        if op.desc.id in ids:
+            op.call()
+    calls = [op.call for op in whole.ops if op.desc.id not in ids]
+
+    def run() -> None:
+        for call in calls:
+            call()
+
+    return run, whole.arrays
+
+
+def compare(case: Case, ours: Sequence[np.ndarray], theirs: Sequence[Any]) -> None:
+    """Stop unless both have computed the same, up to rounding."""
+    for y, other in zip(ours, theirs, strict=True):
+        expected = other.detach().numpy()
+        scale = max(1e-6, float(np.abs(expected).max(initial=0))) if expected.dtype.kind == "f" else 1
+        if y.shape != expected.shape or not np.allclose(y, expected, rtol=2e-3, atol=2e-3 * scale, equal_nan=True):
+            raise SystemExit(f"{case.name} {case.shown}: prograd and PyTorch differ")
+
+
+def alternate(one: Call, other: Call) -> tuple[float, float]:
+    """The seconds of both calls, run in turns: what a tenth of the runs stays below."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    stop = perf_counter() + SECONDS
+    with np.errstate(all="ignore"):
+        while perf_counter() < stop or len(seconds[0]) < 10:
+            for call, times in zip((one, other), seconds, strict=True):
+                start = perf_counter()
+                call()
+                times.append(perf_counter() - start)
+    return tuple(sorted(times)[len(times) // 10] for times in seconds)
+
+
+def as_list(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
