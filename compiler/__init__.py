@@ -13,6 +13,7 @@ schedules        learning rates as ops
 initialisers     first values of parameters
 plugins          operators of other packages
 pipeline         the list of passes; one file a pass
+rewrite          the walk of those that leave out ops; simplify has its rules in identities and rearrangements
 """
 
 from compiler.backward import gradients as gradients
