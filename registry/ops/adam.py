@@ -10,7 +10,7 @@ from __future__ import annotations
 from prograd_proto import TensorType
 from registry.errors import require
 from registry.op import op
-from registry.ops.update import require_parameter, require_slots, require_step
+from registry.ops.update import require_parameter, require_settings, require_slots, require_step
 from registry.value import Value
 
 SCALAR = TensorType("float64", ())
@@ -37,6 +37,7 @@ def adam(
     """
     require_parameter(w, rate, dw=dw, m=m, v=v)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return w.type, w.type, w.type
 
 
@@ -57,6 +58,7 @@ def adamw(
     """Adam with decoupled decay: Loshchilov and Hutter, 2019."""
     require_parameter(w, rate, dw=dw, m=m, v=v)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return w.type, w.type, w.type
 
 
@@ -79,6 +81,7 @@ def amsgrad(
     """Adam with the largest running square so far in place of the last one: Reddi et al., 2018."""
     require_parameter(w, rate, dw=dw, m=m, v=v, largest=largest)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return w.type, w.type, w.type, w.type
 
 
@@ -102,6 +105,7 @@ def adamax(
     """
     require_parameter(w, rate, dw=dw, m=m, largest=largest)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return w.type, w.type, w.type
 
 
@@ -131,6 +135,7 @@ def nadam(
     require_parameter(w, rate, dw=dw, m=m, v=v)
     require(product.type == SCALAR, f"product is {product.type}, not {SCALAR}")
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, momentum_decay=momentum_decay, decay=decay)
     return w.type, w.type, w.type, SCALAR
 
 
@@ -157,6 +162,7 @@ def radam(
     """
     require_parameter(w, rate, dw=dw, m=m, v=v)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return w.type, w.type, w.type
 
 
@@ -180,4 +186,5 @@ def adam_scale(
     """
     require_slots(w, dw=dw, m=m, v=v)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return w.type, w.type, w.type

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from prograd_proto import TensorType
 from registry.op import op
-from registry.ops.update import require_parameter, require_slots, require_step
+from registry.ops.update import require_parameter, require_settings, require_slots, require_step
 from registry.value import Value
 
 
@@ -31,6 +31,7 @@ def adagrad(
     """
     require_parameter(w, rate, dw=dw, total=total)
     require_step(step)
+    require_settings(rate_decay=rate_decay, epsilon=epsilon, decay=decay)
     return w.type, w.type
 
 
@@ -52,6 +53,7 @@ def adadelta(
     new_change is the running mean of d^2, and the new w is w - rate * d.
     """
     require_parameter(w, rate, dw=dw, v=v, change=change)
+    require_settings(rho=rho, epsilon=epsilon, decay=decay)
     return w.type, w.type, w.type
 
 
@@ -71,6 +73,7 @@ def lion(
     The new w is w - rate * (sign(beta1 * m + (1 - beta1) * dw) + decay * w), and new_m = beta2 * m + (1 - beta2) * dw.
     """
     require_parameter(w, rate, dw=dw, m=m)
+    require_settings(beta1=beta1, beta2=beta2, decay=decay)
     return w.type, w.type
 
 
@@ -83,6 +86,7 @@ def rms_scale(
     new_v = alpha * v + (1 - alpha) * g^2. A step of gradient descent along it is RMSprop.
     """
     require_slots(w, dw=dw, v=v)
+    require_settings(alpha=alpha, epsilon=epsilon, decay=decay)
     return w.type, w.type
 
 
@@ -95,4 +99,5 @@ def centred_rms_scale(
     new_v is the running mean of g^2 and new_mean that of g, both with the factor alpha.
     """
     require_slots(w, dw=dw, v=v, mean=mean)
+    require_settings(alpha=alpha, epsilon=epsilon, decay=decay)
     return w.type, w.type, w.type

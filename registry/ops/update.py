@@ -6,6 +6,8 @@ of PyTorch.
 
 from __future__ import annotations
 
+from math import inf
+
 from prograd_proto import TensorType
 from registry.errors import require
 from registry.op import op
@@ -17,6 +19,7 @@ from registry.value import Value
 def sgd(w: Value, dw: Value, rate: Value, *, decay: float = 0.0) -> TensorType:
     """Gradient descent: w - rate * (dw + decay * w)."""
     require_parameter(w, rate, dw=dw)
+    require_settings(decay=decay)
     return w.type
 
 
@@ -37,6 +40,7 @@ def momentum(
     (Sutskever et al., 2013).
     """
     require_parameter(w, rate, dw=dw, velocity=velocity)
+    require_settings(momentum=momentum, decay=decay)
     return w.type, w.type
 
 
@@ -56,3 +60,11 @@ def require_slots(w: Value, **others: Value) -> None:
 def require_step(step: Value) -> None:
     """Raise OpError unless the step is a rank-0 int64 tensor."""
     require(step.type == TensorType("int64", ()), f"step is {step.type}, not int64[]")
+
+
+def require_settings(**settings: float) -> None:
+    """Raise OpError unless what tells how much of a mean is kept is in [0, 1), and everything else from 0 on."""
+    for name, value in settings.items():
+        if name in ("beta1", "beta2", "alpha", "rho"):
+            require(0 <= value < 1, f"{name} is {value}, which is not in [0, 1)")
+        require(0 <= value < inf, f"{name} is {value}, which is not a number from 0 on")

@@ -9,7 +9,7 @@ import numpy as np
 from prograd_proto import TensorType
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.kernels.moments import decays, follow, moments, require_step, root_plus, step_along
-from runtime.kernels.update import decayed, piece_of, pieces, require_parameter, require_slots
+from runtime.kernels.update import decayed, piece_of, pieces, require_parameter, require_settings, require_slots
 
 SCALAR = TensorType("float64", ())
 
@@ -29,6 +29,7 @@ def adam_rule(
 ) -> Types:
     require_parameter(w, rate, dw, m, v)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return types(w, w, w, scratch=[piece_of(w)] * 2)
 
 
@@ -112,6 +113,7 @@ def amsgrad_rule(
 ) -> Types:
     require_parameter(w, rate, dw, m, v, largest)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return types(w, w, w, w, scratch=[piece_of(w)] * 2)
 
 
@@ -160,6 +162,7 @@ def adamax_rule(
 ) -> Types:
     require_parameter(w, rate, dw, m, largest)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return types(w, w, w, scratch=[piece_of(w)] * 2)
 
 
@@ -210,6 +213,7 @@ def nadam_rule(
     require_parameter(w, rate, dw, m, v)
     require_step(step)
     require(product == SCALAR, f"product is {product}, not {SCALAR}")
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, momentum_decay=momentum_decay, decay=decay)
     return types(w, w, w, SCALAR, scratch=[piece_of(w)] * 3)
 
 
@@ -266,6 +270,7 @@ def radam_rule(
 ) -> Types:
     require_parameter(w, rate, dw, m, v)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return types(w, w, w, scratch=[piece_of(w)] * 2)
 
 
@@ -316,6 +321,7 @@ def adam_scale_rule(
 ) -> Types:
     require_slots(w, dw, m, v)
     require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
     return types(w, w, w, scratch=[piece_of(w)] * 2)
 
 

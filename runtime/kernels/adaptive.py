@@ -7,7 +7,7 @@ import numpy as np
 from prograd_proto import TensorType
 from runtime.kernel import Array, Types, kernel, types
 from runtime.kernels.moments import follow, follow_square, require_step, root_plus, step_along
-from runtime.kernels.update import decayed, piece_of, pieces, require_parameter, require_slots
+from runtime.kernels.update import decayed, piece_of, pieces, require_parameter, require_settings, require_slots
 
 
 def adagrad_rule(
@@ -23,6 +23,7 @@ def adagrad_rule(
 ) -> Types:
     require_parameter(w, rate, dw, total)
     require_step(step)
+    require_settings(rate_decay=rate_decay, epsilon=epsilon, decay=decay)
     return types(w, w, scratch=[piece_of(w)] * 2)
 
 
@@ -62,6 +63,7 @@ def adadelta_rule(
     decay: float,
 ) -> Types:
     require_parameter(w, rate, dw, v, change)
+    require_settings(rho=rho, epsilon=epsilon, decay=decay)
     return types(w, w, w, scratch=[piece_of(w)] * 3)
 
 
@@ -103,6 +105,7 @@ def lion_rule(
     decay: float,
 ) -> Types:
     require_parameter(w, rate, dw, m)
+    require_settings(beta1=beta1, beta2=beta2, decay=decay)
     return types(w, w, scratch=[piece_of(w)] * 2)
 
 
@@ -132,6 +135,7 @@ def rms_scale_rule(
     w: TensorType, dw: TensorType, v: TensorType, *, alpha: float, epsilon: float, decay: float
 ) -> Types:
     require_slots(w, dw, v)
+    require_settings(alpha=alpha, epsilon=epsilon, decay=decay)
     return types(w, w, scratch=[piece_of(w)] * 2)
 
 
@@ -158,6 +162,7 @@ def centred_rms_scale_rule(
     w: TensorType, dw: TensorType, v: TensorType, mean: TensorType, *, alpha: float, epsilon: float, decay: float
 ) -> Types:
     require_slots(w, dw, v, mean)
+    require_settings(alpha=alpha, epsilon=epsilon, decay=decay)
     return types(w, w, w, scratch=[piece_of(w)] * 2)
 
 

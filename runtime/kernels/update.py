@@ -7,7 +7,7 @@ dw, p and dp are the pieces.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -21,6 +21,7 @@ PIECE = 32768
 
 def sgd_rule(w: TensorType, dw: TensorType, rate: TensorType, *, decay: float) -> Types:
     require_parameter(w, rate, dw)
+    require_settings(decay=decay)
     return types(w, scratch=[piece_of(w)])
 
 
@@ -42,6 +43,7 @@ def momentum_rule(
     decay: float,
 ) -> Types:
     require_parameter(w, rate, dw, velocity)
+    require_settings(momentum=momentum, decay=decay)
     return types(w, w, scratch=[piece_of(w)] * 2)
 
 
@@ -107,3 +109,11 @@ def require_slots(w: TensorType, *others: TensorType) -> None:
     """Raise ProgramError unless w is of a float dtype and the others are of its type."""
     require(w.dtype in FLOATS, f"w is {w}; it must be of a float dtype")
     require(all(other == w for other in others), f"w is {w}, what goes with it {', '.join(map(str, others))}")
+
+
+def require_settings(**settings: float) -> None:
+    """Raise ProgramError unless what tells how much of a mean is kept is in [0, 1), and everything else from 0 on."""
+    for name, value in settings.items():
+        if name in ("beta1", "beta2", "alpha", "rho"):
+            require(0 <= value < 1, f"{name} is {value}, which is not in [0, 1)")
+        require(0 <= value < inf, f"{name} is {value}, which is not a number from 0 on")
