@@ -1,25 +1,41 @@
-"""Print docs/compared.md, by comparing with PyTorch: `python tests/compared.py > docs/compared.md`."""
+"""Print docs/compared.md, by comparing with PyTorch on all cores: `python tests/compared.py > docs/compared.md`."""
 
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from multiprocessing import get_context
 
 import torch
-from peers.compare import compare
+from peers.compare import Outcome, compare
 from peers.page import page
 from peers.table import PEERS
-from peers.trajectories import TRAININGS, run
+from peers.trajectories import TRAININGS, Difference, run
 
 
 def main() -> int:
     """Print the page; 1 if something differs, which is printed on stderr."""
-    outcomes = [(peer, compare(peer)) for peer in PEERS]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        runs = pool.map(trained, TRAININGS)
+        outcomes = list(zip(PEERS, pool.map(compared, range(len(PEERS))), strict=True))
+        differences = {
+            name: (found, training.limit) for (name, training), found in zip(TRAININGS.items(), runs, strict=True)
+        }
     faults = [f"{peer}: {fault}" for peer, outcome in outcomes for fault in outcome.faults]
     for fault in faults:
         print(fault, file=sys.stderr)
-    differences = {name: (run(training), training.limit) for name, training in TRAININGS.items()}
     version = torch.__version__.partition("+")[0]
     print(page(version, datetime.now(UTC).date().isoformat(), outcomes, differences), end="")
     return int(bool(faults))
+
+
+def trained(name: str) -> Difference:
+    torch.set_num_threads(1)
+    return run(TRAININGS[name])
+
+
+def compared(number: int) -> Outcome:
+    torch.set_num_threads(1)
+    return compare(PEERS[number])
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from peers import algebra, arrays, elementwise, losses, networks, reductions
+from peers import algebra, arrays, elementwise, indexing, losses, networks, reductions
 from peers.spelling import PEERS, Call, Inputs, peer
 
-BEFORE = (algebra, arrays, elementwise, losses, networks, reductions)
+BEFORE = (algebra, arrays, elementwise, indexing, losses, networks, reductions)
 """Whose spellings are used."""
 
 CORNERS = np.array([0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from peers import algebra, arrays, elementwise, kinks, losses, networks, reductions
+from peers import algebra, arrays, elementwise, indexing, kinks, losses, networks, reductions
 from peers.spelling import PEERS as PEERS
 
-FILES = (algebra, arrays, elementwise, losses, networks, reductions, kinks)
+FILES = (algebra, arrays, indexing, elementwise, losses, networks, reductions, kinks)
 
 ANOTHER_GENERATOR = "it draws random numbers, PyTorch draws others"
 
