@@ -9,7 +9,7 @@ import numpy as np
 from compiler import Program, Value, ops
 from prograd_proto import program_pb2 as pb
 
-ODD = (0.0, -0.0, 1.0, -1.0, np.nan, -np.nan, np.inf, -np.inf, 1e-42, 3e38, 0.1, -2.5)
+ODD = (0.0, -0.0, -0.0, 1.0, -1.0, np.nan, -np.nan, np.inf, -np.inf, 1e-42, 3e38, 0.1, -2.5)
 DTYPES = ("float32", "float64", "int32", "int64", "uint8", "bool")
 FLOATS = ("float32", "float64")
 SHAPES = ((), (3,), (1, 3), (2, 3), (3, 2), (1, 2, 3), (2, 1))
@@ -51,7 +51,7 @@ def odd_array(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> n
     if dtype == "uint8":
         return rng.integers(0, 256, shape, dtype)
     if dtype in FLOATS:
-        return np.where(rng.random(shape) < 0.6, rng.choice(ODD, shape), rng.normal(size=shape)).astype(dtype)
+        return np.where(rng.random(shape) < 0.8, rng.choice(ODD, shape), rng.normal(size=shape)).astype(dtype)
     return rng.integers(-5, 6, shape, dtype)
 
 
@@ -204,6 +204,8 @@ def constants(program: Program, rng: np.random.Generator, values: list[Value]) -
 
 MAKERS: tuple[Maker, ...] = (
     neutral,
+    neutral,
+    neutral,
     arithmetic,
     compared,
     of_truth,
@@ -215,6 +217,7 @@ MAKERS: tuple[Maker, ...] = (
     arranged,
     arranged,
     joined,
+    reduced,
     reduced,
     again,
     constants,
