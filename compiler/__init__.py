@@ -10,12 +10,14 @@ backward         gradients of any tensors
 optimizers       sgd, momentum, adam and their like; trust_ratios has lamb, lars and adafactor
 clipping         limits of gradients
 schedules        learning rates as ops
+metrics          of all rows of an epoch or an evaluation
 initialisers     first values of parameters
 plugins          operators of other packages
 pipeline         the list of passes; one file a pass
 rewrite          the walk of those that leave out ops; simplify has its rules in identities and rearrangements
 """
 
+from compiler import metrics as metrics
 from compiler.backward import gradients as gradients
 from compiler.clipping import by_norm as by_norm
 from compiler.clipping import by_value as by_value

@@ -23,6 +23,7 @@ class Built:
         block: all ops, those of training among them.
         states: by name.
         updates: what each state becomes when a training step ends.
+        totals: what the totals of metrics become, where they are fetched.
         fetches: of training.
         entries: what the others fetch.
         averages: by parameter.
@@ -31,6 +32,7 @@ class Built:
     block: pb.BlockDesc
     states: Mapping[str, pb.StateDesc]
     updates: Mapping[str, Value]
+    totals: Mapping[str, Value]
     fetches: Outputs
     entries: Mapping[str, Outputs]
     averages: Mapping[str, Average]
@@ -48,7 +50,7 @@ def assembled(built: Built) -> pb.ProgramDesc:
         program.entries.add(name="train", source_block=0)
     for name, outputs in built.entries.items():
         program.entries.add(name=name, source_block=len(program.blocks))
-        part = _part_for(built.block, outputs)
+        part = _part_for(built, outputs)
         averaged_parameters(part, name, built.averages)
         program.blocks.append(part)
     if not program.entries:
@@ -69,7 +71,8 @@ def _training_block(built: Built) -> pb.BlockDesc:
     """A copy of what was built, with the updates by state."""
     block = pb.BlockDesc()
     block.CopyFrom(built.block)
-    block.updates.extend(pb.UpdateDesc(state=state, tensor=value.name) for state, value in built.updates.items())
+    needed = {value.name for value, _ in built.fetches.values()}
+    _add_updates(block, dict(built.updates) | _reached(built.block, built.totals, needed))
     append_averages(block, built.averages)
     _count_steps(block)
     _add_fetches(block, built.fetches)
@@ -90,19 +93,38 @@ def _count_steps(desc: pb.BlockDesc) -> None:
         desc.updates.add(state="step", tensor=ops.add(step, 1).name)
 
 
-def _part_for(built: pb.BlockDesc, outputs: Outputs) -> pb.BlockDesc:
-    """The part of what was built that these outputs need, and their fetches."""
+def _part_for(built: Built, outputs: Outputs) -> pb.BlockDesc:
+    """The part of what was built that these outputs need, their fetches, and the updates of what lasts an epoch."""
     needed = {value.name for value, _ in outputs.values()}
-    ops: list[pb.OpDesc] = []
-    for op in reversed(built.ops):
-        if not needed.isdisjoint(op.outputs):
-            needed.update(op.inputs, op.outputs)
-            ops.append(op)
-    block = pb.BlockDesc(ops=reversed(ops))
-    block.parameters.extend(p for p in built.parameters if p.tensor in needed)
-    block.tensors.extend(tensor for tensor in built.tensors if tensor.name in needed)
+    passing = {name for name, state in built.states.items() if state.lifespan == pb.LIFESPAN_EPOCH}
+    totals = {state: value for state, value in built.updates.items() if state in passing} | dict(built.totals)
+    updates = _reached(built.block, totals, needed)
+    block = pb.BlockDesc(ops=(op for op in built.block.ops if not needed.isdisjoint(op.outputs)))
+    block.parameters.extend(p for p in built.block.parameters if p.tensor in needed)
+    block.tensors.extend(tensor for tensor in built.block.tensors if tensor.name in needed)
+    _add_updates(block, updates)
     _add_fetches(block, outputs)
     return block
+
+
+def _reached(block: pb.BlockDesc, totals: Mapping[str, Value], needed: set[str]) -> dict[str, Value]:
+    """The totals whose state is read for the needed tensors; adds to these all that they and the totals need."""
+    state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    updates: dict[str, Value] = {}
+    while True:
+        for op in reversed(block.ops):
+            if not needed.isdisjoint(op.outputs):
+                needed.update(op.inputs, op.outputs)
+        read = {state for tensor, state in state_of.items() if tensor in needed}
+        more = {state: value for state, value in totals.items() if state in read and state not in updates}
+        if not more:
+            return updates
+        updates |= more
+        needed.update(value.name for value in more.values())
+
+
+def _add_updates(block: pb.BlockDesc, updates: Mapping[str, Value]) -> None:
+    block.updates.extend(pb.UpdateDesc(state=state, tensor=value.name) for state, value in updates.items())
 
 
 def _add_fetches(block: pb.BlockDesc, outputs: Outputs) -> None:

@@ -14,6 +14,7 @@ from compiler.plugins import require_used
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import FORMAT_VERSION, save
 from prograd_proto.identity import program_sha256
+from prograd_proto.lifespans import trains
 from prograd_proto.spelling import closest
 from prograd_proto.text import to_text
 
@@ -94,8 +95,7 @@ def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, sizes: Mapping[str, int]
         if symbol not in sizes:
             raise CompileError(f"entry {entry.name!r}: the symbol {symbol!r} has no size; bind it, as in {symbol}=32")
     _add_binding(entry, {symbol: sizes[symbol] for symbol in symbols})
-    trains = bool(program.blocks[entry.source_block].updates)
-    if rows in symbols and not trains and sizes[rows] != 1:
+    if rows in symbols and not trains(program, program.blocks[entry.source_block]) and sizes[rows] != 1:
         _add_binding(entry, {symbol: 1 if symbol == rows else sizes[symbol] for symbol in symbols})
 
 

@@ -1,6 +1,6 @@
 """Pass: outside training, ops take their inference form.
 
-1. An entry whose source block updates no state does not train.
+1. An entry whose source block updates no state, or only states that last an epoch, does not train.
 2. There, an op whose operator registers an inference form is replaced by what the form appends: dropout becomes
    its input, batch_norm normalises by its running statistics.
 3. Ops that are kept keep their ids and the names of their tensors; new ops get new ids.
@@ -11,6 +11,7 @@ from __future__ import annotations
 from compiler.errors import CompileError
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.lifespans import trains
 from registry import Block, Value
 from registry.op import Op, find_op, rule_names
 
@@ -19,7 +20,7 @@ def use_inference_forms(program: pb.ProgramDesc) -> None:
     """Replace ops by their inference forms in every entry that does not train."""
     for entry in program.entries:
         block = program.blocks[entry.source_block]
-        if not block.updates and any(find_op(op.type).inference_rule for op in block.ops):
+        if not trains(program, block) and any(find_op(op.type).inference_rule for op in block.ops):
             block.CopyFrom(_rewritten(entry.name, block))
 
 
@@ -41,6 +42,7 @@ def _rewritten(entry: str, old: pb.BlockDesc) -> pb.BlockDesc:
         inputs = [_present(entry, name, now) for name in op.inputs]
         for name, value in zip(op.outputs, _form(block, definition, op, inputs), strict=True):
             now[name] = value.name if value is not None else None
+    block.desc.updates.extend(pb.UpdateDesc(state=u.state, tensor=_present(entry, u.tensor, now)) for u in old.updates)
     block.desc.fetches.extend(
         pb.FetchDesc(name=f.name, tensor=_present(entry, f.tensor, now), over=f.over) for f in old.fetches
     )

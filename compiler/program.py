@@ -17,6 +17,7 @@ from compiler.declarations import Over, declared_state, declared_type, over_numb
 from compiler.descent import Descent
 from compiler.initialisers import FromFile, Initialiser, glorot_uniform, zeros
 from compiler.locations import Locations
+from compiler.metrics.metric import Metric, require_metric
 from compiler.optimizers import Optimizer
 from compiler.parameter_groups import Group
 from compiler.state_table import StateTable
@@ -60,6 +61,7 @@ class Program:
         self._states = StateTable(self.locations.here, streams)
         self.states = self._states.descs
         self._updates: dict[str, Value] = {}
+        self._totals: dict[str, Value] = {}
         self._train_fetches: Outputs = {}
         self._losses: Outputs = {}
         self._entries: dict[str, Outputs] = {}
@@ -246,34 +248,44 @@ class Program:
         return made
 
     @_with_the_line
-    def fetch(self, name: str, value: Value, *, over: Over = "last") -> None:
-        """Report `value` from training under that name; over an epoch as the last one, the mean by rows or the sum."""
-        self._require_own(f"fetch {name!r}", value)
+    def fetch(self, name: str, value: Value | Metric, *, over: Over = "last") -> None:
+        """Report `value` from training under that name; over an epoch as the last one, the mean by rows or the sum.
+
+        A metric is reported over all rows of the epoch so far.
+        """
         if name in self._train_fetches:
             raise OpError(f"fetch {name!r}: training already reports a value of that name; give another name")
-        self._train_fetches[name] = value, over_number(f"fetch {name!r}", over)
+        self._train_fetches[name] = self._reported(f"fetch {name!r}", name, value, over)
 
     @_with_the_line
-    def metrics(self, **values: Value) -> None:
-        """Report these scalars, averaged over rows, from training and from the entry `evaluate`."""
+    def metrics(self, **values: Value | Metric) -> None:
+        """Report these from training and from the entry `evaluate`.
+
+        Scalars are averaged over steps, weighted by rows. Those of `compiler.metrics` are of all rows so far, of the
+        epoch or of the evaluation, and of any shape.
+        """
         for name, value in values.items():
-            if value.rank != 0:
+            if isinstance(value, Value) and value.rank != 0:
                 raise OpError(f"metrics: {name} is {value.type}, not a scalar; take ops.mean({name})")
-            self.fetch(name, value, over="mean")
-            self.entry("evaluate", over="mean", **{name: value})
+            over: Over = "last" if isinstance(value, Metric) else "mean"
+            reported = self._reported(f"metric {name!r}", name, value, over)[0]
+            self.fetch(name, reported, over=over)
+            self.entry("evaluate", over=over, **{name: reported})
 
     def outputs(self, **values: Value) -> None:
         """The tensors that the entry `predict` computes."""
         self.entry("predict", over="last", **values)
 
     @_with_the_line
-    def entry(self, entry: str, /, *, over: Over = "last", **values: Value) -> None:
-        """Add fetches to a named entry that computes without training: ops take their inference form."""
+    def entry(self, entry: str, /, *, over: Over = "last", **values: Value | Metric) -> None:
+        """Add fetches to a named entry that computes without training: ops take their inference form.
+
+        It updates the states that last an epoch, if it reads them; a metric is reported over all rows so far.
+        """
         if entry == "train":
             raise OpError("the entry 'train' is what minimize and update build; give another name")
         for name, value in values.items():
-            self._require_own(f"entry {entry!r}", value)
-            self._entries.setdefault(entry, {})[name] = value, over_number(f"entry {entry!r}", over)
+            self._entries.setdefault(entry, {})[name] = self._reported(f"entry {entry!r}", name, value, over)
 
     @_with_the_line
     def data(
@@ -336,8 +348,8 @@ class Program:
         entries = dict(self._entries)
         if self._losses:
             entries["evaluate"] = self._losses | entries.get("evaluate", {})
-        block, fetches = self._block.desc, self._train_fetches
-        program = assembled(Built(block, self.states, self._updates, fetches, entries, self._averages))
+        block, updates, totals = self._block.desc, self._updates, self._totals
+        program = assembled(Built(block, self.states, updates, totals, self._train_fetches, entries, self._averages))
         program.name, program.seed = self.name, self.seed
         if self.data_desc is not None:
             program.data.CopyFrom(self.data_desc)
@@ -345,6 +357,30 @@ class Program:
             program.run.CopyFrom(self.run_desc)
         program.locations.extend(self.locations.texts)
         return program
+
+    def _reported(self, what: str, name: str, value: Value | Metric, over: Over) -> tuple[Value, pb.Over]:
+        """What is fetched under a name, and how it combines over steps."""
+        if isinstance(value, Metric):
+            value, over = self._totalled(name, value), "last"
+        if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise OpError(f"{what}: {value!r} is neither a tensor of a program nor a metric")
+        self._require_own(what, value)
+        return value, over_number(what, over)
+
+    def _totalled(self, name: str, metric: Metric) -> Value:
+        """The result of a metric after this step; its totals become states."""
+        states: list[Value] = []
+        for total in metric.totals:
+            desc = self._states.add(
+                self._free_state(f"{name}.{total.suffix}"), total.type, pb.STATE_KIND_BUFFER, zeros()
+            )
+            desc.lifespan = pb.LIFESPAN_EPOCH
+            states.append(self.state(desc.name))
+        with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
+            totals = metric.add(*states)
+        require_metric(name, metric, totals, self._block)
+        self._totals |= {state.name: total for state, total in zip(states, totals, strict=True)}
+        return metric.result(*totals)
 
     def _free_state(self, name: str) -> str:
         while name in self.states or name in self._block.types:

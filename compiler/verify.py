@@ -15,6 +15,7 @@ from compiler.use_def import end_reads
 from prograd_proto import ProgramError, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
+from prograd_proto.lifespans import trains
 from prograd_proto.tensor_types import shape_of
 from registry.op import find_op
 from runtime.memory import aliases_of
@@ -81,6 +82,22 @@ def random_streams_are_separate(program: pb.ProgramDesc) -> Iterator[str]:
         for op in block.ops:
             if op.random_stream and types.setdefault(op.random_stream, op.type) != op.type:
                 yield f"op {op.id} ({op.type}) draws from the stream of an op of another type"
+
+
+def only_buffers_last_an_epoch(program: pb.ProgramDesc) -> Iterator[str]:
+    """What is trained, and what training counts by, lives on: only a buffer lasts an epoch."""
+    for state in program.states:
+        if state.lifespan == pb.LIFESPAN_EPOCH and state.kind != pb.STATE_KIND_BUFFER:
+            kind = pb.StateKind.Name(state.kind).removeprefix("STATE_KIND_").lower()
+            yield f"the {kind} {state.name!r} lasts an epoch"
+
+
+def evaluating_does_not_train(program: pb.ProgramDesc) -> Iterator[str]:
+    """The entry that a run evaluates updates no state but those that last an epoch."""
+    for entry in program.entries:
+        evaluated = program.run.HasField("evaluate") and entry.name == program.run.evaluate.entry
+        if evaluated and trains(program, program.blocks[entry.source_block]):
+            yield f"the run evaluates the entry {entry.name!r}, which trains"
 
 
 def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
@@ -167,7 +184,7 @@ def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc, types:
         yield f"the state {name!r} is updated twice"
     trainable = {state.name for state in program.states if state.trainable}
     read = {parameter.state for parameter in block.parameters if parameter.WhichOneof("source") == "state"}
-    for name in sorted((trainable & read) - set(updated) if updated else ()):
+    for name in sorted((trainable & read) - set(updated) if trains(program, block) else ()):
         yield f"the trainable parameter {name!r} is read and not updated"
 
 
@@ -196,6 +213,8 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
     states_have_different_names,
     entries_have_blocks,
     random_streams_are_separate,
+    only_buffers_last_an_epoch,
+    evaluating_does_not_train,
 )
 BLOCK_RULES: tuple[BlockRule, ...] = (
     tensors_are_defined_once,

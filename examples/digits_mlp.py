@@ -1,13 +1,15 @@
 """A multi-layer perceptron on 8 x 8 handwritten digits, with momentum, weight decay and gradient clipping.
 
 python examples/digits_mlp.py              builds examples/digits_mlp.pb
-runtime execute examples/digits_mlp.pb     trains it and keeps the parameters of the best evaluation
+runtime execute examples/digits_mlp.pb     trains it and keeps the parameters of the best evaluation;
+                                           with --entry evaluate --load FILE --fetch confusion it shows which digits
+                                           it takes for which
 """
 
 from itertools import pairwise
 from pathlib import Path
 
-from compiler import Program, Value, global_norm, glorot_uniform, momentum, ops, warmup_cosine, zeros
+from compiler import Program, Value, global_norm, glorot_uniform, metrics, momentum, ops, warmup_cosine, zeros
 
 SIZES = (64, 64, 32, 10)
 
@@ -27,7 +29,8 @@ def build() -> Program:
 
     rate = warmup_cosine(0.1, warmup=20)
     program.minimize(loss, momentum(rate, nesterov=True, decay=1e-4, clip=global_norm(5.0)))
-    program.metrics(accuracy=ops.accuracy(x, label))
+    program.metrics(accuracy=metrics.accuracy(x, label), top2=metrics.top_k_accuracy(x, label, k=2))
+    program.entry("evaluate", confusion=metrics.confusion_matrix(x, label))
     program.outputs(probabilities=ops.softmax(x), digit=ops.argmax(x))
 
     program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)

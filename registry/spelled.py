@@ -5,7 +5,7 @@ They belong to a family of `registry/ops` like operators do. Tensors are positio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
@@ -21,12 +21,18 @@ SPELLED: dict[str, Callable[..., Any]] = {}
 
 
 def spelled(function: Callable[P, R]) -> Callable[P, R]:
-    """Declare a function that is spelled with operators: its errors begin with the user's line, name and operands."""
+    """Declare a function that is spelled with operators, and describe its errors."""
+    SPELLED[function.__name__] = described(function)
+    return SPELLED[function.__name__]
+
+
+def described(function: Callable[P, R]) -> Callable[P, R]:
+    """Let the errors of a function of tensors begin with the user's line, its name and its operands."""
     optional = {name for name, parameter in signature(function).parameters.items() if parameter.default is None}
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        named = [(name, x) for name, x in _named(function, args) if x is not None or name not in optional]
+        named = [(name, x) for name, x in _named(function, args, kwargs) if x is not None or name not in optional]
         for name, operand in named:
             if not isinstance(operand, Value):
                 raise OpError(f"{function.__name__}: {name}={operand!r} is not a tensor of a program")
@@ -35,11 +41,12 @@ def spelled(function: Callable[P, R]) -> Callable[P, R]:
         except OpError as error:
             raise OpError(_described(function.__name__, named, str(error))) from None
 
-    SPELLED[function.__name__] = call
     return call
 
 
-def _named(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+def _named(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
     """The tensors of a call with their names, xs[0], xs[1] ... for variadic ones; text is no tensor."""
     code = function.__code__
     single = code.co_varnames[: code.co_argcount]
@@ -49,6 +56,9 @@ def _named(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[tupl
     variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :][:1]
     for i, operand in enumerate(args[len(single) :]):
         yield f"{variadic[0]}[{i}]", operand
+    for name, operand in keywords.items():
+        if name in single and function.__annotations__.get(name) == "Value":
+            yield name, operand
 
 
 def _described(name: str, operands: Sequence[tuple[str, Any]], message: str) -> str:

@@ -58,12 +58,6 @@ def bound_entries(program: pb.ProgramDesc, name: str) -> list[BoundEntry]:
     return sorted(found, key=lambda bound: -bound.rows)
 
 
-def trains(program: pb.ProgramDesc, bound: BoundEntry) -> bool:
-    """Whether a step changes a state that lives on."""
-    lasting = {state.name for state in program.states if state.lifespan != pb.LIFESPAN_EPOCH}
-    return any(update.state in lasting for update in bound.block.updates)
-
-
 def _row_symbol(source: pb.BlockDesc) -> str | None:
     """The one symbol that leads the shapes of fed tensors."""
     tensors = {tensor.name: tensor for tensor in source.tensors}

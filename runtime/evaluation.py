@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -20,11 +21,13 @@ from runtime.states import States
 class Results(NamedTuple):
     """What running an entry over rows gives.
 
-    `metrics` are the scalar fetches. `arrays` are all fetches: concatenated over rows where their leading extent
-    counts rows, combined as they say where they are scalars, else as the last step left them.
+    `metrics` are the scalar fetches, `tables` those arrays that do not count rows, as the last step left them or
+    combined over steps as they say. `arrays` are all fetches: concatenated over rows where their leading extent counts
+    rows.
     """
 
     metrics: Metrics
+    tables: dict[str, Array]
     arrays: dict[str, Array]
     steps: int
 
@@ -55,12 +58,21 @@ def run_over(
         DataError: rows are left that no binding takes.
     """
     _require_fitting(bindings, len(rows))
-    if not any(bound.block.updates for bound in bindings):
+    with set_aside(states, bindings):
         return _run(engine, bindings, rows, fetch, between)
-    before = {name: array.copy() for name, array in states.arrays.items()}
+
+
+@contextmanager
+def set_aside(states: States, bindings: Sequence[BoundEntry]) -> Generator[None]:
+    """Begin an epoch for an entry that updates states, and put back at the end what they and the epoch's were."""
+    updated = {update.state for bound in bindings for update in bound.block.updates}
+    if not updated:
+        yield
+        return
+    before = {name: states.arrays[name].copy() for name in updated | states.passing}
     states.reset_epoch()
     try:
-        return _run(engine, bindings, rows, fetch, between)
+        yield
     finally:
         for name, array in before.items():
             np.copyto(states.arrays[name], array)
@@ -89,7 +101,9 @@ def _run(
             collected.add(executor.fetches, bound.rows)
             start += bound.rows
             steps += 1
-    return Results(totals.result(), collected.result(start), steps)
+    arrays, metrics = collected.result(start), totals.result()
+    tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.tensor not in bindings[0].row_tensors}
+    return Results(metrics, {name: array for name, array in tables.items() if name not in metrics}, arrays, steps)
 
 
 class _Collected:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load as load_program
 from prograd_proto.identity import program_sha256
+from prograd_proto.lifespans import trains
 from prograd_proto.spelling import closest
 from runtime.begin_training import TrainingOptions, begin_training
 from runtime.blas import use_one_thread
@@ -22,12 +24,11 @@ from runtime.data import Data
 from runtime.engine import Engine, new_states
 from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
-from runtime.evaluation import Results, run_over
+from runtime.evaluation import Results, run_over, set_aside
 from runtime.events import Event
 from runtime.files import verified_file
 from runtime.interrupts import Interrupts
 from runtime.kernel import Array
-from runtime.metrics import Metrics
 from runtime.plugins import use_plugins
 from runtime.position import Position
 from runtime.rows import Rows, given_rows
@@ -135,6 +136,8 @@ class Run:
     ) -> dict[str, Array]:
         """Make one step of an entry, the training entry unless named, and give what it fetches.
 
+        If the entry does not train, its metrics are of this step alone, and the states are afterwards what they were.
+
         Args:
             feeds: an array per feed, with exactly the rows of a step.
             entry: which one.
@@ -148,7 +151,8 @@ class Run:
             raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and {len(rows)} are given")
         executor = self.engine.executor(bound, self.tensors(bound, fetch))
         rows.fill(executor.feeds, 0)
-        executor.step()
+        with nullcontext() if trains(self.program, bound.block) else set_aside(self.states, [bound]):
+            executor.step()
         return {name: array.copy() for name, array in executor.fetches.items()}
 
     def train(self, *, between: Callable[[], None] | None = None, **options: Any) -> Iterator[Event]:
@@ -168,8 +172,8 @@ class Run:
         interrupts = Interrupts()
         return _interruptible(begin_training(self, TrainingOptions(**options), interrupts.check), interrupts)
 
-    def evaluate(self, data: str | Mapping[str, object] | None = None, *, entry: str | None = None) -> Metrics:
-        """The metrics of an entry over rows; the states are afterwards what they were.
+    def evaluate(self, data: str | Mapping[str, object] | None = None, *, entry: str | None = None) -> dict[str, Any]:
+        """The metrics of an entry over rows, numbers and arrays; the states are afterwards what they were.
 
         Args:
             data: a split, or an array per feed; the split that the program evaluates on unless given, else all rows.
@@ -179,7 +183,8 @@ class Run:
         entry = entry or asked.entry or "evaluate"
         if data is None:
             data = asked.split or None
-        return self.over(entry, self.rows(entry, data)).metrics
+        results = self.over(entry, self.rows(entry, data))
+        return results.metrics | results.tables
 
     def predict(self, x: object, *, entry: str = "predict") -> dict[str, Array]:
         """What an entry fetches for any number of rows, always by name.

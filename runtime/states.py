@@ -19,11 +19,15 @@ from runtime.tensor_files import read_array
 
 
 class States:
-    """Every state of a program by name. `arrays` are the very memory that steps update."""
+    """Every state of a program by name.
+
+    `arrays` are the very memory that steps update, `passing` the names of those that last an epoch.
+    """
 
     def __init__(self, program: pb.ProgramDesc, folder: Path) -> None:
         self.arrays: dict[str, Array] = {state.name: aligned_array(type_of(state)) for state in program.states}
         self.nbytes = sum(array.nbytes for array in self.arrays.values())
+        self.passing = frozenset(s.name for s in program.states if s.lifespan == pb.LIFESPAN_EPOCH)
         self._program = program
         self._folder = folder
 
@@ -37,7 +41,7 @@ class States:
     def reset_epoch(self) -> None:
         """Give the states that last an epoch their initial value again."""
         for state in self._program.states:
-            if state.lifespan == pb.LIFESPAN_EPOCH:
+            if state.name in self.passing:
                 self._initialise(state)
 
     def sha256(self) -> str:

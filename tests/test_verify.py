@@ -71,6 +71,18 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         "op 2 (exp) draws from the stream of an op of another type",
         "within a block ops of one random stream draw the same numbers: they have the same type",
     ),
+    (
+        "a parameter that lasts an epoch",
+        lambda p, b: setattr(p.states[3], "lifespan", pb.LIFESPAN_EPOCH),
+        "the parameter 'w' lasts an epoch",
+        "what is trained, and what training counts by, lives on: only a buffer lasts an epoch",
+    ),
+    (
+        "an evaluation that trains",
+        lambda p, b: setattr(p.run.evaluate, "entry", "train"),
+        "the run evaluates the entry 'train', which trains",
+        "the entry that a run evaluates updates no state but those that last an epoch",
+    ),
     ("a tensor described twice", lambda p, b: b.tensors.add(name="x"), "block 0: %x is described twice", ONCE),
     (
         "a tensor that is not described",

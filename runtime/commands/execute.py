@@ -11,13 +11,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from prograd_proto.lifespans import trains
 from runtime.checkpoint_folder import CheckpointFolder
 from runtime.commands.feeds import read_feeds
 from runtime.commands.fetches import differences, expectations, give, wanted_fetches
 from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED, result_line
 from runtime.commands.progress import LogHandler, Progress, new_progress
 from runtime.commands.trace import TraceFile
-from runtime.entries import trains
 from runtime.errors import UsageError
 from runtime.interrupts import Interrupts
 from runtime.kernel import Array
@@ -53,7 +53,7 @@ def execute(options: argparse.Namespace) -> int:
         run.engine.trace = trace
         entry = options.entry or run.training_entry()
         between = _limits(interrupts, Deadline(options.max_time))
-        if trains(run.program, run.bindings(entry)[0]):
+        if trains(run.program, run.bindings(entry)[0].block):
             arrays, fields = _train(options, run, entry, feeds, names, between, handler, stack)
         else:
             arrays, fields = _run_over(options, run, entry, feeds, names, between)
