@@ -28,6 +28,7 @@ def good() -> pb.ProgramDesc:
     w = program.parameter("w", (3,), uniform())
     y = ops.sigmoid(x * w)
     program.minimize(ops.mean(ops.softmax(y)), momentum(0.1))
+    program.fetch("turned", ops.reshape(y, shape=(3, "n")))
     program.outputs(y=y)
     program.data("rows.safetensors", splits={"train": slice(0, 4), "test": "test rows"})
     program.run(3, evaluate="test", keep_best="loss", best="min")
@@ -383,8 +384,8 @@ REFUSALS: list[tuple[str, Change, str]] = [
     ),
     (
         "a shape that is not static",
-        lambda p, b: op_of(b, "full").attributes[0].shape_value.dims.add(symbol="n"),
-        "block {n}: op {full} (full from {m}): its attribute 'shape' is no static shape",
+        lambda p, b: op_of(b, "reshape").attributes[0].shape_value.dims.add(symbol="n"),
+        "block {n}: op {reshape} (reshape from {r}): its attribute 'shape' is no static shape",
     ),
     (
         "a missing output",
@@ -591,8 +592,9 @@ def test_a_program_that_lies_is_refused_in_a_sentence(change: Change, sentence: 
     block = train(program)
     adds = op_of(block, "add")
     lines = {"w": program.states[W].op.location, "y": block.ops[1].location, "m": op_of(block, "mean").location}
+    lines["r"] = op_of(block, "reshape").location
     words = {name: program.locations[number - 1] for name, number in lines.items()}
-    words |= {"n": program.entries[0].bindings[0].block, "full": op_of(block, "full").id}
+    words |= {"n": program.entries[0].bindings[0].block, "reshape": op_of(block, "reshape").id}
     words |= {"update": op_of(block, "momentum").id, "add": adds.id, "one": adds.inputs[1]}
     words |= {"scratch": len(scratch_of(block)), "more": len(scratch_of(block)) + 1}
     change(program, block)
