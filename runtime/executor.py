@@ -11,6 +11,7 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from prograd_proto.plugins import namespace_of, plugin_failed
 from runtime.arena import aligned_bytes
 from runtime.bind import BoundOp, bind
 from runtime.conversion import conversion, given_dtype
@@ -110,7 +111,7 @@ class Executor:
         try:
             for call in calls:
                 call()
-        except (ExecutionError, ArithmeticError, ValueError) as error:
+        except Exception as error:
             self._raise(len(self._calls) - length_hint(calls) - 1, error)
 
     def _raise(self, position: int, error: BaseException) -> None:
@@ -121,6 +122,8 @@ class Executor:
                 raise type(error)(f"op {op.id} ({op.type}{line}): {error}") from None
             case ArithmeticError() | ValueError():  # Python's own arithmetic, on numbers that only a step knows
                 raise ExecutionError(f"op {op.id} ({op.type}{line}): it cannot be computed: {error}") from error
+            case Exception() if namespace_of(op.type):
+                raise plugin_failed(f"op {op.id} ({op.type}{line})", error) from error
             case _:
                 raise error
 

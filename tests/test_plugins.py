@@ -2,10 +2,12 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from importlib import invalidate_caches
 from pathlib import Path
 
 import numpy as np
@@ -55,13 +57,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def forget() -> Iterator[Callable[[], None]]:
     """Unloads every plugin, as it happens after the test too."""
-    tables = OPS, KERNELS, upgrades.OPERATOR_VERSIONS, upgrades.OPERATOR_UPGRADES, sys.modules
+    tables = OPS, KERNELS, upgrades.OPERATOR_VERSIONS, upgrades.OPERATOR_UPGRADES
     before = [set(table) for table in tables]
 
     def unload() -> None:
         for table, names in zip(tables, before, strict=True):
             for name in set(table) - names:
                 del table[name]
+        for name in [name for name in sys.modules if name.partition("_")[0] in ("acme", "zeta", "other")]:
+            del sys.modules[name]
         compiler_plugins.USED.clear()
 
     yield unload
@@ -406,6 +410,55 @@ def test_the_two_halves_of_a_plugin_are_held_together(forget, tmp_path, monkeypa
         compiler.use_plugin("zeta")
     assert str(error.value) == sentence
     assert "zeta" not in compiler_plugins.USED
+
+
+def test_a_kernel_may_be_a_function_of_numpy(forget, tmp_path, monkeypatch):
+    cube = "elementwise('cube', np.positive, lambda x: types(x), in_place=[(0, 0)], namespace='zeta')"
+    install(
+        tmp_path,
+        operators=operator(),
+        kernels=f"import numpy as np\nfrom runtime.kernel import elementwise, types\n{cube}",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    compiler.use_plugin("zeta")
+    assert KERNELS["zeta.cube"].elementwise
+    assert KERNELS["zeta.cube"].in_place == ((0, 0),)
+
+
+def test_traceback_shows_where_in_a_plugin_an_error_arose(forget, tmp_path, monkeypatch):
+    install(tmp_path, kernels="1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PluginError) as error:
+        runtime_main(["check", "p.pb", "--plugin", "zeta", "--traceback"])
+    assert isinstance(error.value.__cause__.__cause__, ZeroDivisionError)
+
+
+FAULTS = {
+    "a rule": ("return types(x)", "check", 3),
+    "a kernel": ("out[...] = x * x * x", "execute", 2),
+}
+
+
+@pytest.mark.parametrize(("code", "verb", "exit_code"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_in_the_code_of_a_plugin_is_not_called_one_of_prograd(
+    forget, tmp_path, monkeypatch, capsys, code, verb, exit_code
+):
+    install(tmp_path, operators=operator(), kernels=kernel())
+    monkeypatch.syspath_prepend(tmp_path)
+    compiler.use_plugin("zeta")
+    program = Program("cubes")
+    x = program.parameter("x", (2,), compiler.constant(1.0))
+    program.minimize(ops.sum(OPS["zeta.cube"](x)), sgd(rate=0.1))
+    program.compile().save(tmp_path / "p.pb")
+    forget()
+    module = tmp_path / "zeta_kernels.py"
+    module.write_text(module.read_text().replace(code, f"[][0]; {code}"))
+    invalidate_caches()
+    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+    more = ["--steps", "1", "-q"] if verb == "execute" else []
+    assert runtime_main([verb, str(tmp_path / "p.pb"), "--plugin", "zeta", *more]) == exit_code
+    err = capsys.readouterr().err
+    assert re.fullmatch(r"runtime: .*op \d+ \(zeta.cube from .*\): its plugin failed, IndexError: list index.*\n", err)
 
 
 def test_two_packages_with_a_plugin_of_one_name_are_refused(forget, tmp_path, monkeypatch):

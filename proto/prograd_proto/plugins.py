@@ -80,6 +80,11 @@ def plugin_hint(types: Iterable[str]) -> str:
     return f"; give {options}, or call {calls} in Python"
 
 
+def plugin_failed(where: str, error: BaseException) -> PluginError:
+    """What a fault in the code of a plugin is reported as: it is none of prograd."""
+    return PluginError(f"{where}: its plugin failed, {_first_line(error)}")
+
+
 def _entry_point(group: str, name: str) -> EntryPoint:
     from importlib.metadata import entry_points  # slow to import, and needed only where there are plugins
 
@@ -103,8 +108,7 @@ def _import(entry: EntryPoint) -> None:
     except ProgramError:
         raise
     except (Exception, SystemExit) as error:
-        first = str(error).partition("\n")[0]
-        raise ProgramError(f"{entry.value} cannot be imported, {type(error).__name__}: {first}") from error
+        raise ProgramError(f"{entry.value} cannot be imported, {_first_line(error)}") from error
 
 
 def _require_namespaces(name: str, new: Iterable[str]) -> None:
@@ -115,3 +119,7 @@ def _require_namespaces(name: str, new: Iterable[str]) -> None:
 
 def _package(entry: EntryPoint) -> str:
     return f"of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else "of an unknown package"
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]

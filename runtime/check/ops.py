@@ -8,6 +8,7 @@ from prograd_proto import ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.dtypes import HALVES
+from prograd_proto.plugins import namespace_of, plugin_failed
 from runtime.kernel import Kernel, Types, require
 from runtime.kernels import KERNELS
 
@@ -18,6 +19,10 @@ def check_op(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorT
         return list(_check(program, op, types).outputs)
     except ProgramError as error:
         raise ProgramError(f"{described(program, op)}: {error}") from None
+    except Exception as error:
+        if not namespace_of(op.type):
+            raise
+        raise plugin_failed(described(program, op), error) from error
 
 
 def op_types(op: pb.OpDesc, types: Mapping[str, TensorType]) -> Types:
