@@ -19,7 +19,7 @@ from runtime.arena import aligned_bytes, view
 from runtime.dtypes import numpy_dtype
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
-from runtime.memory import Buffer, aliases_of, aligned, arena_size, buffers_of, check_placement, place, scratch_of
+from runtime.memory import Buffer, aliases_of, aligned, buffers_of, check_placement, place, scratch_of
 
 Call = Callable[[], object]
 
@@ -84,8 +84,8 @@ def bind(
 
 def _offsets(buffers: list[Buffer], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
     if plan is None or not plan.placements:
-        offsets = place(buffers)
-        arena_bytes = arena_size(buffers, offsets)
+        placement = place(buffers)
+        offsets, arena_bytes = placement.offsets, placement.arena_bytes
     else:
         offsets, arena_bytes = _planned(buffers, plan), plan.arena_bytes
     check_placement(buffers, offsets, arena_bytes)

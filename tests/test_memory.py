@@ -13,7 +13,7 @@ from memory_oracle import Placed, is_safe, most_alive
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.tensor_types import tensor_desc
-from runtime.memory import Buffer, aliases_of, arena_size, buffers_of, check_placement, place
+from runtime.memory import Buffer, aliases_of, buffers_of, check_placement, place
 
 INSIDE = "an arena of 128 bytes; it must lie inside, at a multiple of 64"
 SIZES = st.sampled_from([0, 1, 63, 64, 65, 128, 1000, 4096]) | st.integers(0, 10_000)
@@ -46,8 +46,8 @@ def accepts(buffers: Sequence[Buffer], offsets: Sequence[int], arena_bytes: int)
 @given(buffers())
 @settings(max_examples=200)
 def test_the_oracle_accepts_every_placement_and_its_arena_is_large_enough(buffers: list[Buffer]):
-    offsets = place(buffers)
-    arena_bytes = arena_size(buffers, offsets)
+    placement = place(buffers)
+    offsets, arena_bytes = placement.offsets, placement.arena_bytes
     assert is_safe(placed(buffers, offsets), arena_bytes)
     assert arena_bytes >= most_alive(placed(buffers, offsets))
     assert arena_bytes <= sum(-(-b.nbytes // 64) * 64 for b in buffers)
@@ -64,8 +64,9 @@ def test_placing_is_a_pure_function(buffers: list[Buffer]):
 @settings(max_examples=400)
 def test_the_check_and_the_oracle_agree_on_any_placement(buffers: list[Buffer], data: st.DataObject):
     """Offsets are moved from a good placement, so that both verdicts are common."""
-    offsets = place(buffers)
-    arena_bytes = arena_size(buffers, offsets) + data.draw(st.sampled_from([0, 0, 64, -1]))
+    placement = place(buffers)
+    offsets, arena_bytes = placement.offsets, placement.arena_bytes
+    arena_bytes += data.draw(st.sampled_from([0, 0, 64, -1]))
     for _ in range(data.draw(st.integers(0, 3))):
         if buffers:
             i = data.draw(st.integers(0, len(buffers) - 1))
@@ -75,11 +76,11 @@ def test_the_check_and_the_oracle_agree_on_any_placement(buffers: list[Buffer], 
 
 def test_buffers_that_never_meet_share_their_bytes():
     chain = [Buffer(f"b{i}", 640, 2 * i + 1, 2 * i + 4) for i in range(10)]
-    assert arena_size(chain, place(chain)) == 2 * 640
+    assert place(chain).arena_bytes == 2 * 640
 
 
 def test_nothing_needs_no_arena():
-    assert (place([]), arena_size([], [])) == ([], 0)
+    assert (place([]).offsets, place([]).arena_bytes) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +185,10 @@ def test_a_run_that_is_simulated_by_ticks_reads_only_what_was_written_last(picks
     desc.fetches.add(name="last", tensor=names[-1])
     scratch = [[(f"s{i}", 128)] if wants else [] for i, (_, _, wants) in enumerate(picks)]
     found = buffers_of(desc, {tensor.name: type_of(tensor) for tensor in desc.tensors}, scratch)
-    offsets = place(found)
+    placement = place(found)
+    offsets = placement.offsets
     lines = {b.name: range(o // 64, (o + b.nbytes) // 64) for b, o in zip(found, offsets, strict=True)}
-    owner = np.full(arena_size(found, offsets) // 64, "", dtype=object)
+    owner = np.full(placement.arena_bytes // 64, "", dtype=object)
     owner[list(lines["x"])] = "x"
     for i, (_, inputs, outputs) in enumerate(ops):
         for name in (s for s, _ in scratch[i]):  # scratch is written while inputs are read

@@ -3,7 +3,8 @@
 aliases     which tensors of a block are the same bytes: views, and what ops write in place
 scratch     what kernels need beside their operands
 lifetimes   from a bound block to buffers on a two-phase clock
-place       from buffers to offsets in one arena, a pure function
+place       from buffers to offsets in one arena, a pure function; its ways are
+            sections, rankings, skyline, gaps, attempts and search
 check       a plan against the buffers, sharing no code with place
 """
 
@@ -16,7 +17,11 @@ from runtime.memory.aliases import is_view as is_view
 from runtime.memory.check import check_placement as check_placement
 from runtime.memory.lifetimes import Buffer as Buffer
 from runtime.memory.lifetimes import buffers_of as buffers_of
+from runtime.memory.place import EXHAUSTIVE as EXHAUSTIVE
+from runtime.memory.place import QUICK as QUICK
+from runtime.memory.place import THOROUGH as THOROUGH
+from runtime.memory.place import Effort as Effort
+from runtime.memory.place import Placement as Placement
 from runtime.memory.place import aligned as aligned
-from runtime.memory.place import arena_size as arena_size
 from runtime.memory.place import place as place
 from runtime.memory.scratch import scratch_of as scratch_of

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from bisect import bisect, insort
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 from prograd_proto import ProgramError
 from runtime.memory.lifetimes import Buffer
 
 
-def check_placement(buffers: Sequence[Buffer], offsets: Sequence[int], arena_bytes: int) -> None:
+def check_placement(
+    buffers: Sequence[Buffer], offsets: Sequence[int], arena_bytes: int, *, alignment: int = 64
+) -> None:
     """Raise ProgramError unless every buffer is aligned, inside the arena, and disjoint from all alive with it."""
     events: list[tuple[int, int, int]] = []
     for i, (buffer, offset) in enumerate(zip(buffers, offsets, strict=True)):
-        if offset < 0 or offset % 64 or offset + buffer.nbytes > arena_bytes:
+        if offset < 0 or offset % alignment or offset + buffer.nbytes > arena_bytes:
             raise ProgramError(
                 f"the plan puts %{buffer.name} ({buffer.nbytes} bytes) at offset {offset} of an arena of {arena_bytes} "
-                "bytes; it must lie inside, at a multiple of 64"
+                f"bytes; it must lie inside, at a multiple of {alignment}"
             )
-        if buffer.nbytes:
+        if buffer.nbytes and buffer.start < buffer.stop:
             events += [(buffer.start, 1, i), (buffer.stop, 0, i)]
     alive: list[tuple[int, int]] = []
     for _, begins, i in sorted(events):
         entry = (offsets[i], i)
+        position = bisect_left(alive, entry)
         if not begins:
-            alive.remove(entry)
+            del alive[position]
             continue
-        position = bisect(alive, entry)
         for neighbour in alive[max(position - 1, 0) : position + 1]:
             _require_disjoint(buffers, offsets, i, neighbour[1])
         insort(alive, entry)
