@@ -45,14 +45,6 @@ def op_of(block: pb.BlockDesc, type: str) -> pb.OpDesc:
     return next(op for op in block.ops if op.type == type)
 
 
-def filled(op: pb.OpDesc, shape: tuple[int | str, ...]) -> None:
-    """Make the op one that has a shape."""
-    op.type = "full"
-    del op.attributes[:]
-    for name, kind, value in (("shape", "shape", shape), ("value", "float", 1.0), ("dtype", "dtype", "float32")):
-        op.attributes.append(attribute_message(name, kind, value))
-
-
 def tensor_of(block: pb.BlockDesc, name: str) -> pb.TensorDesc:
     return next(tensor for tensor in block.tensors if tensor.name == name)
 
@@ -392,13 +384,8 @@ REFUSALS: list[tuple[str, Change, str]] = [
     ),
     (
         "a shape that is not static",
-<<<<<<< HEAD
         lambda p, b: op_of(b, "reshape").attributes[0].shape_value.dims.add(symbol="n"),
         "block {n}: op {reshape} (reshape from {r}): its attribute 'shape' is no static shape",
-=======
-        lambda p, b: filled(op_of(b, "constant"), ("n", 3)),
-        "block {n}: op 9 (full from {m}): its attribute 'shape' is no static shape",
->>>>>>> d514bed (c)
     ),
     (
         "a missing output",
@@ -607,11 +594,7 @@ def test_a_program_that_lies_is_refused_in_a_sentence(change: Change, sentence: 
     lines = {"w": program.states[W].op.location, "y": block.ops[1].location, "m": op_of(block, "mean").location}
     lines["r"] = op_of(block, "reshape").location
     words = {name: program.locations[number - 1] for name, number in lines.items()}
-<<<<<<< HEAD
     words |= {"n": program.entries[0].bindings[0].block, "reshape": op_of(block, "reshape").id}
-=======
-    words |= {"n": program.entries[0].bindings[0].block}
->>>>>>> d514bed (c)
     words |= {"update": op_of(block, "momentum").id, "add": adds.id, "one": adds.inputs[1]}
     words |= {"scratch": len(scratch_of(block)), "more": len(scratch_of(block)) + 1}
     change(program, block)
