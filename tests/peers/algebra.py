@@ -59,7 +59,7 @@ def outer(a: Value, b: Value) -> Value:
     return ops.outer(a, b)
 
 
-@peer("inner", "matmul")
+@peer("inner", "mul", "sum")
 def inner(a: Value, b: Value) -> Value:
     unless(a.rank != 1 or b.rank != 1, "inner products of tensors that are no vectors; einsum has them")
     return ops.sum(a * b)

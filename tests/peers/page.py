@@ -59,6 +59,13 @@ DIFFERENT = """
 * Indices count from 0; negative ones stop the run. Masks do not select: the number of elements would be data.
 * `einsum` is NumPy's: an output without "..." does not sum over its axes.
 * `batch_norm` has the population's variance in its running statistics, as ONNX; PyTorch's is that of a sample.
+* Equal maxima share the gradient of `max` evenly along an axis too, as in PyTorch's `amax`; its `max` gives it to the first.
+* `binary_cross_entropy` has the gradient 0 where a logarithm is cut off at -100; PyTorch's is a large number.
+* Where bounds of `clip` meet, what is below them has its gradient in the lower bound; in PyTorch it has none.
+* At kinks the first gradient is PyTorch's. The second may not be: that of `elu` at 0 and of `huber` at `delta` is the
+  one of the side that the first one takes, PyTorch's is 0. Where PyTorch's second gradient is NaN, at norms and
+  deviations that are 0 and at 0 ** 0, ours is finite.
+* The second gradient of `pow` for an exponent of 0 has the term a ** (b - 1) that PyTorch leaves out.
 """
 
 
@@ -97,9 +104,9 @@ def _others(peers: Iterable[Peer]) -> Iterator[str]:
     compared = {name for peer in peers for name in peer.operators} | {*NOT_COMPARED, *UPDATES}
     yield from ("", "## Not compared", "")
     yield from (f"* `{name}`: {reason}." for name, reason in NOT_COMPARED.items())
-    yield from ("", "Without a gradient, and so held to NumPy by the other tests alone: ")
+    yield from ("", "Without a gradient, and so held to NumPy by the other tests alone:")
     rest = [name for name in OPS if OPS[name].gradient_rule is None and name not in compared]
-    yield f"{_names(sorted(rest))}."
+    yield from ("", f"{_names(sorted(rest))}.")
 
 
 def _runs(differences: Mapping[str, tuple[Difference, float]]) -> Iterator[str]:

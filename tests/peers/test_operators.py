@@ -8,7 +8,8 @@ pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,peers
 
 from peers.compare import compare
 from peers.page import line
-from peers.table import PEERS, Peer
+from peers.spelling import Peer
+from peers.table import PEERS
 from registry import OPS
 from registry.spelled import SPELLED
 
