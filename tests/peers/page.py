@@ -59,7 +59,8 @@ DIFFERENT = """
 * Indices count from 0; negative ones stop the run. Masks do not select: the number of elements would be data.
 * `einsum` is NumPy's: an output without "..." does not sum over its axes.
 * `batch_norm` has the population's variance in its running statistics, as ONNX; PyTorch's is that of a sample.
-* Equal maxima share the gradient of `max` evenly along an axis too, as in PyTorch's `amax`; its `max` gives it to the first.
+* Equal maxima share the gradient of `max` evenly, also along an axis, as with PyTorch's `amax`; its `max` gives all
+  of it to the first.
 * `binary_cross_entropy` has the gradient 0 where a logarithm is cut off at -100; PyTorch's is a large number.
 * Where bounds of `clip` meet, what is below them has its gradient in the lower bound; in PyTorch it has none.
 * At kinks the first gradient is PyTorch's. The second may not be: that of `elu` at 0 and of `huber` at `delta` is the
