@@ -158,3 +158,78 @@ def test_a_call_that_makes_no_sense_is_an_error(call: Callable[..., object], sen
     with pytest.raises(OpError) as caught:
         call(*values)
     assert str(caught.value).startswith(sentence)
+
+
+SPREAD = np.concatenate([np.linspace(-5, 5, 401), np.logspace(-30, 1.9, 200), -np.logspace(-30, 1.9, 200), [0.0]])
+
+OF_SINGLE: dict[str, tuple[Callable[[float], float], np.ndarray]] = {
+    "log1p": (math.log1p, SPREAD[SPREAD > -1]),
+    "expm1": (math.expm1, SPREAD),
+    "tan": (math.tan, SPREAD),
+    "atan": (math.atan, SPREAD),
+    "sinh": (math.sinh, SPREAD),
+    "cosh": (math.cosh, SPREAD),
+    "atanh": (math.atanh, SPREAD[abs(SPREAD) < 1]),
+}
+
+
+@pytest.mark.parametrize("name", OF_SINGLE)
+def test_float32_is_right_to_a_few_units_in_the_last_place_everywhere(name: str):
+    function, points = OF_SINGLE[name]
+    x = points.astype("float32")
+    expected = np.array([function(point) for point in x.tolist()])
+    y = evaluate(getattr(ops, name), x)
+    assert y.dtype == np.float32
+    assert (abs(y - expected) <= 6 * np.spacing(abs(expected).astype("float32"))).all()
+
+
+def test_float32_functions_know_their_ends():
+    ends = np.float32([-INF, INF, NAN])
+    for name, expected in {
+        "log1p": [NAN, INF, NAN],
+        "expm1": [-1, INF, NAN],
+        "atan": [-math.pi / 2, math.pi / 2, NAN],
+        "sinh": [-INF, INF, NAN],
+        "cosh": [INF, INF, NAN],
+        "atanh": [NAN, NAN, NAN],
+    }.items():
+        np.testing.assert_allclose(evaluate(getattr(ops, name), ends), np.float32(expected), rtol=1e-6, err_msg=name)
+    inner = np.float32([-1, 1])
+    assert evaluate(ops.log1p, inner)[0] == -INF
+    assert evaluate(ops.atanh, inner).tolist() == [-INF, INF]
+    assert np.isfinite(evaluate(ops.sinh, np.float32([89.2, -89.2]))).all()
+
+
+def test_atan2_of_float32_knows_all_octants_and_ends():
+    values = np.float32([-INF, -3e38, -2, -1, -1e-30, -0.0, 0.0, 1e-30, 1, 2, 3e38, INF])
+    for some in (values, values[abs(values) < 1e38]):
+        a, b = some.reshape(-1, 1), some
+        expected = [[math.atan2(y, x) for x in some.tolist()] for y in some.tolist()]
+        np.testing.assert_allclose(evaluate(ops.atan2, a, b), np.float32(expected), rtol=5e-7)
+
+
+@pytest.mark.parametrize("name", ["floor_div", "remainder", "fmod"])
+def test_float32_is_divided_exactly_at_every_size(name: str):
+    rng = np.random.default_rng(3)
+    sizes = np.exp(rng.uniform(-20, 40, (40, 500)))
+    a = (rng.normal(size=(40, 500)) * sizes).astype("float32")
+    a[:5] = np.rint(rng.normal(size=(5, 500)) * 9)
+    b = np.float32([3, -3, 0.1, INF, -7, 1e-20, 0, NAN] + [2.5] * 32).reshape(-1, 1)
+    function = {"floor_div": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod}[name]
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(evaluate(getattr(ops, name), a, b), function(a, b))
+
+
+def test_long_tensors_are_chosen_from_chunk_by_chunk():
+    rng = np.random.default_rng(4)
+    a, b = (rng.normal(size=(3, 7, 2500)).astype("float32") for _ in "ab")
+    weight = rng.uniform(size=(7, 1)).astype("float32")
+    near, far = a + (b - a) * weight, b - (b - a) * (1 - weight)
+    np.testing.assert_array_equal(evaluate(ops.lerp, a, b, weight), np.where(weight < 0.5, near, far))
+    for share in np.float32([0, 0.3, 0.5, 1]):
+        expected = a + (b - a) * share if share < 0.5 else b - (b - a) * (1 - share)
+        np.testing.assert_array_equal(evaluate(ops.lerp, a, b, np.array(share)), expected)
+    for slope in (rng.uniform(-1, 1, 2500), rng.uniform(-2, 2, 2500)):
+        slope = slope.astype("float32")
+        np.testing.assert_array_equal(evaluate(ops.prelu, a, slope), np.where(a > 0, a, slope * a))
+    assert evaluate(ops.prelu, np.float32([INF, -1]), np.zeros(1, "float32")).tolist() == [INF, 0]

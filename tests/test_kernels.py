@@ -270,3 +270,27 @@ def test_windows_that_do_not_fit_are_refused_in_a_sentence():
     assert str(refused.value) == (
         "max_pool2d(x: float64[1, 4, 5, 3]): padding (0, 2, 0, 2) is not smaller than the window (2, 2)"
     )
+
+
+@pytest.mark.parametrize("axes", [(1,), (1, 2), (-2,), (0, 2), (1, 3), (0, 1, 3), (2, 3), (0, 1, 2, 3), (1, 2, 3)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_a_sum_is_along_any_axes(axes, keepdims):
+    x = RNG.normal(size=(3, 4, 5, 6))
+    expected = x.sum(axes, keepdims=keepdims)
+    np.testing.assert_allclose(evaluate(lambda x: ops.sum(x, axes=axes, keepdims=keepdims), x), expected, atol=1e-13)
+
+
+def test_a_window_may_have_more_taps_than_a_byte_counts():
+    x = RNG.permutation(20 * 20).reshape(1, 20, 20, 1).astype("float64")
+    dx, _ = gradient(lambda x, s: ops.max_pool2d(x, window=(20, 20), stride=(1, 1)) * s, x, np.full((1, 1, 1, 1), 3.0))
+    np.testing.assert_array_equal(dx, 3.0 * (x == x.max()))
+
+
+@pytest.mark.parametrize("chunk", [1, windows.CHUNK_BYTES])
+@pytest.mark.parametrize("made", [1, 3])
+def test_channels_may_be_convolved_each_by_itself(made, chunk, monkeypatch):
+    monkeypatch.setattr(windows, "CHUNK_BYTES", chunk)
+    x, w = RNG.normal(size=(3, 7, 6, 4)), RNG.normal(size=(3, 2, 1, 4 * made))
+    attributes = dict(stride=(2, 1), padding=(1, 0, 2, 1), dilation=(1, 2), groups=4)
+    expected = naive_conv2d(x, w, **attributes)
+    np.testing.assert_allclose(evaluate(lambda x, w: ops.conv2d(x, w, **attributes), x, w), expected, atol=1e-12)

@@ -47,6 +47,11 @@ def prelu_rule(x: TensorType, slope: TensorType) -> Types:
 
 @kernel(prelu_rule, in_place=ONLY)
 def prelu(x: Array, slope: Array, *, out: Array, scratch: list[Array]) -> None:
+    if np.maximum.reduce(slope, axis=None, initial=0) <= 1 and np.count_nonzero(slope) == slope.size:
+        for part, factor, to, below, *_ in blocks([x, slope], out, scratch):
+            np.multiply(part, factor, below)  # the smaller above 0 and the larger below
+            np.maximum(part, below, out=to)
+        return
     for part, factor, to, below, bits, is_positive in blocks([x, slope], out, scratch):
         np.multiply(part, factor, below)
         np.greater(part, 0, is_positive)

@@ -12,7 +12,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from runtime.kernel import Array
-from runtime.kernels.windows import Numbers, chunks, images_at_once, small_buffers, taps
+from runtime.kernels.windows import Numbers, chunks, first_of, images_at_once, small_buffers, taps
 
 Window = dict[str, Numbers]
 
@@ -78,8 +78,3 @@ def weights(w: Array, line: Array) -> Array:
     """A tap's weights for every place of a row."""
     np.copyto(line, w.reshape(line.shape[1:]))
     return line
-
-
-def first_of(part: Array, shape: Numbers) -> Array:
-    """An array of that shape at the start of the scratch."""
-    return part.reshape(-1)[: prod(shape)].reshape(shape)

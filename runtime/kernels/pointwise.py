@@ -163,6 +163,13 @@ def lerp_rule(a: TensorType, b: TensorType, weight: TensorType) -> Types:
 @kernel(lerp_rule)
 def lerp(a: Array, b: Array, weight: Array, *, out: Array, scratch: list[Array]) -> None:
     """From the nearer end: a + weight * (b - a) or b - (1 - weight) * (b - a), so that either end is met exactly."""
+    if weight.size == 1:
+        share = weight.item()
+        for start, end, to, step, *_ in blocks([a, b], out, scratch):
+            np.subtract(end, start, step)
+            np.multiply(step, share if share < 0.5 else share - 1, step)
+            np.add(step, start if share < 0.5 else end, to)
+        return
     for start, end, share, to, step, far, bits, is_far in blocks([a, b, weight], out, scratch):
         np.subtract(end, start, step)
         np.greater_equal(share, 0.5, is_far)

@@ -11,7 +11,20 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
-from runtime.kernels.windows import BUFFER, Index, Numbers, chunks, images_at_once, taps, window_counts
+from runtime.kernels.chunks import BITS
+from runtime.kernels.windows import (
+    BUFFER,
+    Index,
+    Numbers,
+    chunks,
+    first_of,
+    images_at_once,
+    small_buffers,
+    taps,
+    window_counts,
+)
+
+MOST_TAPS = 256
 
 
 def max_pool2d_rule(
@@ -50,10 +63,10 @@ def max_pool2d_input_gradient(
     apart = window[0] <= stride[0] and window[1] <= stride[1]
     with np.errstate():  # gives the buffer size back as well
         np.setbufsize(BUFFER)
-        for images in chunks(len(x), scratch[0].shape[1]):
+        for images in chunks(len(x), len(scratch[0])):
             dx = out[images]
             for inside, places, found, share in winners(x[images], window, stride, padding, scratch):
-                np.multiply(dy[images], found, share)
+                np.bitwise_and(dy[images].view(found.dtype), found, share.view(found.dtype))
                 if apart:
                     np.copyto(dx[inside], share[places])
                 else:
@@ -69,6 +82,7 @@ def max_pool2d_select_rule(
 
 
 @kernel(max_pool2d_select_rule)
+@small_buffers()
 def max_pool2d_select(
     x: Array,
     z: Array,
@@ -80,10 +94,12 @@ def max_pool2d_select(
     scratch: Sequence[Array],
 ) -> None:
     out.fill(0)
-    for images in chunks(len(x), scratch[0].shape[1]):
+    for images in chunks(len(x), len(scratch[0])):
+        y = out[images].view(scratch[-1].dtype)
         for inside, places, found, part in winners(x[images], window, stride, padding, scratch):
             np.copyto(part[places], z[images][inside])
-            np.copyto(out[images], part, where=found)
+            np.bitwise_and(part.view(found.dtype), found, found)
+            np.bitwise_or(y, found, y)
 
 
 def avg_pool2d_rule(
@@ -171,12 +187,11 @@ def take_maxima(x: Array, window: Numbers, stride: Numbers, padding: Numbers, ou
 
 
 def winner_scratch(y: TensorType, window: Numbers) -> list[TensorType]:
-    """For the images that are taken at once: what each tap sees, the maximum, what is left to find, what is found."""
+    """For the images taken at once: what a tap sees, the maximum, which tap has it, what is found, and its bits."""
     n, *image = y.static_shape
-    each_tap = window[0] * window[1]
-    shape = (images_at_once(n, each_tap * prod(image), y.dtype), *image)
-    floats, bools = TensorType(y.dtype, shape), TensorType("bool", shape)
-    return [TensorType(y.dtype, (each_tap, *shape)), floats, bools, bools]
+    shape = (images_at_once(n, 4 * prod(image), y.dtype), *image)
+    number = "uint8" if prod(window) <= MOST_TAPS else "int32"
+    return [TensorType(dtype, shape) for dtype in (y.dtype, y.dtype, number, number, "bool", BITS[y.dtype])]
 
 
 def winners(
@@ -184,23 +199,27 @@ def winners(
 ) -> Iterator[tuple[Index, Index, Array, Array]]:
     """For each tap in row-major order what it touches, at which places, and where it sees the first of equal maxima.
 
-    The last array is room for a number at every place.
+    That is given as a mask of bits; the last array is room for a number at every place. The number of the tap with the
+    maximum grows wherever a later one sees more.
     """
-    seen, y, left, found = scratch[0][:, : len(x)], *(array[: len(x)] for array in scratch[1:])
-    if any(padding):
-        seen.fill(-np.inf)
+    tap, y, winner, number, found, bits = (array[: len(x)] for array in scratch)
     under = [*taps(x, y, window=window, stride=stride, padding=padding)]
-    for tap, (_, _, inside, places) in zip(seen, under, strict=True):
-        np.copyto(tap[places], x[inside])
-    np.copyto(y, seen[0])
-    for tap in seen[1:]:
-        np.maximum(y, tap, out=y)
-    left.fill(True)
-    for tap, (_, _, inside, places) in zip(seen, under, strict=True):
-        np.equal(tap, y, found)
-        np.logical_and(found, left, found)
-        np.not_equal(left, found, left)
-        yield inside, places, found, tap
+    y.fill(-np.inf)
+    winner.fill(0)
+    for count, (_, _, inside, places) in enumerate(under):
+        seen, most = first_of(tap, y[places].shape), y[places]
+        np.copyto(seen, x[inside])
+        if count:
+            more, own = first_of(found, seen.shape), first_of(number, seen.shape)
+            np.greater(seen, most, more)
+            np.multiply(more.view(np.uint8), own.dtype.type(count), own)
+            np.maximum(winner[places], own, out=winner[places])
+        np.maximum(most, seen, out=most)
+    for count, (_, _, inside, places) in enumerate(under):
+        np.equal(winner, count, found)
+        np.copyto(bits, found.view(np.uint8))
+        np.negative(bits, bits)
+        yield inside, places, bits, tap
 
 
 def count_scratch(y: TensorType, padding: Numbers, count_include_pad: bool) -> list[TensorType]:

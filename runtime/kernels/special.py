@@ -65,6 +65,9 @@ FAR = (  # (1 / sqrt(pi) - x * erfc(x) * exp(x * x)) * x * x, a quotient of poly
     ),
 )
 NEAR_END, MIDDLE_END = 0.46875, 4.0
+FEW = 512
+"""Elements beyond MIDDLE_END for which new arrays are small change: most numbers are not so large."""
+
 SINGLE_ERF = (  # erf(x) / x, a quotient of polynomials in x * x, to 2e-8 below SINGLE_END
     (2.050112868e-06, 2.848784933e-04, 3.765447979e-03, 5.274820860e-02, 1.904025925e-01, 1.128379146),
     (3.809175546e-05, 1.162493541e-03, 1.496888168e-02, 1.141075073e-01, 5.020726465e-01, 1.0),
@@ -174,15 +177,24 @@ def erfc_beyond(x: Array, y: Array, a: Array, b: Array, c: Array, mask: Array) -
     np.minimum(x, ALL_BUT_NOTHING, out=x)
     quotient(MIDDLE, x, y, a)
     np.greater(x, MIDDLE_END, mask)
-    if mask.any():
-        np.multiply(x, x, a)
-        np.divide(1, a, a)
-        quotient(FAR, a, b, c)
-        np.multiply(a, b, b)
-        np.subtract(1 / sqrt(pi), b, b)
-        np.divide(b, x, b)
-        np.putmask(y, mask, b)
+    count = np.count_nonzero(mask)
+    if 0 < count <= FEW:
+        few = x[mask]
+        y[mask] = erfc_far(few, *np.empty((3, count)))
+    elif count:
+        np.putmask(y, mask, erfc_far(x, a, b, c))
     times_bell(x, y, a, b, c)
+
+
+def erfc_far(x: Array, a: Array, b: Array, c: Array) -> Array:
+    """erfc(x) * exp(x * x) from MIDDLE_END on, in b."""
+    np.multiply(x, x, a)
+    np.divide(1, a, a)
+    quotient(FAR, a, b, c)
+    np.multiply(a, b, b)
+    np.subtract(1 / sqrt(pi), b, b)
+    np.divide(b, x, b)
+    return b
 
 
 LEADING = {"float32": np.array(-1 << 12, "int32"), "float64": np.array(-1 << 27, "int64")}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from math import prod
 
 import numpy as np
 
@@ -79,3 +80,8 @@ def images_at_once(n: int, elements: int, dtype: str) -> int:
 def chunks(n: int, at_once: int) -> Iterator[slice]:
     """The images that are taken at once."""
     return (slice(start, min(start + at_once, n)) for start in range(0, n, max(at_once, 1)))
+
+
+def first_of(part: Array, shape: Numbers) -> Array:
+    """An array of that shape at the start of the scratch."""
+    return part.reshape(-1)[: prod(shape)].reshape(shape)
