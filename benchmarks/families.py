@@ -6,8 +6,8 @@
 Needs PyTorch, which prograd does not. Both get the same numbers, PyTorch with channels first where that is its
 layout, and their results are compared before they are timed. Forward is what the operator appends to a block, backward
 what its gradient appends after that, bound as a program is; PyTorch's is `torch.autograd.grad` of a kept graph.
-A ratio is how many times as long prograd takes: both run in turns, and the fastest tenth of the runs of either counts,
-because what else the machine does only ever adds. SLOW are those above 5.
+A ratio is how many times as long prograd takes, as the median over alternating runs of the processor's time, which other
+processes have no part in. SLOW are those above 5.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from statistics import median
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 from runtime.blas import ask_for_one_thread
@@ -45,6 +45,7 @@ Call = Callable[[], object]
 
 def main(words: list[str]) -> None:
     torch.set_num_threads(1)
+    summary: list[str] = []
     for family, cases in FAMILIES.items():
         chosen = [case for case in cases if not words or any(word in (family, case.name) for word in words)]
         if not chosen:
@@ -52,14 +53,21 @@ def main(words: list[str]) -> None:
         print(f"\n### {family}\n")
         print("| operator | operands | forward | ms | backward | ms |  |")
         print("| --- | --- | ---: | ---: | ---: | ---: | --- |")
-        ratios: list[float] = []
-        for case in chosen:
-            rows = [alternate(*calls) for calls in (forward(case), backward(case)) if calls]
-            ratios += [ours / theirs for ours, theirs in rows]
-            cells = [f"{ours / theirs:.2f} | {ours * 1e3:.3f}" for ours, theirs in rows] + ["| "] * (2 - len(rows))
-            slow = "SLOW" if any(ours / theirs > LIMIT for ours, theirs in rows) else ""
-            print(f"| {case.name} | {case.shown} | {' | '.join(cells)} | {slow} |", flush=True)
-        print(f"\n{family}: median {median(ratios):.2f}, worst {max(ratios):.2f}")
+        ratios = [ratio for case in chosen for ratio in row(case)]
+        slow = sum(ratio > LIMIT for ratio in ratios)
+        summary.append(f"| {family} | {len(ratios)} | {median(ratios):.1f} | {max(ratios):.1f} | {slow or ''} |")
+    print("\n| family | rows | median | worst | above 5 |\n| --- | ---: | ---: | ---: | ---: |")
+    print("\n".join(summary))
+
+
+def row(case: Case) -> list[float]:
+    """Print a row, and give its ratios."""
+    pairs = [alternate(*calls) for calls in (forward(case), backward(case)) if calls]
+    ratios = [ours / theirs for ours, theirs in pairs]
+    cells = [f"{ratio:.2f} | {ours * 1e3:.3f}" for ratio, (ours, _) in zip(ratios, pairs, strict=True)]
+    cells += ["|"] * (2 - len(cells))
+    print(f"| {case.name} | {case.shown} | {' | '.join(cells)} | {'SLOW' if max(ratios) > LIMIT else ''} |", flush=True)
+    return ratios
 
 
 def forward(case: Case) -> tuple[Call, Call]:
@@ -155,16 +163,16 @@ def compare(case: Case, ours: Sequence[np.ndarray], theirs: Sequence[Any]) -> No
 
 
 def alternate(one: Call, other: Call) -> tuple[float, float]:
-    """The seconds of both calls, run in turns: what a tenth of the runs stays below."""
+    """The median seconds of both calls, run in turns."""
     seconds: tuple[list[float], list[float]] = ([], [])
-    stop = perf_counter() + SECONDS
+    stop = thread_time() + SECONDS
     with np.errstate(all="ignore"):
-        while perf_counter() < stop or len(seconds[0]) < 10:
+        while thread_time() < stop or len(seconds[0]) < 10:
             for call, times in zip((one, other), seconds, strict=True):
-                start = perf_counter()
+                start = thread_time()
                 call()
-                times.append(perf_counter() - start)
-    return tuple(sorted(times)[len(times) // 10] for times in seconds)
+                times.append(thread_time() - start)
+    return median(seconds[0]), median(seconds[1])
 
 
 def as_list(result: Any) -> list[Any]:

@@ -510,7 +510,15 @@ SHAPE = [
 ]
 
 UNFOLD = [
-    Case("unfold", [SMALL], lambda x: ops.unfold(x, window=(3, 3)), lambda x: F.unfold(x, 3), "x", (0,), False),
+    Case(
+        "unfold",
+        [SMALL],
+        lambda x: ops.unfold(x, window=(3, 3)),
+        lambda x: F.unfold(x, 3).view(8, 144, 14, 14),
+        "x",
+        (0,),
+        False,
+    ),
 ]
 
 COUNTERS = [np.array(3), np.array(5)]
