@@ -21,7 +21,7 @@ docs: ## generate docs/ops.md from the operators' declarations
 	$(BIN)/compiler ops --markdown > docs/ops.md
 
 compared: ## compare with PyTorch, which must be installed, and write docs/compared.md
-	$(BIN)/python tests/compared.py > docs/compared.md
+	$(BIN)/python tests/compared.py
 
 format: ## put all files into the one format
 	$(BIN)/ruff format .

@@ -1,9 +1,10 @@
-"""Print docs/compared.md, by comparing with PyTorch on all cores: `python tests/compared.py > docs/compared.md`."""
+"""Write docs/compared.md, by comparing with PyTorch on all cores: `python tests/compared.py`, or `make compared`."""
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from multiprocessing import get_context
+from pathlib import Path
 
 import torch
 from peers.compare import Outcome, compare
@@ -11,9 +12,11 @@ from peers.page import page
 from peers.table import PEERS
 from peers.trajectories import TRAININGS, Difference, run
 
+PAGE = Path(__file__).parents[1] / "docs/compared.md"
+
 
 def main() -> int:
-    """Print the page; 1 if something differs, which is printed on stderr."""
+    """Write the page; 1 if something differs, which is printed on stderr and leaves the page as it was."""
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         runs = pool.map(trained, TRAININGS)
         outcomes = list(zip(PEERS, pool.map(compared, range(len(PEERS))), strict=True))
@@ -23,9 +26,12 @@ def main() -> int:
     faults = [f"{peer}: {fault}" for peer, outcome in outcomes for fault in outcome.faults]
     for fault in faults:
         print(fault, file=sys.stderr)
+    if faults:
+        return 1
     version = torch.__version__.partition("+")[0]
-    print(page(version, datetime.now(UTC).date().isoformat(), outcomes, differences), end="")
-    return int(bool(faults))
+    text = page(version, datetime.now(UTC).date().isoformat(), outcomes, differences)
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
 
 
 def trained(name: str) -> Difference:
