@@ -1,4 +1,4 @@
-"""The command `compiler`: show, check, compile and list; results on stdout, words on stderr."""
+"""The command `compiler`: show, check, compile, place and list; results on stdout, words on stderr."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from compiler.errors import DataError, LimitError
 from prograd_proto import PluginError, ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load, save
@@ -17,7 +18,7 @@ from prograd_proto.identity import program_sha256
 from prograd_proto.spelling import closest
 from prograd_proto.text import block_to_text, from_text, to_text
 
-EXIT_DONE, EXIT_USAGE, EXIT_PROGRAM, EXIT_RESOURCE, EXIT_BUG, EXIT_INTERRUPTED = 0, 2, 3, 6, 70, 130
+EXIT_DONE, EXIT_USAGE, EXIT_PROGRAM, EXIT_DATA, EXIT_RESOURCE, EXIT_BUG, EXIT_INTERRUPTED = 0, 2, 3, 4, 6, 70, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,6 +92,17 @@ def compile_(options: argparse.Namespace) -> None:
     print(f"OK program_sha256={compiled.sha256}")
 
 
+def place(options: argparse.Namespace) -> None:
+    """Give each buffer of a table an offset, so that those alive together are apart and the arena is small.
+
+    The table is CSV with the columns id, lower, upper and size: a buffer of `size` bytes is needed from `lower` until
+    before `upper`. The table that comes out has the column offset as well; a line about the arena goes to stderr.
+    """
+    from compiler.commands.place import place_buffers
+
+    place_buffers(options)
+
+
 def ops(options: argparse.Namespace) -> None:
     """List every operator, or show the ones that are named."""
     from inspect import signature
@@ -159,6 +171,10 @@ def _first_line(doc: str | None) -> str:
 
 def _exit_code(error: ProgramError) -> int:
     """By what is behind the error: a file in the way is a matter of usage, a full disk one of resources."""
+    if isinstance(error, DataError):
+        return EXIT_DATA
+    if isinstance(error, LimitError):
+        return EXIT_RESOURCE
     cause = error.__cause__
     if isinstance(error, PluginError) or isinstance(cause, FileExistsError):
         return EXIT_USAGE
@@ -206,10 +222,39 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
     verb.add_argument("--dump-after", metavar="PASS", help="print the program as this pass leaves it")
 
+    verb = _verb(
+        verbs, "place", place, "give buffers their offsets in one arena", "compiler place buffers.csv -o placed.csv"
+    )
+    verb.add_argument("buffers", help="a CSV file with the columns id, lower, upper, size")
+    verb.add_argument("--capacity", type=_at_least(0), metavar="BYTES", help="an arena of so many bytes will do")
+    verb.add_argument("--alignment", type=_at_least(1), default=1, metavar="BYTES", help="of every offset; else 1")
+    verb.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="end the search after these; else 60")
+    verb.add_argument("-o", "--output", help="the CSV file to write, instead of stdout")
+    verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
+
     verb = _verb(verbs, "ops", ops, "list the operators", "compiler ops conv2d matmul")
     verb.add_argument("names", nargs="*", help="only these")
     verb.add_argument("--markdown", action="store_true", help="the whole reference, as in docs/ops.md")
     return parser
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) <= 18 and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more, of at most 18 digits")
+        return int(text)
+
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more")
+    return seconds
 
 
 def _verb(

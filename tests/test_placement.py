@@ -25,6 +25,12 @@ from runtime.memory.sections import Part, parts_of
 from runtime.memory.skyline import lowest_offsets
 
 PLACEMENTS = Path(__file__).with_name("placements")
+ABOVE_THEIR_BOUND = (
+    [(0, 4, 3), (0, 2, 2), (4, 5, 2), (2, 5, 1), (4, 6, 1), (2, 6, 1), (6, 8, 2), (5, 8, 3)],
+    [(7, 8, 3), (2, 7, 1), (5, 7, 2), (3, 8, 1), (2, 3, 2), (3, 5, 1), (0, 5, 1), (0, 2, 3)],
+    [(5, 8, 3), (2, 4, 1), (0, 2, 3), (4, 8, 2), (3, 4, 1), (3, 5, 1), (0, 3, 2), (2, 5, 2)],
+)
+"""Buffers that no placement fits into the bytes of their busiest tick."""
 EFFORTS = st.sampled_from([QUICK, THOROUGH, Effort(steps=0, visits=50)])
 
 
@@ -144,6 +150,17 @@ def test_the_search_finds_a_placement_exactly_if_there_is_one(spans: list[Span])
         assert below.run() is Outcome.IMPOSSIBLE
 
 
+@pytest.mark.parametrize("spans", ABOVE_THEIR_BOUND)
+def test_the_search_proves_that_a_lower_bound_is_out_of_reach(spans: list[Span]):
+    (part,) = parts_of(spans)
+    assert least_height(spans) == part.lower_bound + 1
+    assert attempt(part, part.lower_bound, visits=10**5, stop=never).outcome is Outcome.IMPOSSIBLE
+    placement = place(buffers_of(spans), THOROUGH, alignment=1)
+    assert (placement.arena_bytes, placement.optimal) == (part.lower_bound + 1, True)
+    quick = place(buffers_of(spans), QUICK, alignment=1)
+    assert (quick.arena_bytes > part.lower_bound, quick.optimal) == (True, False)
+
+
 @given(st.integers(0, 2**32), st.integers(6, 30))
 @settings(max_examples=60, deadline=None)
 def test_the_search_solves_what_was_cut_from_a_full_rectangle(seed: int, pieces: int):
@@ -240,7 +257,8 @@ def test_more_than_four_gibibytes_and_more_than_65536_buffers_are_placed():
 def test_a_placement_is_the_same_in_every_process():
     script = (
         "from runtime.memory import Buffer, Effort, place\n"
-        "buffers = [Buffer(f'b{i}', 64 + i * i % 97 * 64, i * 7 % 50, i * 7 % 50 + 1 + i * 5 % 23) for i in range(90)]\n"
+        "spans = [(64 + i * i % 97 * 64, i * 7 % 50, i * 7 % 50 + 1 + i * 5 % 23) for i in range(90)]\n"
+        "buffers = [Buffer(f'b{i}', *span) for i, span in enumerate(spans)]\n"
         "print(place(buffers, Effort(steps=5, visits=60_000)))"
     )
     runs = [

@@ -52,7 +52,7 @@ QUICK: Final = Effort(steps=5, visits=0)
 """When a program is loaded: milliseconds for small programs."""
 THOROUGH: Final = Effort(steps=5, visits=4_000_000)
 """When a program is compiled: seconds at most where the quick ways miss the bound."""
-EXHAUSTIVE: Final = Effort(steps=50, visits=60_000_000)
+EXHAUSTIVE: Final = Effort(steps=10, visits=60_000_000)
 """When somebody waits for it: minutes."""
 
 

@@ -1,0 +1,1 @@
+"""Verbs of the command `compiler` that are more than a few lines."""
