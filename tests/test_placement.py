@@ -241,6 +241,18 @@ def test_a_capacity_that_is_reached_ends_the_search():
     assert placement.method != "search"
 
 
+def test_many_buffers_are_placed_nearly_as_low_as_the_bound_when_that_is_asked():
+    """The first ranking of these is taken, though others may do better."""
+    buffers = [Buffer(f"b{i}", 64 * (1 + i * i % 23), i, i + 2 + i % 61) for i in range(3_000)]
+    near = place(buffers, Effort(steps=5, visits=0, near=1_000_000))
+    assert near.method == "skyline by size and life"
+    assert near.lower_bound < near.arena_bytes <= 2 * near.lower_bound
+    assert not near.optimal
+    best = place(buffers, Effort(steps=5, visits=0))
+    assert best.lower_bound == near.lower_bound
+    assert best.arena_bytes <= near.arena_bytes
+
+
 def test_seconds_that_are_over_are_reported():
     placement = place(instance("C.1048576.csv"), EXHAUSTIVE, alignment=1, seconds=0.0)
     assert placement.stopped

@@ -4,7 +4,7 @@
    the buffers into parts that never touch (`sections`). The bytes of the busiest section are the lower bound.
 2. Each part, the most loaded first, is placed along a skyline by one ranking after the other (`skyline`, `rankings`);
    a part of few buffers also into gaps (`gaps`). The first placement no higher than the bound, or than another part,
-   will do.
+   will do; and one that is nearly as low, where there are too many buffers to search.
 3. A part that stays higher is given to the exact search (`attempts`, `search`): at the bound first, then half-way
    between what was found and what was not.
 
@@ -41,16 +41,18 @@ class Effort:
 
     Attributes:
         steps: of the skyline, for each buffer.
-        visits: of the exact search, to one section of one state; some hundred thousand in a second.
+        visits: of the exact search, to one section of one state; about a million in a second.
+        near: a part with too many buffers for the search is good enough at so many millionths above the bound.
     """
 
     steps: int
     visits: int
+    near: int = 0
 
 
-QUICK: Final = Effort(steps=5, visits=0)
+QUICK: Final = Effort(steps=5, visits=0, near=500)
 """When a program is loaded: milliseconds for small programs."""
-THOROUGH: Final = Effort(steps=5, visits=4_000_000)
+THOROUGH: Final = Effort(steps=5, visits=4_000_000, near=500)
 """When a program is compiled: seconds at most where the quick ways miss the bound."""
 EXHAUSTIVE: Final = Effort(steps=10, visits=60_000_000)
 """When somebody waits for it: minutes."""
@@ -126,6 +128,8 @@ def aligned(nbytes: int, alignment: int = ALIGNMENT) -> int:
 
 def _place_part(part: Part, goal: int, effort: Effort, is_over: Callable[[], bool]) -> tuple[_Placed, int]:
     """The best placement that was found, and the height below which there is none, as far as that is proven."""
+    if len(part.items) > MOST_FOR_SEARCH:
+        goal += goal * effort.near // 1_000_000
     best = None
     for placed in _ways(part, effort.steps * len(part.items) + 20_000):
         best = placed if best is None or placed.height < best.height else best
