@@ -6,8 +6,8 @@
 Needs PyTorch, which prograd does not. Both get the same numbers, PyTorch with channels first where that is its
 layout, and their results are compared before they are timed. Forward is what the operator appends to a block, backward
 what its gradient appends after that, bound as a program is; PyTorch's is `torch.autograd.grad` of a kept graph.
-A ratio is how many times as long prograd takes, as the median over alternating runs of the processor's time, which other
-processes have no part in. SLOW are those above 5.
+A ratio is how many times as long prograd takes, as the median over alternating runs of the processor's time, in which
+other processes have no part. SLOW are those above 5.
 """
 
 from __future__ import annotations

@@ -122,6 +122,7 @@ def group_norm_gradient(
     *,
     groups: int,
 ) -> tuple[Value, Value | None, Value | None]:
+    # Some fifteen passes over x, six times what PyTorch's single one takes.
     grouped = _grouped(x, groups)
     parts = reshape(x, shape=grouped)
     unit = (parts - mean) * inverse_deviation

@@ -1,7 +1,8 @@
 """Sorting, places of sorted elements, the largest elements, numbers of different ones.
 
 NumPy sorts in place, but finds places only in new memory. Places are therefore sorted along: each element and its
-place make a complex number, and NumPy orders those by their real, then their imaginary part, NaN last.
+place make a complex number, and NumPy orders those by their real, then their imaginary part, NaN last. The gradient of
+a sort does that twice, and takes over ten times as long as PyTorch's, which kept the places.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Maxima and means under a sliding window: one pass over the places for each tap of the window."""
+"""Maxima and means under a sliding window: one pass over the places for each tap of the window.
+
+The gradient of maxima finds them again, which alone takes three to nine times as long as PyTorch's look at the places
+that it kept; forward and backward together take less.
+"""
 
 from __future__ import annotations
 
