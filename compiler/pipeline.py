@@ -14,6 +14,8 @@ from compiler.errors import CompileError
 from compiler.fold_constants import fold_constants
 from compiler.inference_forms import use_inference_forms
 from compiler.merge_identical import merge_identical
+from compiler.order_ops import order_ops
+from compiler.plan_memory import plan_memory
 from compiler.share_memory import share_memory
 from compiler.simplify import simplify
 from compiler.verify import verify
@@ -30,8 +32,10 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,  # sizes are numbers now
     simplify,  # sees the numbers that folding found
     merge_identical,  # sees what is equal when simplified
+    order_ops,  # knows all ops that are left
     share_memory,  # needs the final list of reads
     list_operators,
+    plan_memory,  # of the blocks as they will run
 )
 
 MUST_PRECEDE: tuple[tuple[Pass, Pass, str], ...] = (
@@ -41,11 +45,15 @@ MUST_PRECEDE: tuple[tuple[Pass, Pass, str], ...] = (
     (bind_dimensions, fold_constants, "a number of elements is known when its symbols have sizes"),
     (fold_constants, simplify, "what is folded to 1 is no factor"),
     (simplify, merge_identical, "ops become identical when what is between them goes"),
+    (bind_dimensions, order_ops, "what an order needs is a matter of sizes"),
+    (merge_identical, order_ops, "every op that is left has its place, and no other"),
+    (order_ops, share_memory, "what is dead depends on the order"),
     (bind_dimensions, share_memory, "bound blocks are what runs"),
     (eliminate_dead_ops, share_memory, "a dead op's read would keep an update from being in place"),
     (simplify, share_memory, "reads of what is left out become later reads of something else"),
     (merge_identical, share_memory, "reads of all identical ops become reads of the first"),
     (merge_identical, list_operators, "every op of the file is listed, and no other"),
+    (share_memory, plan_memory, "tensors that share memory are one buffer"),
 )
 
 

@@ -40,10 +40,9 @@ class _Sharing:
     def mark(self) -> None:
         last_read = _last_reads(self.block)
         types = {t.name: (t.dtype, t.shape.SerializeToString()) for t in self.block.tensors}
-        constants = {name for op in self.block.ops if op.type == "constant" for name in op.outputs}
         for parameter in self.block.parameters:
             self.values[parameter.tensor] = _Value(parameter.tensor, last_read.get(parameter.tensor, -1))
-        states = _States(self.block)
+        owners = _Owners(self.block)
         for i, op in enumerate(self.block.ops):
             del op.in_place[:]
             for name in op.outputs:
@@ -53,31 +52,28 @@ class _Sharing:
                 self.values[op.outputs[0]] = self.values[op.inputs[0]]
                 continue
             for output, position in in_place_pairs(op.type):
-                new, old = op.outputs[output], op.inputs[position]
-                if (
-                    not old
-                    or types[new] != types[old]
-                    or any(p.output == output or p.input == position for p in op.in_place)
-                ):
+                old, new = op.inputs[position], op.outputs[output]
+                if not old or self.values[old].last_read != i or types[new] != types[old]:
                     continue
-                value = self.values[old]
-                alone = sum(self.values[name].root == value.root for name in op.inputs if name) == 1
-                if value.last_read == i and alone and value.root not in constants and states.allow(value.root, new):
+                root = self.values[old].root
+                alone = [self.values[name].root for name in op.inputs if name].count(root) == 1
+                free = all(pair.output != output and pair.input != position for pair in op.in_place)
+                if alone and free and owners.allow(root, new):
                     op.in_place.add(output=output, input=position)
-                    self.values[new] = _Value(value.root, self.values[new].last_read)
+                    self.values[new] = _Value(root, self.values[new].last_read)
 
 
-class _States:
-    """What may be written over the memory of a state."""
+class _Owners:
+    """What may be written over memory outside the arena: a state's update over the state, nothing over a constant."""
 
     def __init__(self, block: pb.BlockDesc) -> None:
-        self._state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
-        self._becomes = {update.state: update.tensor for update in block.updates}
+        becomes = {update.state: update.tensor for update in block.updates}
+        self._only = {p.tensor: becomes.get(p.state) for p in block.parameters if p.WhichOneof("source") == "state"}
+        self._only |= {name: None for op in block.ops if op.type == "constant" for name in op.outputs}
 
     def allow(self, root: str, new: str) -> bool:
         """Whether `new` may be written there."""
-        state = self._state_of.get(root)
-        return state is None or self._becomes.get(state) == new
+        return root not in self._only or self._only[root] == new
 
 
 def _last_reads(block: pb.BlockDesc) -> dict[str, int]:

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from runtime.arena import aligned_bytes, view
 from runtime.dtypes import numpy_dtype
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
-from runtime.memory import Buffer, aliases_of, aligned, buffers_of, check_placement, place, scratch_of
+from runtime.memory import Buffer, aliases_of, aligned, buffers_of, check_placement, is_scratch, place, scratch_of
 
 Call = Callable[[], object]
 
@@ -65,7 +65,7 @@ def bind(
     scratch = scratch_of(block, types)
     sizes = [[(name, type.nbytes) for name, type in row] for row in scratch]
     buffers = buffers_of(block, types, sizes, pinned)
-    offsets, arena_bytes = _offsets(buffers, None if pinned else plan)
+    offsets, arena_bytes = _offsets(buffers, {name for row in sizes for name, _ in row}, None if pinned else plan)
     arena = memory(arena_bytes)
     types.update(name_and_type for row in scratch for name_and_type in row)
     arrays = _outside(block, states)
@@ -82,19 +82,24 @@ def bind(
     return BoundBlock(arrays, ops, arena_bytes)
 
 
-def _offsets(buffers: list[Buffer], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
-    if plan is None or not plan.placements:
-        placement = place(buffers)
-        offsets, arena_bytes = placement.offsets, placement.arena_bytes
-    else:
-        offsets, arena_bytes = _planned(buffers, plan), plan.arena_bytes
+def _offsets(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
+    """The plan's offsets, after a check; of our own if there is no plan or it is for kernels with other scratch."""
+    if plan is not None and plan.placements:
+        planned = _planned(buffers, scratch, plan)
+        if planned is not None:
+            return planned, plan.arena_bytes
+    placement = place(buffers)
+    offsets, arena_bytes = placement.offsets, placement.arena_bytes
     check_placement(buffers, offsets, arena_bytes)
     return offsets, arena_bytes
 
 
-def _planned(buffers: list[Buffer], plan: pb.MemoryPlan) -> list[int]:
+def _planned(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan) -> list[int] | None:
+    """The plan's offsets; None if it would do but for scratch, which may change from runtime to runtime."""
     planned = {placement.tensor: placement.offset for placement in plan.placements}
-    wrong = planned.keys() ^ {buffer.name for buffer in buffers}
+    tensors = [buffer for buffer in buffers if buffer.name not in scratch]
+    wrong = {buffer.name for buffer in tensors} - planned.keys()
+    wrong |= {name for name in planned.keys() - {buffer.name for buffer in buffers} if not is_scratch(name)}
     if wrong:
         raise ProgramError(f"the plan and the block differ in %{min(wrong)}; compile again")
     apart = sum(aligned(buffer.nbytes) for buffer in buffers)
@@ -102,7 +107,13 @@ def _planned(buffers: list[Buffer], plan: pb.MemoryPlan) -> list[int]:
         raise ProgramError(
             f"the plan has an arena of {plan.arena_bytes} bytes; without any sharing its buffers take {apart}"
         )
-    return [planned[buffer.name] for buffer in buffers]
+    check_placement(tensors, [planned[buffer.name] for buffer in tensors], plan.arena_bytes)
+    try:
+        offsets = [planned[buffer.name] for buffer in buffers]
+        check_placement(buffers, offsets, plan.arena_bytes)
+    except (KeyError, ProgramError):
+        return None
+    return offsets
 
 
 def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:

@@ -83,7 +83,9 @@ def conv2d_filter_gradient_rule(
         part, _ = depthwise.part_and_line(y, groups)
         ones, sums = (1, prod(part.static_shape[:3])), (1, dw.static_shape[3])
         return types(dw, scratch=[part, *(TensorType(x.dtype, shape) for shape in (ones, sums))])
-    return types(dw, scratch=[dw, *column_scratch(x, y, dw.static_shape, stride, padding)])
+    columns = column_scratch(x, y, dw.static_shape, stride, padding)
+    in_parts = bool(columns) and columns[-1].static_shape[0] < x.static_shape[0]
+    return types(dw, scratch=[*columns, dw] if in_parts else columns)
 
 
 @kernel(conv2d_filter_gradient_rule)
@@ -97,20 +99,26 @@ def conv2d_filter_gradient(
     dilation: Numbers,
     groups: int,
     out: Array,
-    scratch: Sequence[Array],
+    scratch: Sequence[Array] = (),
 ) -> None:
-    part, *scratch = scratch
-    out.fill(0)
     if depthwise.is_depthwise(shape, groups):
-        ones, sums = scratch
+        part, ones, sums = scratch
+        out.fill(0)
         ones.fill(1)
         window = dict(window=shape[:2], stride=stride, padding=padding, dilation=dilation)
         depthwise.add_correlation(x, dy, window, part, ones, sums, out)
         return
+    columns_count = 0 if is_product(shape, stride, padding) else 1 + any(padding)
+    scratch, parts = scratch[:columns_count], scratch[columns_count:]
+    target = out
     for images in chunks(len(x), len(scratch[-1]) if scratch else max(1, len(x))):
         columns = columns_of(x[images], dy.shape[1:3], shape, stride, padding, dilation, scratch)
-        np.matmul(columns.swapaxes(1, 2), by_group(dy[images], groups), by_group(part, groups))
-        np.add(out, part, out)
+        np.matmul(columns.swapaxes(1, 2), by_group(dy[images], groups), by_group(target, groups))
+        if target is not out:
+            np.add(out, target, out)
+        target = parts[0] if parts else out
+    if not len(x):
+        out.fill(0)
 
 
 def conv2d_input_gradient_rule(

@@ -24,4 +24,5 @@ from runtime.memory.place import Effort as Effort
 from runtime.memory.place import Placement as Placement
 from runtime.memory.place import aligned as aligned
 from runtime.memory.place import place as place
+from runtime.memory.scratch import is_scratch as is_scratch
 from runtime.memory.scratch import scratch_of as scratch_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from prograd_proto import TensorType, attributes_of
@@ -11,12 +12,28 @@ from runtime.kernels import KERNELS
 
 def scratch_of(block: pb.BlockDesc, types: Mapping[str, TensorType]) -> list[list[tuple[str, TensorType]]]:
     """For each op the scratch arrays that its kernel asks for, named by the file or, where it is silent, here."""
-    return [_scratch_of(op, types) for op in block.ops]
+    known: dict[object, tuple[TensorType, ...]] = {}  # a deep program repeats few different ops
+    return [_named(op, _wanted(op, types, known), types) for op in block.ops]
 
 
-def _scratch_of(op: pb.OpDesc, types: Mapping[str, TensorType]) -> list[tuple[str, TensorType]]:
+def is_scratch(name: str) -> bool:
+    """Whether a name is one that `scratch_of` gives."""
+    return re.fullmatch(r"scratch \d+ of op \d+_*", name) is not None
+
+
+def _wanted(
+    op: pb.OpDesc, types: Mapping[str, TensorType], known: dict[object, tuple[TensorType, ...]]
+) -> tuple[TensorType, ...]:
     inputs = [types[name] if name else None for name in op.inputs]
-    wanted = KERNELS[op.type].rule(*inputs, **attributes_of(op)).scratch
+    key = op.type, *inputs, *(attribute.SerializeToString() for attribute in op.attributes)
+    if key not in known:
+        known[key] = KERNELS[op.type].rule(*inputs, **attributes_of(op)).scratch
+    return known[key]
+
+
+def _named(
+    op: pb.OpDesc, wanted: tuple[TensorType, ...], types: Mapping[str, TensorType]
+) -> list[tuple[str, TensorType]]:
     names = list(op.scratch) or [_unused(f"scratch {i} of op {op.id}", types) for i in range(len(wanted))]
     return list(zip(names, wanted, strict=True))
 

@@ -1,0 +1,144 @@
+"""Pass: run the ops in the order that needs the least memory, among a few.
+
+1. An order is legal if every op runs after the ops that it reads from, and an update after the earlier ops that read
+   the state it writes over.
+2. The candidates are the order of the source; the updates as soon as they can; the ops as late as they can, each
+   before the first op that needs it, updates first; and the ready op that frees the most bytes first, as in the
+   list schedulers of compilers (Sethi, 1975, shows that the best order is NP-hard to find).
+3. The first one with the lowest peak is taken, so no block needs more than in the order of its source. Bits do not
+   depend on the order: random numbers are counted, and sums have an order of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+
+from compiler.bound_blocks import bound_blocks
+from compiler.step_graph import StepGraph, step_graph
+from prograd_proto import program_pb2 as pb
+
+Order = list[int]
+Candidate = Callable[[pb.BlockDesc, StepGraph], Order]
+
+
+def order_ops(program: pb.ProgramDesc) -> None:
+    """Put the ops of every block that runs into the best order that the candidates give."""
+    for block in bound_blocks(program):
+        graph = step_graph(block)
+        orders = [candidate(block, graph) for candidate in CANDIDATES]
+        best = min(orders, key=graph.peak)
+        if best != sorted(best):
+            _reorder(block, best)
+
+
+def as_written(block: pb.BlockDesc, graph: StepGraph) -> Order:
+    """The order of the source."""
+    return list(range(len(block.ops)))
+
+
+def updates_first(block: pb.BlockDesc, graph: StepGraph) -> Order:
+    """The order of the source, but every update as soon as it can run: its gradient dies at once."""
+    early = [op.stage == pb.STAGE_UPDATE for op in block.ops]
+    for i in reversed(range(len(early))):  # what an update needs beside its gradient, for instance its rate
+        for j in graph.before[i] if early[i] else ():
+            early[j] = early[j] or (block.ops[j].stage == pb.STAGE_FORWARD and _serves_early(graph, j, early))
+    return _scheduled(graph, lambda i: (not early[i], i))
+
+
+def on_demand(block: pb.BlockDesc, graph: StepGraph) -> Order:
+    """Each op before the first one that needs it, starting from the updates in the order in which they can run."""
+    order: Order = []
+    seen: set[int] = set()
+    for goal in updates_first(block, graph):
+        stack = [goal] if _is_goal(block, graph, goal) else []
+        while stack:
+            i = stack[-1]
+            waits = [] if i in seen else [j for j in sorted(set(graph.before[i])) if j not in seen]
+            if waits:
+                stack.append(waits[0])
+                continue
+            stack.pop()
+            if i not in seen:
+                seen.add(i)
+                order.append(i)
+    return order
+
+
+def frees_most(block: pb.BlockDesc, graph: StepGraph) -> Order:
+    """Of the ops that are ready the one that leaves the fewest bytes, then the first in the source."""
+    missing = [len(ops) + last for ops, last in zip(graph.readers, graph.lasts, strict=True)]
+    made = [sum(graph.nbytes[value] for value in writes if graph.readers[value]) for writes in graph.writes]
+
+    def growth(i: int) -> int:
+        return made[i] - sum(graph.nbytes[value] for value in graph.reads[i] if missing[value] == 1)
+
+    waits = [len(set(before)) for before in graph.before]
+    after = _after(graph)
+    ready = [(growth(i), i) for i, count in enumerate(waits) if not count]
+    heapify(ready)
+    order: dict[int, None] = {}
+    while ready:
+        _, i = heappop(ready)
+        if i in order:
+            continue
+        order[i] = None
+        for value in graph.reads[i]:
+            missing[value] -= 1
+        freed = [j for value in graph.reads[i] if missing[value] == 1 for j in graph.readers[value]]  # move up
+        for j in after[i]:
+            waits[j] -= 1
+        for j in {*freed, *after[i]}:
+            if not waits[j] and j not in order:
+                heappush(ready, (growth(j), j))
+    return list(order)
+
+
+CANDIDATES: tuple[Candidate, ...] = (as_written, updates_first, on_demand, frees_most)
+
+
+def _serves_early(graph: StepGraph, i: int, early: list[bool]) -> bool:
+    return all(early[j] for value in graph.writes[i] for j in graph.readers[value])
+
+
+def _scheduled(graph: StepGraph, key: Callable[[int], tuple[bool, int]]) -> Order:
+    """Of the ops that are ready always the one with the lowest key."""
+    waits = [len(set(before)) for before in graph.before]
+    after = _after(graph)
+    ready = [key(i) for i, count in enumerate(waits) if not count]
+    heapify(ready)
+    order: Order = []
+    while ready:
+        _, i = heappop(ready)
+        order.append(i)
+        for j in after[i]:
+            waits[j] -= 1
+            if not waits[j]:
+                heappush(ready, key(j))
+    return order
+
+
+def _after(graph: StepGraph) -> list[list[int]]:
+    after: list[list[int]] = [[] for _ in graph.before]
+    for i, before in enumerate(graph.before):
+        for j in set(before):
+            after[j].append(i)
+    return after
+
+
+def _is_goal(block: pb.BlockDesc, graph: StepGraph, i: int) -> bool:
+    """Whether nothing but the end of the step needs the op, as an update or a fetch."""
+    return block.ops[i].stage == pb.STAGE_UPDATE or not any(graph.readers[value] for value in graph.writes[i])
+
+
+def _reorder(block: pb.BlockDesc, order: Order) -> None:
+    ops = [block.ops[i] for i in order]
+    copies = [pb.OpDesc() for _ in ops]
+    for copy, op in zip(copies, ops, strict=True):
+        copy.CopyFrom(op)
+    del block.ops[:]
+    block.ops.extend(copies)
+    names = [p.tensor for p in block.parameters]
+    names += [name for op in block.ops for name in (*op.outputs, *op.scratch)]
+    position = {name: i for i, name in enumerate(names)}
+    block.tensors.sort(key=lambda tensor: position[tensor.name])

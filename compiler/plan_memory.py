@@ -1,0 +1,43 @@
+"""Pass: give every binding the plan of its memory.
+
+1. The buffers of a bound block and their lifetimes, scratch included, follow from its ops and their order.
+2. `runtime.memory` places them in one arena; the plan says how large it is, where each buffer begins, and what no
+   plan for this order can go below.
+3. The runtime checks the plan and allocates just that, once. A fetch that the program does not declare is not in the
+   plan; the runtime then places anew.
+"""
+
+from __future__ import annotations
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from runtime.memory import QUICK, Buffer, Effort, buffers_of, check_placement, place, scratch_of
+
+
+def plan_memory(program: pb.ProgramDesc, effort: Effort = QUICK) -> None:
+    """Plan the memory of every binding of every entry."""
+    plans: dict[int, pb.MemoryPlan] = {}
+    for entry in program.entries:
+        for binding in entry.bindings:
+            if binding.block not in plans:
+                plans[binding.block] = plan_of(program.blocks[binding.block], effort)
+            binding.plan.CopyFrom(plans[binding.block])
+
+
+def plan_of(block: pb.BlockDesc, effort: Effort = QUICK) -> pb.MemoryPlan:
+    """The plan of a block with static types."""
+    buffers = block_buffers(block)
+    placed = place(buffers, effort)
+    check_placement(buffers, placed.offsets, placed.arena_bytes)
+    plan = pb.MemoryPlan(arena_bytes=placed.arena_bytes, lower_bound=placed.lower_bound, optimal=placed.optimal)
+    plan.placements.extend(
+        pb.Placement(tensor=buffer.name, offset=offset) for buffer, offset in zip(buffers, placed.offsets, strict=True)
+    )
+    return plan
+
+
+def block_buffers(block: pb.BlockDesc) -> list[Buffer]:
+    """The buffers of a block with static types, scratch included."""
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(block, types)]
+    return buffers_of(block, types, scratch)

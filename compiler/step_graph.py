@@ -1,0 +1,138 @@
+"""A block that runs, as numbers: what each op waits for, reads, writes and needs beside, and the memory of an order.
+
+A value is a tensor with all its views. States and constants take no bytes of the arena; an output that may be
+written over an operand takes none either, if that operand dies with the op: the rule of `share_memory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from prograd_proto import TensorType, type_of
+from prograd_proto import program_pb2 as pb
+from runtime.memory import aligned, ends_of, in_place_pairs, is_view, scratch_of
+
+
+@dataclass(frozen=True)
+class StepGraph:
+    """Ops and values of a block by number, ops in the order of the block."""
+
+    nbytes: list[int] = field(default_factory=list[int])  # of each value, in the arena
+    readers: list[list[int]] = field(default_factory=list[list[int]])  # of each value: ops, in order
+    lasts: list[bool] = field(default_factory=list[bool])  # whether the end of the step reads the value
+    reads: list[list[int]] = field(default_factory=list[list[int]])  # of each op: values, each once
+    writes: list[list[int]] = field(default_factory=list[list[int]])  # of each op: values, none for a view
+    over: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])  # (written, read) in place
+    scratch: list[int] = field(default_factory=list[int])  # bytes that each op needs beside
+    before: list[list[int]] = field(default_factory=list[list[int]])  # of each op: those that must be done
+    fed: list[int] = field(default_factory=list[int])  # values that are there at the start
+    value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
+
+    def live(self, order: Sequence[int]) -> Iterator[int]:
+        """The bytes that are needed while each op of the order runs, its scratch included."""
+        nbytes = self.nbytes
+        missing = [len(ops) + last for ops, last in zip(self.readers, self.lasts, strict=True)]
+        now = sum(nbytes[value] for value in self.fed)
+        for i in order:
+            fresh = dead = 0
+            for value in self.writes[i]:
+                fresh += nbytes[value]
+            for value in self.reads[i]:
+                missing[value] -= 1
+                if not missing[value]:
+                    dead += nbytes[value]
+            if self.over[i]:
+                taken = self._taken(i, missing)
+                fresh -= sum(nbytes[written] for written, _ in taken)
+                dead -= sum(nbytes[read] for _, read in taken)
+            now += fresh
+            yield now + self.scratch[i]
+            now -= dead
+            for value in self.writes[i]:
+                if not missing[value]:
+                    now -= nbytes[value]
+
+    def _taken(self, i: int, missing: Sequence[int]) -> list[tuple[int, int]]:
+        """The pairs of an op that are in place if its reads have left these numbers of reads missing."""
+        taken: list[tuple[int, int]] = []
+        for written, read in self.over[i]:
+            if not missing[read] and all(written != one and read != other for one, other in taken):
+                taken.append((written, read))
+        return taken
+
+    def peak(self, order: Sequence[int]) -> int:
+        """The most bytes that are needed at once: no placement of this order takes less."""
+        return max(self.live(order), default=0)
+
+
+def step_graph(block: pb.BlockDesc) -> StepGraph:
+    """The graph of a block with static types."""
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    outside = {*state_of, *(name for op in block.ops if op.type == "constant" for name in op.outputs)}
+    graph, roots = _values(block, types, outside)
+    becomes = {update.state: update.tensor for update in block.updates}
+    allowed = {name: becomes.get(state) for name, state in state_of.items()}
+    for i, op in enumerate(block.ops):
+        for output, position in () if is_view(op.type) else in_place_pairs(op.type):
+            new, old = op.outputs[output], op.inputs[position]
+            if not old or types[new] != types[old]:
+                continue
+            value = graph.value_of[old]
+            alone = [graph.value_of[name] for name in op.inputs if name].count(value) == 1
+            if alone and (roots[value] not in outside or allowed.get(roots[value]) == new):
+                graph.over[i].append((graph.value_of[new], value))
+    for name in ends_of(block):
+        graph.lasts[graph.value_of[name]] = True
+    _order_views(block, graph)
+    _order_updates(graph, [graph.value_of[name] for name in state_of])
+    return graph
+
+
+def _values(
+    block: pb.BlockDesc, types: Mapping[str, TensorType], outside: Collection[str]
+) -> tuple[StepGraph, list[str]]:
+    """The graph with its values, and the tensor that each begins with; what may be in place is still missing."""
+    graph = StepGraph()
+    writer: list[int | None] = []
+    roots: list[str] = []
+
+    def define(name: str, op: int | None) -> int:
+        graph.value_of[name] = len(roots)
+        graph.nbytes.append(0 if name in outside else aligned(types[name].nbytes))
+        graph.readers.append([])
+        graph.lasts.append(False)
+        writer.append(op)
+        roots.append(name)
+        return graph.value_of[name]
+
+    graph.fed.extend(define(parameter.tensor, None) for parameter in block.parameters)
+    for i, (op, row) in enumerate(zip(block.ops, scratch_of(block, types), strict=True)):
+        reads = list(dict.fromkeys(graph.value_of[name] for name in op.inputs if name))
+        for value in reads:
+            graph.readers[value].append(i)
+        if is_view(op.type):
+            graph.value_of[op.outputs[0]] = reads[0]
+        graph.reads.append(reads)
+        graph.writes.append([] if is_view(op.type) else [define(name, i) for name in op.outputs])
+        graph.scratch.append(sum(aligned(type.nbytes) for _, type in row))
+        graph.before.append([j for j in (writer[value] for value in reads) if j is not None])
+        graph.over.append([])
+    return graph, roots
+
+
+def _order_views(block: pb.BlockDesc, graph: StepGraph) -> None:
+    """Let the readers of a view wait for it: the value itself is written by another op."""
+    maker = {op.outputs[0]: i for i, op in enumerate(block.ops) if is_view(op.type)}
+    for i, op in enumerate(block.ops) if maker else ():
+        graph.before[i].extend(maker[name] for name in op.inputs if name in maker)
+
+
+def _order_updates(graph: StepGraph, states: Iterable[int]) -> None:
+    """Let an op that may write over a state wait for the earlier ops that read it, or it could not be in place."""
+    known = set(states)
+    for i, pairs in enumerate(graph.over):
+        for _, old in pairs:
+            if old in known:
+                graph.before[i].extend(j for j in graph.readers[old] if j < i)
