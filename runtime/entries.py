@@ -72,7 +72,7 @@ def _bound(program: pb.ProgramDesc, entry: pb.EntryDesc, binding: pb.Binding, sy
     tensor_of = {p.feed: p.tensor for p in block.parameters if p.WhichOneof("source") == "feed"}
     if symbol is not None:
         rows = next((dim.size for dim in binding.dims if dim.symbol == symbol), 1)
-        by_row = _led_by(program.blocks[entry.source_block], symbol)
+        by_row = _led_by(program.blocks[entry.source_block], symbol, block)
     else:
         columns = {column.feed for column in program.data.columns} or set(tensor_of)
         counted = [tensor for feed, tensor in tensor_of.items() if feed in columns]
@@ -83,8 +83,11 @@ def _bound(program: pb.ProgramDesc, entry: pb.EntryDesc, binding: pb.Binding, sy
     return BoundEntry(entry.name, binding.block, block, plan, rows or 1, feeds, by_row)
 
 
-def _led_by(source: pb.BlockDesc, symbol: str) -> frozenset[str]:
-    return frozenset(t.name for t in source.tensors if t.shape.dims and t.shape.dims[0].symbol == symbol)
+def _led_by(source: pb.BlockDesc, symbol: str, block: pb.BlockDesc) -> frozenset[str]:
+    """The tensors of the source with that leading extent, and what the bound block fetches in the place of one."""
+    led = {t.name for t in source.tensors if t.shape.dims and t.shape.dims[0].symbol == symbol}
+    fetched = {fetch.name: fetch.tensor for fetch in source.fetches}
+    return frozenset(led | {fetch.tensor for fetch in block.fetches if fetched.get(fetch.name) in led})
 
 
 def _shared_extent(types: Iterable[TensorType]) -> int:

@@ -23,14 +23,14 @@ def check_binding(program: pb.ProgramDesc, entry: pb.EntryDesc, binding: pb.Bind
         require(same, f"entry {entry.name!r}: {name} of block {binding.block} is not as in the source, with its sizes")
 
 
-def _interface(block: pb.BlockDesc, sizes: dict[str, int]) -> dict[str, tuple[str, TensorType, int]]:
-    """What each feed and fetch of a block is: its tensor, its type with these sizes, how it combines."""
+def _interface(block: pb.BlockDesc, sizes: dict[str, int]) -> dict[str, tuple[TensorType, int]]:
+    """What each feed and fetch of a block is: its type with these sizes, how it combines."""
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     rows = [(f"the feed {p.feed!r}", p.tensor, 0) for p in block.parameters if p.WhichOneof("source") == "feed"]
     rows += [(f"the fetch {fetch.name!r}", fetch.tensor, int(fetch.over)) for fetch in block.fetches]
     for what, tensor, _ in rows:
         require(tensor in types, f"{what} of the source is %{tensor}, which is not described")
-    return {what: (tensor, _with_sizes(types[tensor], sizes), over) for what, tensor, over in rows}
+    return {what: (_with_sizes(types[tensor], sizes), over) for what, tensor, over in rows}
 
 
 def _with_sizes(type: TensorType, sizes: dict[str, int]) -> TensorType:
