@@ -3,7 +3,7 @@
 1. The source blocks stay as they are; all other blocks are made anew.
 2. A binding's block is a copy of its entry's source block with every symbol replaced by its size, in the types of
    tensors and in the attributes that are shapes. `verify` then infers every type again.
-3. A source block without symbols is its own only binding.
+3. So it is without symbols, too: what the passes after this one do to a block that runs can be done anew.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ def bind_dimensions(program: pb.ProgramDesc) -> None:
         entry.source_block = sources.index(entry.source_block)
         for binding in entry.bindings:
             binding.ClearField("plan")
-            if not binding.dims:
-                binding.block = entry.source_block
-                continue
             binding.block = len(blocks)
             sizes = {dim.symbol: dim.size for dim in binding.dims}
             blocks.append(_bound(blocks[entry.source_block], sizes, entry.name))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from steps import Oracle, Stepper, same_bits
+from steps import Oracle, Stepper, bound_block, same_bits
 from values import here
 
 from compiler import Program, constant, normal, ops
@@ -29,7 +29,7 @@ def counter() -> Program:
 
 
 def in_place(compiled: pb.ProgramDesc) -> list[str]:
-    block = compiled.blocks[0]
+    block = bound_block(compiled)
     states = {p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
     return [op.type for op in block.ops for pair in op.in_place if op.inputs[pair.input] in states]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from one_pass import Build, block_after, types
-from steps import Oracle, Stepper, same_bits
+from steps import Oracle, Stepper, bound_block, same_bits
 
 from compiler import Program, gradients, ops, sgd
 from compiler.merge_identical import merge_identical
@@ -66,7 +66,7 @@ def test_random_ops_are_merged_only_within_a_stream():
     w = program.parameter("w", (8,))
     a, b = (ops.dropout(x * w) for _ in range(2))
     program.minimize(ops.sum(a * b), sgd(0.1))
-    block = program.compile().desc.blocks[0]
+    block = bound_block(program.compile().desc)
     drawn = [op.random_stream for op in block.ops if op.type == "dropout" and op.stage == pb.STAGE_FORWARD]
     assert len(set(drawn)) == len(drawn) == 2
     copy = block.ops.add()
@@ -95,7 +95,7 @@ def network() -> pb.ProgramDesc:
 
 
 def test_the_merged_op_is_the_first_one_under_its_id_and_counts_to_the_earliest_stage():
-    block = network().blocks[0]
+    block = bound_block(network())
     [cos] = [op for op in block.ops if op.type == "cos"]
     assert cos.stage == pb.STAGE_FORWARD, "what the backward pass needs first is a fetch of the forward pass, too"
     assert cos.gradient_of == 0
@@ -104,7 +104,7 @@ def test_the_merged_op_is_the_first_one_under_its_id_and_counts_to_the_earliest_
 
 
 def test_what_differentiates_a_merged_op_differentiates_the_one_that_is_left():
-    block = network().blocks[0]
+    block = bound_block(network())
     ids = {op.id: op for op in block.ops}
     of_sin = {op.gradient_of for op in block.ops if op.gradient_of and ids[op.gradient_of].type == "sin"}
     assert len(of_sin) == 1
@@ -118,7 +118,7 @@ def test_a_merged_gradient_is_known_as_the_gradient_that_it_was():
     assert dy is not None
     assert dz is not None
     program.outputs(dy=dy, dz=dz, plain=ops.cos(x))
-    [block] = program.compile().desc.blocks
+    _, block = program.compile().desc.blocks
     links = {tensor.name: tensor.gradient_of for tensor in block.tensors}
     assert links[block.fetches[0].tensor] in (y.name, z.name)
     assert len(block.fetches) == 3
@@ -132,7 +132,7 @@ def test_states_that_become_the_same_are_updated_each():
     program.update(b, a + fed)
     program.fetch("y", ops.exp(a + fed))
     compiled = program.compile()
-    assert types(compiled.desc.blocks[0]).count("add") == 2, "one of them counts steps"
+    assert types(bound_block(compiled.desc)).count("add") == 2, "one of them counts steps"
     stepper = Stepper(compiled)
     oracle = Oracle(compiled.desc, stepper.snapshot())
     for i in range(3):

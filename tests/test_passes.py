@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from steps import Oracle, Stepper, same_bits
+from steps import Oracle, Stepper, bound_block, same_bits
 
 from compiler import CompileError, Program, Value, constant, gradients, momentum, ops, sgd
 from compiler.compiled import Compiled, compile_program
@@ -230,7 +230,7 @@ def test_an_op_of_several_outputs_stays_whole_while_one_of_them_is_needed():
 
 def marked(program: Program) -> list[str]:
     """The states that the training block updates in place."""
-    block = source(program.compile(), "train")
+    block = bound_block(program.compile().desc)
     state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     operands = [op.inputs[pair.input] for op in block.ops for pair in op.in_place]
     return [state_of[name] for name in operands if name in state_of]
@@ -292,7 +292,7 @@ def test_an_op_of_any_stage_may_write_over_the_state_that_it_updates():
 
 def pairs(program: Program, entry: str = "predict") -> list[str]:
     """The operands that lie in the memory of an output, in the block of an entry."""
-    block = source(program.compile(), entry)
+    block = bound_block(program.compile().desc, entry)
     return [op.inputs[pair.input] for op in block.ops for pair in op.in_place]
 
 

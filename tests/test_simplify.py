@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from one_pass import Build, block_after, types
+from steps import bound_block
 
 from compiler import Program, Value, gradients, ops, sgd
 from compiler.simplify import RULES, simplify
@@ -237,7 +238,7 @@ def test_a_state_may_become_what_it_was():
     a, b = program.buffer("a", (3,)), program.buffer("b", (3,))
     program.update(a, a * 1.0)
     program.update(b, ops.identity(a))
-    [block] = program.compile().desc.blocks
+    _, block = program.compile().desc.blocks
     assert [(update.state, update.tensor) for update in block.updates][:2] == [("a", "a"), ("b", "a")]
 
 
@@ -248,7 +249,7 @@ def test_what_takes_the_place_of_a_gradient_is_known_as_one():
     [dy] = gradients(ops.sum(y * ops.sin(x)), [y])
     assert dy is not None
     program.outputs(dy=dy * 1.0)
-    [block] = program.compile().desc.blocks
+    _, block = program.compile().desc.blocks
     [fetch] = block.fetches
     [tensor] = [tensor for tensor in block.tensors if tensor.name == fetch.tensor]
     assert tensor.gradient_of == y.name
@@ -259,7 +260,7 @@ def test_the_gradient_of_a_parameter_stays_known_as_such():
     x, w = program.input("x", "float32", (3,)), program.parameter("w", (3,))
     y = ops.identity(w) * 1.0
     program.minimize(ops.sum(ops.square(y * x)), sgd(0.1))
-    block = program.compile().desc.blocks[0]
+    block = bound_block(program.compile().desc)
     [update] = [op for op in block.ops if op.type == "sgd"]
     links = {tensor.name: tensor.gradient_of for tensor in block.tensors}
     assert links[update.inputs[1]] == "w"
@@ -280,7 +281,7 @@ def test_marks_of_what_is_in_place_are_made_anew():
     x = program.input("x", "float32", (2, 3))
     program.outputs(y=ops.exp(ops.transpose(x)))
     desc = program.compile().desc
-    [block] = desc.blocks
+    _, block = desc.blocks
     before = pb.BlockDesc.FromString(block.SerializeToString())
     assert before.ops[1].in_place
     simplify(desc)
