@@ -62,6 +62,27 @@ def test_every_small_tensor_keeps_its_bytes(dtype: int, data: bytes):
         assert bytes_of(from_text(to_text(program))) == bytes_of(program)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "usual", "unusual"),
+    [
+        (pb.D_TYPE_FLOAT32, "7fc00000", ("ffc00000", "7fc00001", "7f800001")),
+        (pb.D_TYPE_FLOAT64, "7ff8000000000000", ("fff8000000000000", "7ff8000000000001", "7ff0000000000001")),
+        (pb.D_TYPE_FLOAT16, "7e00", ("fe00", "7e01", "7c01")),
+        (pb.D_TYPE_BFLOAT16, "7fc0", ("ffc0", "7fc1", "7f81")),
+    ],
+)
+def test_a_nan_is_written_as_one_only_if_it_comes_back_with_its_bits(dtype: int, usual: str, unusual: tuple[str, ...]):
+    for bits in (usual, *unusual):
+        program = pb.ProgramDesc()
+        value = program.blocks.add().ops.add(type="constant").attributes.add(name="value").tensor_value
+        value.dtype, value.data = dtype, bytes.fromhex(bits)[::-1]
+        value.shape.append(1)
+        text = block_to_text(program, 0)
+        assert ("[1] {nan}" in text) == (bits == usual)
+        assert (f"[1] 0x{value.data.hex()}" in text) == (bits != usual)
+        assert bytes_of(from_text(to_text(program))) == bytes_of(program)
+
+
 def test_small_tensors_are_written_with_the_digits_a_person_would_write():
     program = pb.ProgramDesc()
     value = program.blocks.add().ops.add(type="constant").attributes.add(name="value").tensor_value

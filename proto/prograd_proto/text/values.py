@@ -1,7 +1,7 @@
 """Types, shapes and attributes, written and read."""
 
 from collections.abc import Sequence
-from math import prod
+from math import nan, prod
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
@@ -87,8 +87,8 @@ def small_tensor(message: pb.SmallTensor) -> str:
     count = prod(message.shape)
     if word in ITEM_BYTES and 0 <= count <= READABLE and len(message.data) == count * ITEM_BYTES[word]:
         values = unpack(word, message.data)
-        # A bool that is neither 0 nor 1, or an unusual NaN, comes back as another byte.
-        if pack(word, values) == message.data:
+        # A bool that is neither 0 nor 1, or a NaN with a sign or other bits, comes back as another byte.
+        if pack(word, [nan if v != v else v for v in values]) == message.data:
             return f"{head} {{{', '.join(element(word, v) for v in values)}}}"
     return f"{head} 0x{message.data.hex()}"
 
