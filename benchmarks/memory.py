@@ -1,0 +1,112 @@
+"""What each technique does to the memory of a training step, beside the ways of older planners.
+
+    python benchmarks/memory.py               a table
+    python benchmarks/memory.py --markdown    for docs/memory.md
+
+Arenas in MiB; states, that is parameters, slots and statistics, lie outside. Every row is one program:
+
+* `apart` has a place for every buffer, as if nothing were freed.
+* `deferred` frees, and runs the ops as they were written: forward, backward, then all updates.
+* `shared` also writes results over operands that die, and makes views.
+* `ordered` also runs every op when it needs the least: a gradient dies in its update. This is what `compile` gives;
+  the bound is what no placement of that order can go below.
+* `separate` is `deferred` with an arena for each kind of buffer, planned alone, as onert has them: the values of the
+  forward pass, gradients of activations, gradients of parameters, scratch.
+* `exact size` is the lifetimes of `ordered`, but memory is reused only by a buffer of the same size, as NNTrainer's
+  OptimizedV1Planner does.
+"""
+
+import argparse
+from functools import partial
+
+from networks import NETWORKS, resnet18
+
+from compiler.bind_dimensions import bind_dimensions
+from compiler.bound_blocks import bound_blocks
+from compiler.order_ops import order_ops
+from compiler.pipeline import PASSES, run_passes
+from compiler.plan_memory import block_buffers, plan_of
+from compiler.share_memory import share_memory
+from prograd_proto import program_pb2 as pb
+from runtime.memory import THOROUGH, aligned, place
+
+MIB = 2**20
+COLUMNS = ("apart", "deferred", "shared", "ordered", "bound", "separate", "exact size", "ordered / deferred")
+REWRITES = PASSES[PASSES.index(bind_dimensions) : PASSES.index(order_ops)]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--markdown", action="store_true", help="print a table for docs/memory.md")
+    markdown = parser.parse_args().markdown
+    networks = {**NETWORKS, "ResNet-18, 224 x 224": partial(resnet18, size=224)}
+    head = ["network", "batch", *COLUMNS]
+    print(
+        "| " + " | ".join(head) + " |"
+        if markdown
+        else f"{head[0]:22}{head[1]:>6}" + "".join(f"{c:>12}" for c in COLUMNS)
+    )
+    if markdown:
+        print("|" + " --- |" * len(head))
+    for name, build in networks.items():
+        for batch in (1, 32):
+            row = arenas(build(), batch)
+            values = [f"{row[column] / MIB:.2f}" for column in COLUMNS[:-1]]
+            values.append(f"{row['ordered'] / row['deferred']:.3f}")
+            line = " | ".join([name, str(batch), *values])
+            print(f"| {line} |" if markdown else f"{name:22}{batch:6}" + "".join(f"{value:>12}" for value in values))
+
+
+def arenas(program, batch):
+    """The bytes of each column for one program."""
+    desc = program.compile(n=batch).desc
+    deferred = training(desc)
+    shared = training(desc, share_memory)
+    ordered = training(desc, order_ops, share_memory)
+    plan = plan_of(ordered, THOROUGH)
+    return {
+        "apart": sum(aligned(buffer.nbytes) for buffer in block_buffers(deferred)),
+        "deferred": plan_of(deferred, THOROUGH).arena_bytes,
+        "shared": plan_of(shared, THOROUGH).arena_bytes,
+        "ordered": plan.arena_bytes,
+        "bound": plan.lower_bound,
+        "separate": separate(deferred),
+        "exact size": exact_size(ordered),
+    }
+
+
+def training(desc, *passes):
+    """A copy of the training block, bound anew, with these passes alone after those that rewrite it."""
+    program = pb.ProgramDesc()
+    program.CopyFrom(desc)
+    run_passes(program, [*REWRITES, *passes])
+    block = pb.BlockDesc()
+    block.CopyFrom(bound_blocks(program)[0])
+    return block
+
+
+def separate(block):
+    """The sum of the arenas of each kind of buffer."""
+    kinds = {name: op.stage for op in block.ops for name in op.outputs}
+    kinds |= {parameter.tensor: pb.STAGE_FORWARD for parameter in block.parameters}
+    by_kind = {}
+    for buffer in block_buffers(block):
+        by_kind.setdefault(kinds.get(buffer.name, "scratch"), []).append(buffer)
+    return sum(place(buffers, THOROUGH).arena_bytes for buffers in by_kind.values())
+
+
+def exact_size(block):
+    """The memory of slots that only buffers of one size share, in the order in which buffers begin to live."""
+    slots = {}
+    for buffer in sorted(block_buffers(block), key=lambda buffer: (buffer.start, buffer.stop)):
+        ends = slots.setdefault(aligned(buffer.nbytes), [])
+        free = next((i for i, end in enumerate(ends) if end <= buffer.start), None)
+        if free is None:
+            ends.append(buffer.stop)
+        else:
+            ends[free] = buffer.stop
+    return sum(size * len(ends) for size, ends in slots.items())
+
+
+if __name__ == "__main__":
+    main()
