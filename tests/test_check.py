@@ -144,7 +144,12 @@ REFUSALS: list[tuple[str, Change, str]] = [
     (
         "a state of an unknown lifespan",
         lambda p, b: setattr(p.states[W], "lifespan", 9),
-        "state 'w': its lifespan 9 is unknown",
+        "state 'w': its lifespan 9 is neither always nor epoch",
+    ),
+    (
+        "a state of a tensor's lifespan",
+        lambda p, b: setattr(p.states[W], "lifespan", pb.LIFESPAN_FORWARD),
+        "state 'w': its lifespan 3 is neither always nor epoch",
     ),
     (
         "a slot of nothing",

@@ -146,6 +146,9 @@ def train_block(batch: int | str) -> pb.BlockDesc:
     block.tensors.extend(tensor_desc(name, type) for name, type in types.items())
     block.tensors[4].gradient_of = "x"
     block.tensors[5].gradient_of = "w"
+    spans = (pb.LIFESPAN_ITERATION, pb.LIFESPAN_FORWARD, pb.LIFESPAN_BACKWARD)
+    for tensor, lifespan in zip(block.tensors[2:5], spans, strict=True):
+        tensor.lifespan = lifespan
     if batch == 32:  # another order than that of the definitions
         first = pb.TensorDesc.FromString(block.tensors[0].SerializeToString())
         del block.tensors[0]

@@ -32,6 +32,9 @@ class Lifespan(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LIFESPAN_UNSPECIFIED: _ClassVar[Lifespan]
     LIFESPAN_ALWAYS: _ClassVar[Lifespan]
     LIFESPAN_EPOCH: _ClassVar[Lifespan]
+    LIFESPAN_FORWARD: _ClassVar[Lifespan]
+    LIFESPAN_BACKWARD: _ClassVar[Lifespan]
+    LIFESPAN_ITERATION: _ClassVar[Lifespan]
 
 class Stage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -82,6 +85,9 @@ STATE_KIND_COUNTER: StateKind
 LIFESPAN_UNSPECIFIED: Lifespan
 LIFESPAN_ALWAYS: Lifespan
 LIFESPAN_EPOCH: Lifespan
+LIFESPAN_FORWARD: Lifespan
+LIFESPAN_BACKWARD: Lifespan
+LIFESPAN_ITERATION: Lifespan
 STAGE_UNSPECIFIED: Stage
 STAGE_FORWARD: Stage
 STAGE_GRADIENT: Stage
@@ -234,16 +240,18 @@ class BlockDesc(_message.Message):
     def __init__(self, tensors: _Optional[_Iterable[_Union[TensorDesc, _Mapping]]] = ..., parameters: _Optional[_Iterable[_Union[ParameterDesc, _Mapping]]] = ..., ops: _Optional[_Iterable[_Union[OpDesc, _Mapping]]] = ..., results: _Optional[_Iterable[str]] = ..., updates: _Optional[_Iterable[_Union[UpdateDesc, _Mapping]]] = ..., fetches: _Optional[_Iterable[_Union[FetchDesc, _Mapping]]] = ...) -> None: ...
 
 class TensorDesc(_message.Message):
-    __slots__ = ("name", "dtype", "shape", "gradient_of")
+    __slots__ = ("name", "dtype", "shape", "gradient_of", "lifespan")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     GRADIENT_OF_FIELD_NUMBER: _ClassVar[int]
+    LIFESPAN_FIELD_NUMBER: _ClassVar[int]
     name: str
     dtype: DType
     shape: Shape
     gradient_of: str
-    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., gradient_of: _Optional[str] = ...) -> None: ...
+    lifespan: Lifespan
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., gradient_of: _Optional[str] = ..., lifespan: _Optional[_Union[Lifespan, str]] = ...) -> None: ...
 
 class ParameterDesc(_message.Message):
     __slots__ = ("tensor", "feed", "state", "argument")

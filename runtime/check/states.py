@@ -29,7 +29,8 @@ def check_states(program: pb.ProgramDesc) -> None:
 def _check_state(program: pb.ProgramDesc, state: pb.StateDesc, types: dict[str, TensorType], files: set[str]) -> None:
     require(":" not in state.name, "its name has a colon, which marks the runtime's own tensors")
     require(state.kind in pb.StateKind.values() and state.kind != 0, f"its kind {state.kind} is unknown")
-    require(state.lifespan in pb.Lifespan.values() and state.lifespan != 0, f"its lifespan {state.lifespan} is unknown")
+    lasts = state.lifespan in (pb.LIFESPAN_ALWAYS, pb.LIFESPAN_EPOCH)
+    require(lasts, f"its lifespan {state.lifespan} is neither always nor epoch")
     require(not state.slot_of or state.slot_of in types, f"it is a slot of {state.slot_of!r}, which is no state")
     match state.WhichOneof("initial"):
         case "op":

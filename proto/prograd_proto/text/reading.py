@@ -203,7 +203,7 @@ class Reader:
                     state.trainable = True
                 case "rate" | "decay":
                     scales[word] = line.real()
-                case "lifespan" | "always" | "epoch":
+                case _ if word == "lifespan" or word in LIFESPANS.values():
                     state.lifespan = line.enumerator(word, "lifespan", LIFESPANS)
                 case _:
                     state.kind = line.enumerator(word, "kind", KINDS)

@@ -8,7 +8,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.elements import pack, unpack
 from prograd_proto.errors import ProgramError
-from prograd_proto.text.words import DTYPES, Line, name, quoted, real, tensor
+from prograd_proto.text.words import DTYPES, LIFESPANS, Line, enumerator, name, quoted, real, tensor
 
 NUMBERS: Final = {word: number for number, word in DTYPES.items()}
 READABLE: Final = 16
@@ -42,9 +42,10 @@ def type_of_tensor(desc: pb.TensorDesc | pb.StateDesc) -> str:
 
 
 def typed(desc: pb.TensorDesc) -> str:
-    """A tensor at its definition: name, type, and whose gradient it is."""
+    """A tensor at its definition: name, type, whose gradient it is, and its lifespan if one was declared."""
     gradient = f" gradient of {tensor(desc.gradient_of)}" if desc.gradient_of else ""
-    return f"{tensor(desc.name)}: {type_of_tensor(desc)}{gradient}"
+    lasting = f" lasting {enumerator('lifespan', desc.lifespan, LIFESPANS)}" if desc.lifespan else ""
+    return f"{tensor(desc.name)}: {type_of_tensor(desc)}{gradient}{lasting}"
 
 
 def attribute(desc: pb.AttrDesc) -> str:  # noqa: C901 - one case per kind of attribute, nothing else
@@ -149,6 +150,8 @@ def read_typed(line: Line, desc: pb.TensorDesc) -> None:
     if line.accept("gradient"):
         line.expect("of")
         desc.gradient_of = line.tensor()
+    if line.accept("lasting"):
+        desc.lifespan = line.enumerator(line.take(), "lifespan", LIFESPANS)
 
 
 def read_attribute(line: Line, desc: pb.AttrDesc) -> None:  # noqa: C901 - one case per way to write a value
