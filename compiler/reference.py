@@ -5,10 +5,11 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import groupby
 from typing import Any, cast
 
+from compiler.operand_types import DTYPES, DtypeRules, Rule, dtype_rules
 from prograd_proto.plugins import namespace_of
 from registry import OPS, STATE, Op
 from registry.op import rule_names
@@ -24,6 +25,9 @@ they are `compiler.ops.<name>`.
 * Before the star stand tensors: an `Operand` is a tensor or a Python number, `Value | None` may be left out, `= STATE`
   is the program's state of that name unless another tensor is given. After the star stand attributes, after the arrow
   the names of the outputs.
+* *Types* are the dtypes that inputs, attributes and outputs may have, and which of them have the same, found by asking
+  the operator's own inference; where another value of an attribute allows fewer, the text says so. Nothing is promoted:
+  a Python number takes the dtype of the tensor beside it, and `cast` converts tensors.
 * *Gradient* names the inputs into which a gradient flows if they are float32 or float64. To compute it, the rule names
   only the tensors after *from*: nothing else stays alive for the backward pass, and of some only the shape is wanted.
 * *Checked to order n*: the tests hold the gradient, the gradient's gradient and so on, n times, to central differences
@@ -98,6 +102,9 @@ def _function_signature(function: Callable[..., Any]) -> str:
 
 
 def _remarks(op: Op[..., Any]) -> Iterator[str]:
+    rules = dtype_rules(op)
+    if rules is not None:
+        yield f"*Types*: {'; '.join(_types(op, rules))}."
     yield _gradient(op)
     closed = [name for name in op.signature.outputs if name in op.no_gradient]
     if closed:
@@ -108,6 +115,43 @@ def _remarks(op: Op[..., Any]) -> Iterator[str]:
         yield "Draws random numbers from a stream of its own."
     if op.version != 1:
         yield f"Version {op.version}."
+
+
+def _types(op: Op[..., Any], rules: DtypeRules) -> Iterator[str]:
+    """Names with the dtypes that they may have, those with the same words together."""
+    shown = [*rules.operands, *rules.attributes, *rules.outputs]
+    names = [rule.name.partition("[")[0] for rule in shown]
+    told: dict[str, dict[str, None]] = {}
+    for i, rule in enumerate(shown):
+        words = _dtype_words(rule, names)
+        if op.signature.variadic and i == len(rules.operands) - 1:
+            told[f"{_dtype_words(shown[i - 1], names)}{', all alike' if rule.like == i - 1 else ''}"] = {names[i]: None}
+        elif not (op.signature.variadic and i == len(rules.operands) - 2):
+            told.setdefault(words, {})[names[i]] = None
+    return (f"{_names([*group])} {words}" for words, group in told.items())
+
+
+def _dtype_words(rule: Rule, names: list[str]) -> str:
+    if rule.like is None:
+        return _either(rule.among)
+    other = f"as `{names[rule.like]}`"
+    if not rule.among:
+        return other
+    if not rule.beside:
+        return f"{_either(rule.among)} or {other}"
+    return f"{other}, but {_either(rule.among)} for {_listed([d for d in DTYPES if d in rule.beside], 'and')}"
+
+
+def _either(dtypes: Collection[str]) -> str:
+    """These dtypes, or all but some if that is shorter."""
+    without = [dtype for dtype in DTYPES if dtype not in dtypes]
+    if len(without) > 2:
+        return _listed([dtype for dtype in DTYPES if dtype in dtypes], "or")
+    return f"any but {_listed(without, 'and')}" if without else "any"
+
+
+def _listed(words: list[str], last: str) -> str:
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _gradient(op: Op[..., Any]) -> str:

@@ -332,6 +332,11 @@ CALLS = [
         "gather(x: float64[2, 3], indices: float64[2, 3]): indices are int32 or int64, not float64",
     ),
     (
+        lambda x, n: ops.scatter_add(x > 0.0, n, x > 0.0),
+        "scatter_add(x: bool[2, 3], indices: int64[3], updates: bool[2, 3]): "
+        "needs float32 or float64 or int32 or int64 or uint8, not bool; cast it first",
+    ),
+    (
         lambda x, n: ops.neg(ops.cast(n, dtype="uint8")),
         "neg(x: uint8[3]): needs float32 or float64 or int32 or int64, not uint8; cast it first",
     ),

@@ -174,3 +174,6 @@ def test_weights_that_do_not_fit_are_refused_in_a_sentence():
     assert str(refused.value).endswith(
         "x is float64[2, 3, 4], r float64[4, 4], h0 float64[4, 4]: they are not [n, t, 3 * h] and so on"
     )
+    with pytest.raises(OpError) as refused:
+        ops.gru_layer(x[0, 0, 0], w, w[0], w)
+    assert str(refused.value).endswith(": x is [n, t, gates * h], r [h, gates * h], h0 [n, h]")

@@ -46,7 +46,10 @@ def size(*, shape: Shape, dtype: DTypeName = "int64") -> TensorType:
 
 @op(differentiable=False)
 def range(*, stop: float, start: float = 0.0, step: float = 1.0, dtype: DTypeName = "int64") -> TensorType:
-    """The numbers start, start + step, start + 2 * step ... before `stop`, computed in float64."""
+    """The numbers start, start + step, start + 2 * step ... before `stop`, computed in float64.
+
+    Integers go up in whole steps only.
+    """
     require(dtype != "bool", "numbers are not bool")
     require(all(map(math.isfinite, (start, stop, step))), f"{start:g}, {stop:g} and {step:g} are not all finite")
     require(step != 0, "the step is 0")

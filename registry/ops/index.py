@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import DTypeName
+from prograd_proto.dtypes import FLOATS, INTEGERS, DTypeName
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.ops.fill import gradient_like
-from registry.shapes import normal_axis, require_equal_dtypes, show_shape
+from registry.shapes import normal_axis, require_dtype, require_equal_dtypes, show_shape
 from registry.value import Value
 
 
@@ -33,6 +33,7 @@ def scatter_add(x: Value, indices: Value, updates: Value, *, axis: int = 0) -> T
     `updates` has the type of gather(x, indices). A slice that is named several times gets the sum,
     added in the order of the indices.
     """
+    require_dtype(x, FLOATS | INTEGERS)
     require_equal_dtypes(x.type, updates.type)
     shape = _gathered(x, indices, axis)
     require(updates.shape == shape, f"updates has the shape {show_shape(updates.shape)}, not {show_shape(shape)}")

@@ -79,8 +79,9 @@ def gru_layer(
     With a = h_before @ r + bias and the gates in the order reset, update, new: reset = sigmoid(x + a),
     update = sigmoid(x + a), new = tanh(x + reset * a), h = (1 - update) * new + update * h_before. Cho et al., 2014.
     """
+    states = _states(x, r, h0, mask, 3)
     require(bias.type == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias.type}, not {x.dtype}[{x.shape[-1]}]")
-    return _states(x, r, h0, mask, 3)
+    return states
 
 
 @gru_layer.gradient

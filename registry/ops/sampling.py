@@ -61,7 +61,7 @@ def bernoulli(
 def randint(
     seed: Value = STATE, step: Value = STATE, *, shape: Shape, low: int = 0, high: int, dtype: DTypeName = "int64"
 ) -> TensorType:
-    """Whole numbers of equal probability from `low` to `high` - 1; there are at most 2^32 of them."""
+    """Whole numbers of equal probability from `low` to `high` - 1, at most 2^32 of them and all within the dtype."""
     require_counters(seed, step)
     require(dtype in ("int32", "int64"), f"needs int32 or int64, not {dtype}")
     require(0 < high - low <= 2**32, f"from low={low} to high={high} there are not 1 ... 2^32 numbers")

@@ -43,8 +43,8 @@ def scatter_nd(x: Value, indices: Value, updates: Value, *, batch_axes: int = 0,
     """The tensor x with the parts that the rows of `indices` name combined with `updates`, in their order.
 
     `updates` has the type of gather_nd(x, indices). The reduction "set" replaces a part, the last of several updates
-    wins; "add" adds to it; "max" and "min" take the greater or lesser, where NaN wins. Only those of several updates
-    that take effect get a gradient; equal maxima or minima share it evenly.
+    wins; "add" adds to it; "max" and "min" take the greater or lesser, where NaN wins; bool is set only. Only those of
+    several updates that take effect get a gradient; equal maxima or minima share it evenly.
     """
     require(reduction in REDUCTIONS, f"reduction={reduction!r} is not one of {', '.join(REDUCTIONS)}")
     require(reduction == "set" or x.dtype != "bool", f"bool is set only, {reduction!r} needs numbers")

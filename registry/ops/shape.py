@@ -102,7 +102,10 @@ def unslice_gradient(
 
 @op(halves=True)
 def pad(x: Value, *, before: tuple[int, ...], after: tuple[int, ...], value: float = 0.0) -> TensorType:
-    """The tensor with `before[i]` and `after[i]` elements of `value` around it on axis i."""
+    """The tensor with `before[i]` and `after[i]` elements of `value` around it on axis i.
+
+    A value with fractions fits floats only.
+    """
     require(len(before) == len(after) == x.rank, f"before and after need {x.rank} widths each, one per axis")
     require(min((*before, *after), default=0) >= 0, "a width is negative; use slice to cut")
     require_whole(x, value)

@@ -1,0 +1,225 @@
+"""Which dtypes an operator takes and gives, found by asking its own inference about small operands.
+
+1. Find one call that inference accepts: all operands of one small shape, or those of `SHAPES`; for each a dtype.
+2. Ask about other dtypes in its place: every combination for up to three operands; for more, those that give operands
+   which have one dtype in the call another one together, and one operand a dtype of its own.
+3. Say it as a rule for each operand in turn: these dtypes, that of an operand before it, or either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+from prograd_proto import Attribute, TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import ITEM_BYTES, NUMBERS
+from prograd_proto.tensor_types import Shape
+from registry import Op, OpError
+
+DTYPES = tuple(ITEM_BYTES)
+PRODUCT = 3
+"""Up to so many operands every combination of dtypes is tried."""
+
+Dtypes = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one dtype may be: one of these, or that of an item before it.
+
+    Attributes:
+        name: of an input, an attribute or an output.
+        among: dtypes that it has whatever the others are.
+        like: the place of an earlier item whose dtype it has too, None if there is none.
+        beside: dtypes of that earlier item that it cannot have too, and is one of `among` instead.
+    """
+
+    name: str
+    among: frozenset[str]
+    like: int | None = None
+    beside: frozenset[str] = frozenset()
+
+    def accepts(self, dtype: str, before: Dtypes) -> bool:
+        """Whether it may be that dtype, after those."""
+        return dtype in self.among or (self.like is not None and before[self.like] == dtype)
+
+
+@dataclass(frozen=True)
+class DtypeRules:
+    """What an operator takes and gives: a rule for each operand, each dtype attribute and each output.
+
+    Attributes:
+        operands: of inputs, in order; a variadic one stands twice.
+        attributes: of attributes that are a dtype or a tensor.
+        outputs: of results, which follow from the operands and attributes.
+    """
+
+    operands: tuple[Rule, ...]
+    attributes: tuple[Rule, ...]
+    outputs: tuple[Rule, ...]
+
+    def accept(self, dtypes: Dtypes) -> bool:
+        """Whether operands and attributes may have these dtypes."""
+        rules = (*self.operands, *self.attributes)
+        return all(rule.accepts(dtypes[i], dtypes[:i]) for i, rule in enumerate(rules))
+
+
+@dataclass(frozen=True)
+class Call:
+    """Operands without dtypes, and attributes without those that are a dtype or a tensor."""
+
+    op: Op[..., Any]
+    shapes: tuple[Shape, ...]
+    attributes: dict[str, Attribute]
+
+    @property
+    def names(self) -> list[str]:
+        """Of what has a dtype to choose: the operands, and attributes that are a dtype or a tensor."""
+        return [*self.op.signature.flat_input_names(len(self.shapes)), *_dtype_attributes(self.op)]
+
+    def outputs(self, dtypes: Dtypes) -> Dtypes | None:
+        """The dtypes of the results, None where inference refuses the call."""
+        count = len(self.shapes)
+        inputs = [TensorType(dtype, shape) for dtype, shape in zip(dtypes[:count], self.shapes, strict=True)]
+        kinds = self.op.signature.attributes
+        chosen = {
+            name: dtype if kinds[name].kind == "dtype" else _zero(dtype)
+            for name, dtype in zip(_dtype_attributes(self.op), dtypes[count:], strict=True)
+        }
+        try:
+            made = self.op.infer_types(list(inputs), self.attributes | chosen)
+        except OpError:
+            return None
+        return tuple(type.dtype for type in made)
+
+
+def dtype_rules(op: Op[..., Any]) -> DtypeRules | None:
+    """The dtypes that an operator takes and gives; None if no call is found that it accepts, or no rules fit."""
+    for call in _calls(op):
+        for start in _starts(len(call.names)):
+            if call.outputs(start) is not None:
+                return _rules(call, start)
+    return None
+
+
+def _rules(call: Call, start: Dtypes) -> DtypeRules | None:
+    found = {dtypes: call.outputs(dtypes) for dtypes in dict.fromkeys(_tried(start))}
+    accepted = {dtypes: outputs for dtypes, outputs in found.items() if outputs is not None}
+    count, names = len(call.shapes), call.names
+    rules = [_rule(name, i, list(accepted)) for i, name in enumerate(names)]
+    every = [(*dtypes, *outputs) for dtypes, outputs in accepted.items()]
+    suffixes = call.op.signature.outputs if not call.op.signature.variadic_outputs else call.op.signature.outputs[:1]
+    outputs = tuple(_rule(name, len(names) + i, every) for i, name in enumerate(suffixes))
+    rules = DtypeRules(tuple(rules[:count]), tuple(rules[count:]), outputs)
+    return rules if all(rules.accept(dtypes) == (dtypes in accepted) for dtypes in found) else None
+
+
+def _tried(start: Dtypes) -> Iterator[Dtypes]:
+    """Dtypes to ask about, around some that are accepted."""
+    if len(start) <= PRODUCT:
+        yield from product(DTYPES, repeat=len(start))
+        return
+    places = {dtype: [i for i, other in enumerate(start) if other == dtype] for dtype in start}
+    for chosen in product(DTYPES, repeat=len(places)):
+        together = list(start)
+        for dtype, own in zip(chosen, places.values(), strict=True):
+            for i in own:
+                together[i] = dtype
+        yield tuple(together)
+        for i, dtype in product(range(len(start)), DTYPES):
+            yield (*together[:i], dtype, *together[i + 1 :])
+
+
+def _rule(name: str, place: int, accepted: list[Dtypes]) -> Rule:
+    """The rule that fits what was accepted; an output's dtype may be that of any operand or attribute."""
+    values = [frozenset(dtypes[i] for dtypes in accepted) for i in range(place + 1)]
+    rules = [Rule(name, values[place])]
+    for other in range(place):
+        if len(values[other]) > 1:
+            apart = [dtypes for dtypes in accepted if dtypes[place] != dtypes[other]]
+            own, beside = (frozenset(dtypes[i] for dtypes in apart) for i in (place, other))
+            same = frozenset(dtypes[place] for dtypes in accepted if dtypes[place] == dtypes[other])
+            rules.append(Rule(name, own, other, beside - same))
+    return min(rules, key=lambda rule: len(rule.among))
+
+
+def _starts(count: int) -> Iterator[Dtypes]:
+    """One dtype for all, then others for one operand, then for two."""
+    usual: Dtypes = ("float32", "int64", "bool", "float64")
+    for places in (places for size in range(3) for places in combinations(range(count), size)):
+        for base, *others in product(usual, repeat=1 + len(places)):
+            dtypes = [base] * count
+            for place, dtype in zip(places, others, strict=True):
+                dtypes[place] = dtype
+            yield tuple(dtypes)
+
+
+def _calls(op: Op[..., Any]) -> Iterator[Call]:
+    """Calls that inference may accept: the one of `SHAPES`, or operands of one shape and attributes to go with it."""
+    if op.name in SHAPES:
+        shapes, attributes = SHAPES[op.name]
+        yield Call(op, shapes, _defaults(op) | attributes)
+        return
+    count = len(op.signature.inputs) + op.signature.variadic
+    for shape in SQUARES:
+        required = {name: _guess(spec.kind, shape) for name, spec in op.signature.attributes.items() if spec.required}
+        yield Call(op, (shape,) * count, _defaults(op) | required)
+
+
+def _defaults(op: Op[..., Any]) -> dict[str, Attribute]:
+    return {name: spec.default for name, spec in op.signature.attributes.items() if not spec.required}
+
+
+def _dtype_attributes(op: Op[..., Any]) -> list[str]:
+    return [name for name, spec in op.signature.attributes.items() if spec.kind in ("dtype", "tensor")]
+
+
+def _guess(kind: str, shape: Shape) -> Attribute:
+    """An attribute of that kind which is likely to go with operands of a shape."""
+    guesses: dict[str, Attribute] = {"bool": False, "int": 1, "float": 1.0, "string": "", "dtype": "float32"}
+    guesses |= {"shape": shape, "ints": (1,) * len(shape), "floats": (1.0,) * len(shape), "strings": ()}
+    guesses["tensor"] = _zero("float32")
+    return guesses[kind]
+
+
+def _zero(dtype: str) -> pb.SmallTensor:
+    return pb.SmallTensor(dtype=NUMBERS[dtype], data=bytes(ITEM_BYTES[dtype]))
+
+
+SQUARES: tuple[Shape, ...] = ((2, 2), (), (2,), (2, 2, 2), (2, 2, 2, 2))
+"""Shapes for all operands of a call."""
+
+_WEIGHTS = (2, 2)
+_IMAGES = (1, 2, 2, 1)
+_WINDOW: dict[str, Attribute] = {"window": (1, 1), "stride": (1, 1)}
+
+SHAPES: dict[str, tuple[tuple[Shape, ...], dict[str, Attribute]]] = {
+    "accuracy": ((_WEIGHTS, (2,)), {}),
+    "avg_pool2d": ((_IMAGES,), _WINDOW),
+    "avg_pool2d_input_gradient": ((_IMAGES,), _WINDOW | {"shape": _IMAGES}),
+    "batch_norm": ((_WEIGHTS, *((2,),) * 4), {}),
+    "categorical": ((_WEIGHTS, (), ()), {}),
+    "conv2d_filter_gradient": ((_IMAGES, _IMAGES), {"shape": (1, 1, 1, 1)}),
+    "conv2d_input_gradient": ((_IMAGES, (1, 1, 1, 1)), {"shape": _IMAGES}),
+    "ctc": (((1, 2, 2), (1, 1), (1,), (1,)), {}),
+    "ctc_gradient": (((1, 2, 2), (1, 1), (1,), (1,), (1,)), {}),
+    "fold": (((1, 2, 2, 1),), {"shape": _IMAGES, "window": (1, 1)}),
+    "group_norm": ((_WEIGHTS, (2,), (2,)), {"groups": 1}),
+    "gru_layer": (((1, 1, 6), (2, 6), (6,), (1, 2), (1, 1)), {}),
+    "gru_layer_gradient": (((1, 1, 6), (2, 6), (6,), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1)), {}),
+    "lstm_layer": (((1, 1, 8), (2, 8), (1, 2), (1, 2), (1, 1)), {}),
+    "lstm_layer_gradient": (((1, 1, 8), (2, 8), (1, 2), (1, 2), *((1, 1, 2),) * 4, (1, 1)), {}),
+    "max_pool2d": ((_IMAGES,), _WINDOW),
+    "max_pool2d_input_gradient": ((_IMAGES, _IMAGES), _WINDOW),
+    "max_pool2d_select": ((_IMAGES, _IMAGES), _WINDOW),
+    "nadam": ((*(_WEIGHTS,) * 4, (), (), ()), {}),
+    "orthogonal": (((), ()), {"shape": _WEIGHTS}),
+    "rnn_layer": (((1, 1, 2), (2, 2), (1, 2), (1, 1)), {}),
+    "rnn_layer_gradient": (((1, 1, 2), (2, 2), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1)), {}),
+    "softmax_cross_entropy": ((_WEIGHTS, (2,)), {}),
+    "unfold": ((_IMAGES,), {"window": (1, 1)}),
+}
+"""Shapes of the operands, and required attributes, of operators that none of `SQUARES` suits."""
