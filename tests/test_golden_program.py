@@ -206,6 +206,7 @@ def backward() -> pb.OpDesc:
         outputs=["d_x", "d_w"],
         stage=pb.STAGE_GRADIENT,
         gradient_of=1,
+        recompute_of=1,
         scratch=["scratch"],
         location=2,
         in_place=[pb.InPlace(output=1, input=1)],

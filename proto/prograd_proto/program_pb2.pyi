@@ -284,7 +284,7 @@ class FetchDesc(_message.Message):
     def __init__(self, name: _Optional[str] = ..., tensor: _Optional[str] = ..., over: _Optional[_Union[Over, str]] = ...) -> None: ...
 
 class OpDesc(_message.Message):
-    __slots__ = ("id", "type", "inputs", "outputs", "attributes", "stage", "gradient_of", "random_stream", "in_place", "scratch", "blocks", "location")
+    __slots__ = ("id", "type", "inputs", "outputs", "attributes", "stage", "gradient_of", "random_stream", "in_place", "scratch", "blocks", "location", "recompute_of")
     ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
@@ -297,6 +297,7 @@ class OpDesc(_message.Message):
     SCRATCH_FIELD_NUMBER: _ClassVar[int]
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
+    RECOMPUTE_OF_FIELD_NUMBER: _ClassVar[int]
     id: int
     type: str
     inputs: _containers.RepeatedScalarFieldContainer[str]
@@ -309,7 +310,8 @@ class OpDesc(_message.Message):
     scratch: _containers.RepeatedScalarFieldContainer[str]
     blocks: _containers.RepeatedScalarFieldContainer[int]
     location: int
-    def __init__(self, id: _Optional[int] = ..., type: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[str]] = ..., attributes: _Optional[_Iterable[_Union[AttrDesc, _Mapping]]] = ..., stage: _Optional[_Union[Stage, str]] = ..., gradient_of: _Optional[int] = ..., random_stream: _Optional[int] = ..., in_place: _Optional[_Iterable[_Union[InPlace, _Mapping]]] = ..., scratch: _Optional[_Iterable[str]] = ..., blocks: _Optional[_Iterable[int]] = ..., location: _Optional[int] = ...) -> None: ...
+    recompute_of: int
+    def __init__(self, id: _Optional[int] = ..., type: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[str]] = ..., attributes: _Optional[_Iterable[_Union[AttrDesc, _Mapping]]] = ..., stage: _Optional[_Union[Stage, str]] = ..., gradient_of: _Optional[int] = ..., random_stream: _Optional[int] = ..., in_place: _Optional[_Iterable[_Union[InPlace, _Mapping]]] = ..., scratch: _Optional[_Iterable[str]] = ..., blocks: _Optional[_Iterable[int]] = ..., location: _Optional[int] = ..., recompute_of: _Optional[int] = ...) -> None: ...
 
 class InPlace(_message.Message):
     __slots__ = ("output", "input")

@@ -24,6 +24,8 @@ def op_remarks(op: pb.OpDesc, definitions: Definitions, places: Places) -> list[
         remarks.append(f"op {op.id}")
     if op.gradient_of:
         remarks.append(f"of op {op.gradient_of}")
+    if op.recompute_of:
+        remarks.append(f"again op {op.recompute_of}")
     if op.random_stream:
         remarks.append(f"random {op.random_stream}")
     remarks += [f"output {pair.output} over input {pair.input}" for pair in op.in_place]
@@ -85,6 +87,9 @@ def read_remark(line: Line, word: str, op: pb.OpDesc, block: pb.BlockDesc) -> No
         case "of":
             line.expect("op")
             op.gradient_of = line.integer()
+        case "again":
+            line.expect("op")
+            op.recompute_of = line.integer()
         case "random":
             op.random_stream = line.integer()
         case "output":
