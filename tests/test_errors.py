@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from values import here
 import compiler
 from compiler import OpError, Program, Value, adam, global_norm, gradients, momentum, ops, sgd, warmup_cosine
 from prograd_proto import ProgramError
+from registry.other_names import OTHER_NAMES
 
 
 @dataclass
@@ -200,6 +202,14 @@ def test_an_operator_that_does_not_exist_has_a_neighbour():
     with pytest.raises(AttributeError) as error:
         _ = compiler.ops.nothing_like_it_at_all
     assert str(error.value) == "there is no operator 'nothing_like_it_at_all'"
+
+
+@pytest.mark.parametrize(("name", "hint"), OTHER_NAMES.items())
+def test_a_name_of_another_library_is_answered_with_what_to_write(name: str, hint: str):
+    with pytest.raises(AttributeError) as error:
+        getattr(ops, name)
+    assert str(error.value) == f"there is no operator {name!r}; write {hint}"
+    assert all(hasattr(ops, found) for found in re.findall(r"ops\.(\w+)", hint))
 
 
 def test_a_tensor_has_no_truth_and_is_no_sequence():

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 from evaluate import block_of, computed, evaluate
+from steps import Stepper
 from values import check_orders, define
 
+from compiler import Program, sgd
 from compiler.backward import gradients
 from prograd_proto import TensorType
 from registry import Block, OpError, ops
@@ -146,6 +148,30 @@ def test_networks_have_second_gradients(kind):
     values = [define(block, name, array.shape) for name, array in arrays.items()]
     y, last, *_ = getattr(ops, kind)(*values[:-1], hidden=values[-1])
     check_orders(ops.sum(y * y, axes=(1,)) + last[0], values, arrays, 2)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_dropout_is_between_layers_and_in_training_alone(kind):
+    x, weights, hidden, cell = case(kind, 3, 1)
+    program = Program(seed=5)
+    values = [program.input("x", "float64", x.shape)]
+    values += [program.input(f"w{i}", "float64", w.shape) for i, w in enumerate(w for four in weights for w in four)]
+    made = getattr(ops, kind)(*values, rate=0.5)
+    kinds = [desc.type for desc in program.block.desc.ops if desc.type in ("dropout", f"{kind}_layer")]
+    assert kinds == [f"{kind}_layer", "dropout"] * 2 + [f"{kind}_layer"]
+    program.minimize(ops.sum(made[0]) * program.parameter("scale", (), dtype="float64"), sgd(0.1))
+    program.fetch("states", made[1])
+    program.outputs(y=made[0], states=made[1])
+    compiled = program.compile()
+    feeds = {
+        value.name: array for value, array in zip(values, [x, *(w for four in weights for w in four)], strict=True)
+    }
+    expected = naive(kind, x, weights, 0 * hidden, 0 * cell, [4, 4, 4], 1)
+    outside = Stepper(compiled, "predict").step(**feeds)
+    np.testing.assert_allclose(outside["y"], expected[0], rtol=1e-11, atol=1e-13)
+    states = Stepper(compiled).step(**feeds)["states"]
+    np.testing.assert_allclose(states[0], expected[1][0], rtol=1e-11, atol=1e-13)
+    assert (np.abs(states[1] - expected[1][1]) > 1e-6).any()
 
 
 def test_large_gates_do_not_overflow():

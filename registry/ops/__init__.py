@@ -54,5 +54,7 @@ if not TYPE_CHECKING:  # a type checker knows the names without it
 
     def __getattr__(name: str) -> object:
         from prograd_proto.spelling import closest
+        from registry.other_names import OTHER_NAMES
 
-        raise AttributeError(f"there is no operator {name!r}{closest(name, [*OPS, *SPELLED])}")
+        hint = f"; write {OTHER_NAMES[name]}" if name in OTHER_NAMES else closest(name, [*OPS, *SPELLED])
+        raise AttributeError(f"there is no operator {name!r}{hint}")

@@ -35,7 +35,8 @@ def cross_entropy(
 
     A target of the type of the logits holds distributions; labels are int32 or int64. `weights` are those of the
     classes. `smoothing` moves that share of the target to all classes evenly (Szegedy et al., 2016). Rows whose label
-    is `ignored` count for nothing. The mean is weighted by the labels' weights, that by distributions by rows.
+    is `ignored` count for nothing. The mean is weighted by the labels' weights, that by distributions by rows; with no
+    row that counts it is NaN.
     """
     require(0 <= smoothing <= 1, f"smoothing={smoothing} is not in [0, 1]")
     logarithms = log_softmax(logits)
@@ -91,7 +92,7 @@ def binary_cross_entropy(
 ) -> Value:
     """The terms -(target * log(p) + (1 - target) * log(1 - p)), times `weights`; no logarithm is below -100.
 
-    Where one would be, its gradient is 0.
+    Where one would be, its gradient is 0: train through binary_cross_entropy_with_logits.
     """
     _require_same(probability, target)
     least = 3.720075976020836e-44  # e^-100

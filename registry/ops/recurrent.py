@@ -18,6 +18,7 @@ from registry.ops.arrange import stack, unsqueeze
 from registry.ops.fill import full, full_like, range
 from registry.ops.linalg import matmul, outer_sum
 from registry.ops.pointwise import sigmoid, tanh, where
+from registry.ops.random import dropout
 from registry.ops.reduce import sum
 from registry.ops.shape import concat, split
 from registry.shapes import require_equal_dtypes, require_float, size_known
@@ -220,13 +221,14 @@ def rnn(
     hidden: Value | None = None,
     lengths: Value | None = None,
     bidirectional: bool = False,
+    rate: float = 0.0,
 ) -> tuple[Value, Value]:
     """A network of plain recurrent layers; operands and results are those of `lstm` without the cells, one gate."""
 
     def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
         return [rnn_layer(matmul(x, w[0]) + (w[2] + w[3]), w[1], first[0], mask, reverse=reverse)]
 
-    y, [last] = _layers(x, list(weights), [hidden], lengths, bidirectional, layer)
+    y, [last] = _layers(x, list(weights), [hidden], lengths, bidirectional, rate, layer)
     return y, last
 
 
@@ -237,13 +239,14 @@ def gru(
     hidden: Value | None = None,
     lengths: Value | None = None,
     bidirectional: bool = False,
+    rate: float = 0.0,
 ) -> tuple[Value, Value]:
     """A network of GRU layers; operands and results are those of `lstm` without the cells, three gates."""
 
     def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
         return [gru_layer(matmul(x, w[0]) + w[2], w[1], w[3], first[0], mask, reverse=reverse)]
 
-    y, [last] = _layers(x, list(weights), [hidden], lengths, bidirectional, layer)
+    y, [last] = _layers(x, list(weights), [hidden], lengths, bidirectional, rate, layer)
     return y, last
 
 
@@ -255,6 +258,7 @@ def lstm(
     cell: Value | None = None,
     lengths: Value | None = None,
     bidirectional: bool = False,
+    rate: float = 0.0,
 ) -> tuple[Value, Value, Value]:
     """A network of LSTM layers over x [n, t, c]: what it gives at each step, and the last states h and c.
 
@@ -267,12 +271,13 @@ def lstm(
         lengths: how many steps of each sequence count, int [n]; after them the result is 0, the last state is that of
             the last step that counts, and the backward direction begins there.
         bidirectional: a second network goes from the last step to the first, its result is beside the first one's.
+        rate: of dropout between the layers, on what each but the last gives.
     """
 
     def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
         return list(lstm_layer(matmul(x, w[0]) + (w[2] + w[3]), w[1], first[0], first[1], mask, reverse=reverse))
 
-    y, [last_hidden, last_cell] = _layers(x, list(weights), [hidden, cell], lengths, bidirectional, layer)
+    y, [last_hidden, last_cell] = _layers(x, list(weights), [hidden, cell], lengths, bidirectional, rate, layer)
     return y, last_hidden, last_cell
 
 
@@ -282,10 +287,12 @@ def _layers(
     first: list[Value | None],
     lengths: Value | None,
     bidirectional: bool,
+    rate: float,
     layer: Layer,
 ) -> tuple[Value, list[Value]]:
     """The result of the last layer, and for each kind of state the last one of every layer and direction."""
     require(x.rank == 3, f"x has {x.rank} axes; sequences are [n, t, c]")
+    require(0 <= rate < 1, f"rate={rate} is not in [0, 1)")
     directions = 2 if bidirectional else 1
     count = len(weights) // 4
     fits = len(weights) > 0 and len(weights) % (4 * directions) == 0
@@ -293,6 +300,7 @@ def _layers(
     mask = None if lengths is None else _counted(x, lengths)
     last: list[list[Value]] = [[] for _ in first]
     for number in _to(count // directions):
+        x = dropout(x, rate=rate) if number and rate else x
         results: list[Value] = []
         for direction in _to(directions):
             at = number * directions + direction

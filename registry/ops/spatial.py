@@ -39,7 +39,10 @@ def conv(
     groups: int = 1,
     layout: str = "NHWC",
 ) -> Value:
-    """The sum of x under the window w at every place of it, over one, two or three axes; see conv2d."""
+    """The sum of x under the window w at every place of it, over one, two or three axes; see conv2d.
+
+    Unlike conv2d, which is the operator for images, it knows layout="NCHW".
+    """
     if _is_channels_first(x, layout):
         y = conv(_last(x), _filters_last(w), stride=stride, padding=padding, dilation=dilation, groups=groups)
         return _first(y)
@@ -52,6 +55,38 @@ def conv(
     image, window = _as_image(x), _as_image_attributes(stride, edges, dilation)
     filters = w if axes == 2 else reshape(w, shape=(1, *w.shape))
     return _as_rank(conv2d(image, filters, groups=groups, **window), axes)
+
+
+@spelled
+def conv1d(
+    x: Value,
+    w: Value,
+    *,
+    stride: Numbers = (),
+    padding: Numbers = (),
+    dilation: Numbers = (),
+    groups: int = 1,
+    layout: str = "NHWC",
+) -> Value:
+    """The function `conv` of signals x [n, w, c] and filters w [w, c / groups, o]; with "NCHW" channels come first."""
+    _require_axes(x, 1)
+    return conv(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
+
+
+@spelled
+def conv3d(
+    x: Value,
+    w: Value,
+    *,
+    stride: Numbers = (),
+    padding: Numbers = (),
+    dilation: Numbers = (),
+    groups: int = 1,
+    layout: str = "NHWC",
+) -> Value:
+    """The function `conv` of volumes x [n, d, h, w, c], filters [d, h, w, c / groups, o]; "NCHW" has channels first."""
+    _require_axes(x, 3)
+    return conv(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
 
 
 @spelled
@@ -392,6 +427,10 @@ def _as_rank(y: Value, axes: int) -> Value:
 def _axes_of(x: Value) -> int:
     require(3 <= x.rank <= 5, f"x has {x.rank} axes; it needs one to three between batch and channels")
     return x.rank - 2
+
+
+def _require_axes(x: Value, axes: int) -> None:
+    require(x.rank == axes + 2, f"x has {x.rank} axes, not {axes + 2}; conv takes any number")
 
 
 def _places(x: Value, layout: str) -> tuple[int, ...]:

@@ -34,9 +34,9 @@ def _plus(y: Value, bias: Value | None) -> Value:
     return y if bias is None else y + ops.reshape(bias, shape=(*bias.shape, *(1,) * (y.rank - 2)))
 
 
-@peer("nn.functional.conv1d", "conv", "conv2d")
+@peer("nn.functional.conv1d", "conv1d", "conv", "conv2d")
 @peer("nn.functional.conv2d", "conv", "conv2d", "conv2d_input_gradient", "conv2d_filter_gradient")
-@peer("nn.functional.conv3d", "conv", "conv2d")
+@peer("nn.functional.conv3d", "conv3d", "conv", "conv2d")
 def conv(
     x: Value,
     w: Value,
@@ -54,7 +54,8 @@ def conv(
     else:
         edges = many(padding, axes)
     window = dict(stride=many(stride, axes), padding=edges, dilation=spread)
-    return _batched(x, w.rank, lambda z: _plus(ops.conv(z, w, groups=groups, layout="NCHW", **window), bias))
+    conv = (ops.conv1d, ops.conv, ops.conv3d)[axes - 1]
+    return _batched(x, w.rank, lambda z: _plus(conv(z, w, groups=groups, layout="NCHW", **window), bias))
 
 
 @peer("nn.functional.conv_transpose1d", "conv_transpose", "conv2d_input_gradient")
