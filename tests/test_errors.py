@@ -13,7 +13,9 @@ from values import here
 import compiler
 from compiler import OpError, Program, Value, adam, global_norm, gradients, momentum, ops, sgd, warmup_cosine
 from prograd_proto import ProgramError
+from registry import OPS
 from registry.other_names import OTHER_NAMES
+from registry.spelled import SPELLED
 
 
 @dataclass
@@ -202,6 +204,10 @@ def test_an_operator_that_does_not_exist_has_a_neighbour():
     with pytest.raises(AttributeError) as error:
         _ = compiler.ops.nothing_like_it_at_all
     assert str(error.value) == "there is no operator 'nothing_like_it_at_all'"
+
+
+def test_a_notebook_completes_operators_and_nothing_else():
+    assert dir(ops) == sorted({*OPS, *SPELLED})
 
 
 @pytest.mark.parametrize(("name", "hint"), OTHER_NAMES.items())

@@ -202,26 +202,25 @@ def mean_of_means(x, cut):
     return x[(slice(None), *cut)].reshape(len(x), -1, x.shape[-1]).mean(1)
 
 
-def test_convolution_has_a_name_for_each_number_of_axes():
-    for function, tensor, filters in (
-        (ops.conv1d, (2, 7, 4), (3, 2, 6)),
-        (ops.conv3d, (2, 4, 5, 6, 4), (2, 3, 2, 2, 6)),
-    ):
-        x, w = RNG.normal(size=tensor), RNG.normal(size=filters)
-        axes = x.ndim - 2
-        window = dict(stride=(2,) * axes, padding=(1,) * axes, dilation=(1,) * axes, groups=2)
-        expected = naive_conv(x, w, **window)
-        np.testing.assert_allclose(evaluate(lambda x, w: function(x, w, **window), x, w), expected, atol=1e-12)
-        first = evaluate(
-            lambda x, w: function(x, w, layout="NCHW", **window),
-            np.ascontiguousarray(np.moveaxis(x, -1, 1)),
-            np.ascontiguousarray(np.moveaxis(w, (-1, -2), (0, 1))),
-        )
-        np.testing.assert_allclose(np.moveaxis(first, 1, -1), expected, atol=1e-12)
-    _, [x] = block_of((np.zeros((2, 3, 3, 1)),))
-    for function, axes in ((ops.conv1d, 3), (ops.conv3d, 5)):
-        with pytest.raises(OpError, match=f": x has 4 axes, not {axes}; conv takes any number$"):
-            function(x, x)
+@pytest.mark.parametrize(
+    ("function", "tensor", "filters"),
+    [(ops.conv1d, (2, 7, 4), (3, 2, 6)), (ops.conv3d, (2, 4, 5, 6, 4), (2, 3, 2, 2, 6))],
+)
+def test_convolution_has_a_name_for_each_number_of_axes(function, tensor, filters):
+    x, w = RNG.normal(size=tensor), RNG.normal(size=filters)
+    axes = x.ndim - 2
+    window = dict(stride=(2,) * axes, padding=(1,) * axes, dilation=(1,) * axes, groups=2)
+    expected = naive_conv(x, w, **window)
+    np.testing.assert_allclose(evaluate(lambda x, w: function(x, w, **window), x, w), expected, atol=1e-12)
+    first = evaluate(
+        lambda x, w: function(x, w, layout="NCHW", **window),
+        np.ascontiguousarray(np.moveaxis(x, -1, 1)),
+        np.ascontiguousarray(np.moveaxis(w, (-1, -2), (0, 1))),
+    )
+    np.testing.assert_allclose(np.moveaxis(first, 1, -1), expected, atol=1e-12)
+    _, [image] = block_of((np.zeros((2, 3, 3, 1)),))
+    with pytest.raises(OpError, match=f": x has 4 axes, not {axes + 2}; conv takes any number$"):
+        function(image, image)
 
 
 def test_global_pooling_leaves_one_place():

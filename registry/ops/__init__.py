@@ -50,6 +50,12 @@ from registry.spelled import SPELLED
 
 globals().update(OPS, **SPELLED)  # whatever a family imported under the name of an operator, `math.prod` for one
 
+
+def __dir__() -> list[str]:
+    """What a notebook completes: operators and functions, not what their files import."""
+    return sorted([*OPS, *SPELLED])
+
+
 if not TYPE_CHECKING:  # a type checker knows the names without it
 
     def __getattr__(name: str) -> object:
