@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
+from math import inf
 
 from compiler.bound_blocks import bound_blocks
 from compiler.step_graph import StepGraph, step_graph
@@ -26,8 +27,12 @@ def order_ops(program: pb.ProgramDesc) -> None:
     """Put the ops of every block that runs into the best order that the candidates give."""
     for block in bound_blocks(program):
         graph = step_graph(block)
-        orders = [candidate(block, graph) for candidate in CANDIDATES]
-        best = min(orders, key=graph.peak)
+        best, least = as_written(block, graph), inf
+        for candidate in CANDIDATES:
+            order = candidate(block, graph)
+            need = graph.peak(order, least)
+            if need < least:
+                best, least = order, need
         if best != sorted(best):
             _reorder(block, best)
 
@@ -48,21 +53,18 @@ def updates_first(block: pb.BlockDesc, graph: StepGraph) -> Order:
 
 def on_demand(block: pb.BlockDesc, graph: StepGraph) -> Order:
     """Each op before the first one that needs it, starting from the updates in the order in which they can run."""
-    order: Order = []
-    seen: set[int] = set()
+    order: dict[int, None] = {}
     for goal in updates_first(block, graph):
-        stack = [goal] if _is_goal(block, graph, goal) else []
+        stack = [(goal, iter(graph.before[goal]))] if _is_goal(block, graph, goal) and goal not in order else []
         while stack:
-            i = stack[-1]
-            waits = [] if i in seen else [j for j in sorted(set(graph.before[i])) if j not in seen]
-            if waits:
-                stack.append(waits[0])
+            i, needed = stack[-1]
+            missing = next((j for j in needed if j not in order), None)
+            if missing is not None:
+                stack.append((missing, iter(graph.before[missing])))
                 continue
             stack.pop()
-            if i not in seen:
-                seen.add(i)
-                order.append(i)
-    return order
+            order[i] = None
+    return list(order)
 
 
 def frees_most(block: pb.BlockDesc, graph: StepGraph) -> Order:
@@ -73,7 +75,7 @@ def frees_most(block: pb.BlockDesc, graph: StepGraph) -> Order:
     def growth(i: int) -> int:
         return made[i] - sum(graph.nbytes[value] for value in graph.reads[i] if missing[value] == 1)
 
-    waits = [len(set(before)) for before in graph.before]
+    waits = [len(before) for before in graph.before]
     after = _after(graph)
     ready = [(growth(i), i) for i, count in enumerate(waits) if not count]
     heapify(ready)
@@ -103,7 +105,7 @@ def _serves_early(graph: StepGraph, i: int, early: list[bool]) -> bool:
 
 def _scheduled(graph: StepGraph, key: Callable[[int], tuple[bool, int]]) -> Order:
     """Of the ops that are ready always the one with the lowest key."""
-    waits = [len(set(before)) for before in graph.before]
+    waits = [len(before) for before in graph.before]
     after = _after(graph)
     ready = [key(i) for i, count in enumerate(waits) if not count]
     heapify(ready)
@@ -121,7 +123,7 @@ def _scheduled(graph: StepGraph, key: Callable[[int], tuple[bool, int]]) -> Orde
 def _after(graph: StepGraph) -> list[list[int]]:
     after: list[list[int]] = [[] for _ in graph.before]
     for i, before in enumerate(graph.before):
-        for j in set(before):
+        for j in before:
             after[j].append(i)
     return after
 

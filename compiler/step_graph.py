@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
@@ -25,7 +26,7 @@ class StepGraph:
     writes: list[list[int]] = field(default_factory=list[list[int]])  # of each op: values, none for a view
     over: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])  # (written, read) in place
     scratch: list[int] = field(default_factory=list[int])  # bytes that each op needs beside
-    before: list[list[int]] = field(default_factory=list[list[int]])  # of each op: those that must be done
+    before: list[list[int]] = field(default_factory=list[list[int]])  # of each op: those that must be done, each once
     fed: list[int] = field(default_factory=list[int])  # values that are there at the start
     value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
 
@@ -61,9 +62,18 @@ class StepGraph:
                 taken.append((written, read))
         return taken
 
-    def peak(self, order: Sequence[int]) -> int:
-        """The most bytes that are needed at once: no placement of this order takes less."""
-        return max(self.live(order), default=0)
+    def peak(self, order: Sequence[int], limit: float = inf) -> int:
+        """The most bytes that are needed at once: no placement of this order takes less.
+
+        Or the first need that reaches the limit, if one does.
+        """
+        most = 0
+        for need in self.live(order):
+            if need > most:
+                most = need
+                if most >= limit:
+                    break
+        return most
 
 
 def step_graph(block: pb.BlockDesc) -> StepGraph:
@@ -87,6 +97,7 @@ def step_graph(block: pb.BlockDesc) -> StepGraph:
         graph.lasts[graph.value_of[name]] = True
     _order_views(block, graph)
     _order_updates(graph, [graph.value_of[name] for name in state_of])
+    graph.before[:] = [sorted(set(before)) for before in graph.before]
     return graph
 
 
