@@ -1,4 +1,4 @@
-"""The command `compiler`: show, check, compile, place and list; results on stdout, words on stderr."""
+"""The command `compiler`: show, compare, check, compile, place and list; results on stdout, words on stderr."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from compiler.errors import DataError, LimitError
+from compiler.errors import DataError, LimitError, UsageError
 from prograd_proto import PluginError, ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load, save
@@ -46,7 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def show(options: argparse.Namespace) -> None:
-    """Print a program, or the training-time form of one entry, as text."""
+    """Print a program, or the training-time form of one entry, as text; or a view of how an entry runs.
+
+    A view is of one entry, the one that the program runs unless --entry names another, with its first sizes.
+    """
+    from compiler.commands.show import show_views
+
+    if show_views(options):
+        return
     program = load(options.program)
     if options.entry is None:
         print(to_text(program), end="")
@@ -176,7 +183,7 @@ def _exit_code(error: ProgramError) -> int:
     if isinstance(error, LimitError):
         return EXIT_RESOURCE
     cause = error.__cause__
-    if isinstance(error, PluginError) or isinstance(cause, FileExistsError):
+    if isinstance(error, PluginError | UsageError) or isinstance(cause, FileExistsError):
         return EXIT_USAGE
     full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return EXIT_RESOURCE if full else EXIT_PROGRAM
@@ -205,6 +212,12 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("program")
     verb.add_argument("--entry", help="only the block of this entry")
     verb.add_argument("--bound", action="store_true", help="with --entry: with sizes instead of symbols")
+    verb.add_argument("--memory", action="store_true", help="every buffer, how long it lives, and who makes the peak")
+    verb.add_argument("--sort", choices=("offset", "bytes", "time"), help="with --memory: the buffers; else by offset")
+    verb.add_argument("--order", action="store_true", help="of every forward op, when it and what belongs to it runs")
+    verb.add_argument("--html", metavar="FILE", help="write a picture of the arena over time as a page")
+    verb.add_argument("--svg", metavar="FILE", help="write that picture alone")
+    verb.add_argument("--force", action="store_true", help="replace the picture's file if it exists")
 
     verb = _verb(verbs, "check", check, "verify every rule of a well-formed program", "compiler check digits.pb")
     verb.add_argument("program")

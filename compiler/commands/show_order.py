@@ -1,0 +1,43 @@
+"""`compiler show --order`: of every forward op, when it, its gradients, its derivatives and its updates run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from compiler.commands.columns import columns
+from compiler.commands.ops_in_words import line_of, op_in_words
+from compiler.execution_orders import execution_orders, unlisted
+from prograd_proto import program_pb2 as pb
+
+HEAD = ("op", "forward", "gradient", "derivative", "update", "line")
+
+
+def order_text(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
+    """The view as text; positions are counted from 1."""
+    orders = execution_orders(program, block)
+    rows = [
+        [
+            op_in_words(order.op),
+            *map(positions, ([order.forward], order.gradient, order.derivative, order.update)),
+            line_of(program, order.op),
+        ]
+        for order in orders
+    ]
+    rest = positions(unlisted(block, orders))
+    lines = [
+        f"{title}: {len(block.ops)} ops, by their positions",
+        *(f"  {line}" for line in columns(HEAD, rows)),
+        *([f"  of no forward op: {rest}"] if rest else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def positions(numbers: Iterable[int]) -> str:
+    """`3, 7-9`, counted from 1."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{a + 1}" if a == b else f"{a + 1}-{b + 1}" for a, b in runs)
