@@ -59,6 +59,8 @@ def test_instance_norm_standardizes_each_channel_of_each_image():
     for n, c in product(range(2), range(3)):
         unit, _, _ = standardized([float(number) for number in x[n, ..., c].reshape(-1)], 0.1)
         np.testing.assert_allclose(y[n, ..., c].reshape(-1), np.array(unit) * scale[c] + bias[c])
+    plain = evaluate(lambda x: ops.instance_norm(x, epsilon=0.1), x)
+    np.testing.assert_allclose(plain * scale + bias, y, rtol=1e-12, atol=1e-12)
 
 
 @CHUNKS

@@ -117,6 +117,15 @@ def test_depthwise_convolution_takes_each_channel_by_itself():
     for c, m in product(range(3), range(2)):
         alone = naive_conv(x[..., c : c + 1], w[:, :, c : c + 1, m : m + 1], padding=(1, 1))
         np.testing.assert_allclose(y[..., 2 * c + m], alone[..., 0], atol=1e-13)
+    first = evaluate(
+        lambda x, w: ops.depthwise_conv(x, w, padding=(1, 1), layout="NCHW"),
+        np.ascontiguousarray(np.moveaxis(x, -1, 1)),
+        np.ascontiguousarray(w.reshape(2, 3, 6).transpose(2, 0, 1)[:, None]),
+    )
+    np.testing.assert_allclose(np.moveaxis(first, 1, -1), y, atol=1e-13)
+    _, [x, w] = block_of((x, w[0]))
+    with pytest.raises(OpError, match=": w has 3 axes and x 4; both need the same number$"):
+        ops.depthwise_conv(x, w)
 
 
 POOLS = [

@@ -136,11 +136,12 @@ def group_norm_gradient(
 
 
 @spelled
-def instance_norm(x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
+def instance_norm(x: Value, scale: Value | None = None, bias: Value | None = None, *, epsilon: float = 1e-5) -> Value:
     """Each channel of each element of a batch x [n, ..., c] brought to mean 0 and deviation 1, times scale, plus bias.
 
     Ulyanov, Vedaldi and Lempitsky, 2016.
     """
+    require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the first for a batch, the last for channels")
     y, _, _ = group_norm(x, scale, bias, groups=size_known(x.shape[-1], "the number of channels"), epsilon=epsilon)
     return y
 

@@ -160,8 +160,16 @@ def depthwise_conv(
     stride: Numbers = (),
     padding: Numbers = (),
     dilation: Numbers = (),
+    layout: str = "NHWC",
 ) -> Value:
-    """Each channel of x [n, ..., c] under its own windows w [..., c, m]; channel i makes the channels i * m ... ."""
+    """Each channel of x [n, ..., c] under its own windows w [..., c, m]; channel i makes the channels i * m ... .
+
+    With layout="NCHW" x is [n, c, ...] and w [c * m, 1, ...], as in PyTorch.
+    """
+    if _is_channels_first(x, layout):
+        groups = size_known(x.shape[1], "the number of channels")
+        return conv(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
+    require(w.rank == x.rank, f"w has {w.rank} axes and x {x.rank}; both need the same number")
     *window, channels, count = w.shape
     channels, count = size_known(channels, "the number of channels"), size_known(count, "the number of windows")
     filters = reshape(w, shape=(*window, 1, channels * count))
@@ -211,7 +219,8 @@ def avg_pool(
 ) -> Value:
     """The mean of x under the window at every place, over one, two or three axes; `stride` is `window` if not given.
 
-    Padding counts as zeros with `count_include_pad`; what `ceil_mode` adds beyond the last edge never counts.
+    Padding counts as zeros with `count_include_pad`, which is off as in ONNX and on in PyTorch; what `ceil_mode` adds
+    beyond the last edge never counts.
     """
     if _is_channels_first(x, layout):
         y = avg_pool(
