@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from compiler import clipping, initialisers, optimizers, schedules, trust_ratios
 from compiler.reference import reference
 
 ROOT = Path(__file__).parents[1]
@@ -76,6 +77,18 @@ def test_paths_that_a_page_names_exist(page: Path):
 def test_the_operator_reference_is_what_the_registry_says():
     current = (ROOT / "docs/ops.md").read_text(encoding="utf-8") == reference()
     assert current, "docs/ops.md is of other operators: run `make docs`"
+
+
+def test_the_page_on_training_runs_and_names_all_that_there_is():
+    page = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+    for code in fenced(page, "python"):
+        python(ROOT, "-c", code)
+    told = set(re.findall(r"`(?:\w+\.)*(\w+)", page))
+    inner = {"keeping", "rate_for", "as_schedule", "fans", "require_clip"}
+    for module in (optimizers, trust_ratios, schedules, initialisers, clipping):
+        here = {name for name, thing in vars(module).items() if getattr(thing, "__module__", "") == module.__name__}
+        functions = {name for name in here if name.islower() and not name.startswith("_")}
+        assert functions - inner <= told
 
 
 def test_decisions_are_numbered_without_gaps():
