@@ -82,11 +82,11 @@ class Descent:
 
     def _accumulated(self, w: Value, dw: Value, cadence: Cadence) -> Value:
         """The mean gradient of the steps that make one update, as far as they are done."""
-        if cadence.due is None:
+        if cadence.waits is None:
             return dw
         so_far = self._slot(w, Slot("gradient"))
         total = so_far + dw / cadence.every
-        self.update(so_far, ops.where(cadence.due, 0.0, total))
+        self.update(so_far, ops.where(cadence.waits, total, 0.0))
         return total
 
     def _append_update(self, optimizer: Optimizer, w: Value, dw: Value, rate: Value, cadence: Cadence) -> None:
@@ -98,7 +98,7 @@ class Descent:
         new_w, *new = optimizer.apply(wide, dw, slots, scaled, cadence.done, decay_scale=state.decay_scale)
         rounded = new_w if new_w.dtype == w.dtype else ops.cast(new_w, dtype=w.dtype)
         for old, before, value in zip([w, *slots], [current, *slots], [rounded, *new], strict=True):
-            self.update(old, value if cadence.due is None else ops.where(cadence.due, value, before))
+            self.update(old, value if cadence.waits is None else ops.where(cadence.waits, before, value))
 
     def _slot(self, w: Value, slot: Slot) -> Value:
         initial = constant(0.0 if slot.initial is None else slot.initial)

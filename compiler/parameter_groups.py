@@ -20,18 +20,19 @@ class Cadence:
     Attributes:
         block: of training.
         every: the steps that make one update.
-        due: whether this step ends with an update, a rank-0 bool tensor; None if each does.
+        waits: whether this step ends without an update, a rank-0 bool tensor; None if none does. What a state keeps
+            stands first in a choice by it, because `where` may write over that.
     """
 
     block: Block
     every: int
-    due: Value | None
+    waits: Value | None
 
     @staticmethod
     def of(block: Block, every: int) -> Cadence:
-        """Append what tells whether an update is due."""
-        due = None if every == 1 else ops.equal((block.state("step") + 1) % every, 0)
-        return Cadence(block, every, due)
+        """Append what tells whether an update must wait."""
+        waits = None if every == 1 else ops.not_equal((block.state("step") + 1) % every, 0)
+        return Cadence(block, every, waits)
 
     def done(self) -> Value:
         """The updates done before this step, a rank-0 int64 tensor."""
