@@ -17,6 +17,7 @@ from prograd_proto import ProgramError, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from runtime.arena import aligned_bytes, view
 from runtime.dtypes import numpy_dtype
+from runtime.hazards import Touched, address_ranges
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
 from runtime.memory import Buffer, aliases_of, aligned, buffers_of, check_placement, is_scratch, place, scratch_of
@@ -33,15 +34,32 @@ class BoundOp:
     inputs: list[Array]
     outputs: list[Array]
     scratch: list[Array]
+    scratch_names: list[str]
+
+
+@dataclass(frozen=True)
+class BoundBuffer:
+    """A buffer of the arena, aligned, and the positions of the bound ops that touch it."""
+
+    name: str
+    nbytes: int
+    ops: list[int]
+    fed: bool  # lives from the start of the step
+    kept: bool  # lives to its end
 
 
 @dataclass(frozen=True)
 class BoundBlock:
-    """The arrays of every tensor, the ops in order, and the size of the one allocation behind them."""
+    """The arrays of every tensor, the ops in order, and the one allocation behind them: its buffers and its size."""
 
     arrays: dict[str, Array]
     ops: list[BoundOp]
+    buffers: list[BoundBuffer]
     arena_bytes: int
+
+    def touched(self) -> list[Touched]:
+        """The memory that each op reads and writes."""
+        return [Touched(address_ranges(op.inputs), address_ranges([*op.outputs, *op.scratch])) for op in self.ops]
 
 
 def bind(
@@ -75,11 +93,12 @@ def bind(
         if name not in arrays:
             arrays[name] = arrays[root].reshape(types[name].static_shape)
     ops = [
-        _bound(op, arrays, [arrays[name] for name, _ in row])
+        _bound(op, arrays, [name for name, _ in row])
         for i, (op, row) in enumerate(zip(block.ops, scratch, strict=True))
         if op.type != "constant" and i not in aliases.views
     ]
-    return BoundBlock(arrays, ops, arena_bytes)
+    root = {name: place.root for name, place in aliases.places.items()}
+    return BoundBlock(arrays, ops, _bound_buffers(buffers, ops, root, 2 * len(block.ops)), arena_bytes)
 
 
 def _offsets(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
@@ -128,8 +147,19 @@ def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:
     return arrays
 
 
-def _bound(op: pb.OpDesc, arrays: dict[str, Array], scratch: list[Array]) -> BoundOp:
+def _bound_buffers(buffers: list[Buffer], ops: list[BoundOp], root: dict[str, str], end: int) -> list[BoundBuffer]:
+    users: dict[str, list[int]] = {buffer.name: [] for buffer in buffers}
+    for i, op in enumerate(ops):
+        names = [*op.desc.inputs, *op.desc.outputs, *op.scratch_names]
+        for name in {root.get(name, name) for name in names if name}:
+            if name in users:
+                users[name].append(i)
+    return [BoundBuffer(b.name, aligned(b.nbytes), users[b.name], b.start == 0, b.stop > end) for b in buffers]
+
+
+def _bound(op: pb.OpDesc, arrays: dict[str, Array], scratch_names: list[str]) -> BoundOp:
+    scratch = [arrays[name] for name in scratch_names]
     inputs = [arrays[name] if name else None for name in op.inputs]
     outputs = [arrays[name] for name in op.outputs]
     call = KERNELS[op.type].bind(inputs, outputs, scratch, attributes_of(op), op.random_stream)
-    return BoundOp(op, call, [array for array in inputs if array is not None], outputs, scratch)
+    return BoundOp(op, call, [array for array in inputs if array is not None], outputs, scratch, scratch_names)

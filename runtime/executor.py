@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import length_hint
-from time import perf_counter
+from typing import Final
 
 import numpy as np
 
@@ -17,11 +17,17 @@ from runtime.bind import BoundOp, bind
 from runtime.conversion import conversion, given_dtype
 from runtime.dtypes import count_nonfinite, is_float
 from runtime.errors import ExecutionError, NonFinite
+from runtime.hazards import dependencies
 from runtime.kernel import Array
-from runtime.schedule import Task, Worklist, address_ranges, dependencies
 from runtime.states import States
+from runtime.stopwatch import Spell, Stopwatch
+from runtime.tasks import TINY, tasks_of
+from runtime.worklist import Worklist
 
 Call = Callable[[], object]
+
+TRIALS: Final = 3
+"""Steps in the order of the list that show how long each op takes, before a schedule can say what is worth a thread."""
 
 
 class Executor:
@@ -30,6 +36,8 @@ class Executor:
     Attributes:
         feeds: by feed name, the arrays to fill before a step.
         fetches: by fetch name, the values of the last step; a fetched state is its value at the step's start.
+        ops: what a step computes, in order; views and constants are not among them.
+        buffers: of the arena.
         arena_bytes: of the one allocation that holds everything that dies within a step.
         state_bytes: of all states of the program.
     """
@@ -42,6 +50,7 @@ class Executor:
         *,
         threads: int = 1,
         schedule: str | None = None,
+        tiny: float = TINY,
         check_nan: bool = False,
         fetch: Sequence[str] = (),
         plan: pb.MemoryPlan | None = None,
@@ -55,7 +64,9 @@ class Executor:
             states: what the block reads and updates.
             threads: how many threads call kernels; the results do not depend on it.
             schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts an op when what it
-                depends on is done; unless given, parallel with more than one thread.
+                depends on is done; unless given, parallel with more than one thread. The first steps of
+                "parallel" are in order, and show what is worth a thread; if nothing is, so are all others.
+            tiny: seconds of work that are not worth another thread.
             check_nan: look at every output, and raise NonFinite at the first that has NaN or Inf.
             fetch: tensors to fetch besides those the block declares, by tensor name.
             plan: offsets made by the compiler.
@@ -65,54 +76,61 @@ class Executor:
         self._bound = bind(block, states.arrays, pinned=fetch, plan=plan, memory=memory)
         self.arena_bytes = self._bound.arena_bytes
         self.state_bytes = states.nbytes
+        self.ops = [op.desc for op in self._bound.ops]
+        self.buffers = self._bound.buffers
         arrays = self._bound.arrays
         self.feeds = {p.feed: arrays[p.tensor] for p in block.parameters if p.WhichOneof("source") == "feed"}
         self.fetches: dict[str, Array] = {}
         self._before, fetched = self._fetch_copies(block, fetch)
         self._calls = [self._watched(op) if check_nan else op.call for op in self._bound.ops]
         self._after = fetched + _update_copies(block, arrays, states.arrays)
-        self._worklist = None if threads < 2 or schedule == "fifo" else self._parallel(threads)
+        self._tiny = tiny
+        self._threads = 1 if schedule == "fifo" else threads
+        self._trials_left = 0 if self._threads == 1 else TRIALS
+        self._shortest = [float("inf")] * len(self._calls)
+        self._worklist: Worklist | None = None
+        self._stopwatch: Stopwatch | None = None
 
     def step(self) -> None:
         """Compute every op, copy what is fetched, update the states. Raises ExecutionError that names the op."""
-        with np.errstate(all="ignore"):
-            for call in self._before:
-                call()
-            if self._worklist is None:
-                self._in_order()
-            else:
-                self._worklist.run()
-                if self._worklist.failure is not None:
-                    self._raise(*self._worklist.failure)
-            for call in self._after:
-                call()
+        self._step(self._watch().calls if self._trials_left else self._calls)
 
-    def profile_step(self) -> list[tuple[pb.OpDesc, float]]:
-        """A step on one thread, with the seconds that each op took."""
-        seconds: list[tuple[pb.OpDesc, float]] = []
-        with np.errstate(all="ignore"):
-            for call in self._before:
-                call()
-            for op in self._bound.ops:
-                start = perf_counter()
-                op.call()
-                seconds.append((op.desc, perf_counter() - start))
-            for call in self._after:
-                call()
-        return seconds
+    def profile_step(self) -> list[Spell]:
+        """A step, with the time that each of `ops` took."""
+        watch = self._watch()
+        self._step(watch.calls)
+        return watch.spells()
 
     def close(self) -> None:
         """Let the threads of a parallel schedule end."""
         if self._worklist is not None:
             self._worklist.close()
 
-    def _in_order(self) -> None:
-        calls = iter(self._calls)
+    def _step(self, calls: Sequence[Call]) -> None:
+        with np.errstate(all="ignore"):
+            for call in self._before:
+                call()
+            if self._worklist is None:
+                self._in_order(calls)
+            else:
+                self._at_once(self._worklist, calls)
+            for call in self._after:
+                call()
+        if self._trials_left:
+            self._learn()
+
+    def _in_order(self, calls: Sequence[Call]) -> None:
+        left = iter(calls)
         try:
-            for call in calls:
+            for call in left:
                 call()
         except Exception as error:
-            self._raise(len(self._calls) - length_hint(calls) - 1, error)
+            self._raise(len(calls) - length_hint(left) - 1, error)
+
+    def _at_once(self, worklist: Worklist, calls: Sequence[Call]) -> None:
+        failure = worklist.run(calls)
+        if failure is not None:
+            self._raise(failure.position, failure.error)
 
     def _raise(self, position: int, error: BaseException) -> None:
         op = self._bound.ops[position].desc
@@ -152,12 +170,18 @@ class Executor:
 
         return call
 
-    def _parallel(self, threads: int) -> Worklist:
-        tasks = [
-            Task(call, address_ranges(op.inputs), address_ranges([*op.outputs, *op.scratch]))
-            for call, op in zip(self._calls, self._bound.ops, strict=True)
-        ]
-        return Worklist(tasks, dependencies(tasks), threads)
+    def _learn(self) -> None:
+        """After the last trial it is known what is worth a thread."""
+        self._shortest = list(map(min, self._shortest, self._watch().seconds()))
+        self._trials_left -= 1
+        if not self._trials_left:
+            tasks = tasks_of(dependencies(self._bound.touched()), self._shortest, self._threads, tiny=self._tiny)
+            self._worklist = None if tasks is None else Worklist(tasks, self._threads)
+
+    def _watch(self) -> Stopwatch:
+        if self._stopwatch is None:
+            self._stopwatch = Stopwatch(self._calls)
+        return self._stopwatch
 
 
 def _update_copies(block: pb.BlockDesc, arrays: dict[str, Array], states: dict[str, Array]) -> list[Call]:

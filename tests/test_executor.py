@@ -1,21 +1,15 @@
-"""The executor: what a fetch sees, what an update does, which line an error names, what may run at once."""
+"""The executor: what a fetch sees, what an update does, which line an error names."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from steps import Oracle, Stepper, bound_block, same_bits
+from steps import Stepper, bound_block, same_bits
 from values import here
 
 from compiler import Program, constant, normal, ops
 from prograd_proto import program_pb2 as pb
 from runtime.errors import ExecutionError, NonFinite
-from runtime.schedule import Task, Worklist, address_ranges, dependencies
 
 
 def counter() -> Program:
@@ -232,143 +226,9 @@ def test_a_profiled_step_does_what_a_step_does():
     one, other = Stepper(counter().compile()), Stepper(counter().compile())
     one.step(x=2)
     other.executor.feeds["x"][...] = 2
-    seconds = other.executor.profile_step()
+    spells = other.executor.profile_step()
     same_bits(one.snapshot(), other.snapshot())
-    assert [desc.type for desc, _ in seconds] == ["add", "add"]
-    assert min(second for _, second in seconds) >= 0
-
-
-# Schedules
-
-
-def task(reads: Sequence[tuple[int, int]] = (), writes: Sequence[tuple[int, int]] = ()) -> Task:
-    return Task(lambda: None, list(reads), list(writes))
-
-
-@pytest.mark.parametrize(
-    ("tasks", "before"),
-    [
-        ([task(writes=[(0, 8)]), task(reads=[(0, 8)])], [set(), {0}]),  # read after write
-        ([task(reads=[(0, 8)]), task(writes=[(0, 8)])], [set(), {0}]),  # write after read
-        ([task(writes=[(0, 8)]), task(writes=[(0, 8)])], [set(), {0}]),  # write after write
-        ([task(reads=[(0, 8)]), task(reads=[(0, 8)])], [set(), set()]),  # reads do not wait for each other
-        ([task(writes=[(0, 8)]), task(reads=[(8, 16)])], [set(), set()]),  # half-open ranges that touch
-        ([task(writes=[(0, 16)]), task(writes=[(4, 8)]), task(reads=[(0, 16)])], [set(), {0}, {0, 1}]),
-        ([task(writes=[(4, 8)]), task(reads=[(0, 16)]), task(writes=[(6, 20)])], [set(), {0}, {0, 1}]),
-        ([task([(0, 8)], [(0, 8)]), task([(0, 8)], [(0, 8)])], [set(), {0}]),  # in place, twice
-        ([task(reads=[(0, 4)]), task(reads=[(2, 8)]), task(writes=[(3, 5)])], [set(), set(), {0, 1}]),
-        ([task(reads=[(0, 4)]), task(reads=[(6, 8)]), task(writes=[(3, 5)])], [set(), set(), {0}]),
-    ],
-)
-def test_a_task_waits_for_the_hazards_on_its_bytes(tasks: list[Task], before: list[set[int]]):
-    assert dependencies(tasks) == before
-
-
-RANGES = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)).map(lambda p: (p[0], p[0] + p[1])), max_size=3)
-
-
-@given(st.lists(st.tuples(RANGES, RANGES), max_size=12))
-@settings(max_examples=300)
-def test_every_hazard_is_ordered_and_nothing_else_is(pairs: list[tuple[list, list]]):
-    """Against every pair of tasks looked at one by one; waiting may be indirect."""
-    found = dependencies([task(reads, writes) for reads, writes in pairs])
-    reach: list[set[int]] = []
-    for needed in found:
-        reach.append(set(needed).union(*(reach[j] for j in needed)))
-
-    def meet(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> bool:
-        return any(max(a, c) < min(b, d) for a, b in one for c, d in other)
-
-    for i, (reads, writes) in enumerate(pairs):
-        for j, (earlier_reads, earlier_writes) in enumerate(pairs[:i]):
-            hazard = meet(reads, earlier_writes) or meet(writes, earlier_reads) or meet(writes, earlier_writes)
-            assert not hazard or j in reach[i]
-            assert hazard or j not in found[i]
-
-
-def test_addresses_are_those_of_the_bytes_and_empty_arrays_have_none():
-    memory = np.zeros(10)
-    [(start, stop)] = address_ranges([memory[2:5], memory[:0]])
-    assert (start - memory.ctypes.data, stop - start) == (16, 24)
-
-
-def recorded(count: int, fail: Callable[[int], None] = lambda i: None) -> tuple[list[Task], list[int]]:
-    """A chain of two interleaved lanes that record the order in which they ran."""
-    done: list[int] = []
-
-    def call(i: int) -> Callable[[], None]:
-        def run() -> None:
-            fail(i)
-            done.append(i)
-
-        return run
-
-    return [Task(call(i), [(i % 2 * 8, i % 2 * 8 + 8)], [(i % 2 * 8, i % 2 * 8 + 8)]) for i in range(count)], done
-
-
-@pytest.mark.parametrize("threads", [1, 2, 4])
-def test_a_worklist_runs_every_task_once_and_in_an_order_that_dependencies_allow(threads: int):
-    tasks, done = recorded(40)
-    worklist = Worklist(tasks, dependencies(tasks), threads)
-    for _ in range(20):
-        done.clear()
-        worklist.run()
-        assert sorted(done) == list(range(40))
-        assert [i for i in done if i % 2 == 0] == list(range(0, 40, 2))
-        assert [i for i in done if i % 2 == 1] == list(range(1, 40, 2))
-    worklist.close()
-
-
-def test_a_failure_on_a_thread_is_kept_for_the_caller_and_the_next_run_is_whole():
-    failing = threading.Event()
-    failing.set()
-
-    def fail(i: int) -> None:
-        if i == 7 and failing.is_set():
-            raise ExecutionError("seven")
-
-    tasks, done = recorded(20, fail)
-    worklist = Worklist(tasks, dependencies(tasks), 3)
-    worklist.run()
-    assert worklist.failure is not None
-    assert (worklist.failure[0], str(worklist.failure[1])) == (7, "seven")
-    assert 9 not in done, "what depends on the failed task does not run"
-    failing.clear()
-    done.clear()
-    worklist.run()
-    assert worklist.failure is None
-    assert len(done) == 20
-    worklist.close()
-
-
-def test_threads_end_when_the_executor_closes():
-    before = set(threading.enumerate())
-    stepper = Stepper(counter().compile(), threads=3)
-    own = set(threading.enumerate()) - before
-    assert len(own) == 2
-    stepper.executor.close()
-    for thread in own:
-        thread.join(timeout=10)
-        assert not thread.is_alive()
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_a_wide_program_gives_the_oracles_bits_on_any_number_of_threads(threads: int):
-    program = Program()
-    x = program.input("x", "float32", (17, 5))
-    w = program.buffer("w", (5, 5), constant(0.3))
-    branches = [ops.tanh(x @ w + float(i)) for i in range(6)]
-    total = branches[0]
-    for branch in branches[1:]:
-        total = total * 0.5 + branch
-    program.update(w, w * 0.9 + ops.sum(ops.transpose(total) @ x) * 1e-3)
-    program.fetch("total", total)
-    compiled = program.compile()
-    stepper = Stepper(compiled, threads=threads)
-    oracle = Oracle(compiled.desc, stepper.snapshot())
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        fed = rng.normal(size=(17, 5)).astype("float32")
-        same_bits(stepper.step(x=fed), oracle.step(x=fed))
-        same_bits(stepper.snapshot(), oracle.states)
-    stepper.executor.close()
+    assert [op.type for op in other.executor.ops] == ["add", "add"]
+    [first, second] = spells
+    assert first.start <= first.stop <= second.start <= second.stop
+    assert [spell.thread for spell in spells] == [0, 0]

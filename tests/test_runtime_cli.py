@@ -241,7 +241,7 @@ def test_profile_has_a_line_per_type_and_stage(folder, capsys):
     code, out, _ = run(capsys, "profile", "p.pb", "--steps", 2)
     assert code == 0
     words = {line.split(" ")[0] for line in out}
-    assert {"adam", "mul", "forward", "gradient", "update", "OK"} <= words
+    assert {"adam", "mul", "forward", "gradient", "update", "most", "OK"} <= words
     code, out, _ = run(capsys, "profile", "p.pb", "--steps", 2, "--json")
     assert code == 0
     assert json.loads("\n".join(out))

@@ -118,27 +118,38 @@ def _profile(verbs: Any, name: str) -> None:
     verb = _verb(
         verbs,
         name,
-        "where the time of a step goes: by type of op, by stage, or op by op",
+        "where the time of a step goes: by type of op, stage, line of yours, thread, or op by op, and its memory",
         "The states that the steps change are not kept. Feeds without data and without --feed are zeros.",
         "runtime profile digits.pb --steps 50",
         "runtime profile digits.pb --entry predict --by op",
+        "runtime profile digits.pb --threads 2 --trace steps.json",
         "runtime profile digits.pb --json > profile.json",
     )
     verb.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
-    verb.add_argument("--steps", type=_positive, default=20, metavar="N", help="to measure, after one more; default 20")
     verb.add_argument(
-        "--by", type=_one_of("type", "stage", "op"), metavar="{type,stage,op}", help="one table instead of two"
+        "--steps", type=_positive, default=20, metavar="N", help="to measure, after four that are not; default 20"
     )
+    _add_who(verb)
+    verb.add_argument(
+        "--by", type=_one_of("type", "stage", "line", "thread", "op"), metavar="{type,stage,line,thread,op}",
+        help="one table instead of several",
+    )  # fmt: skip
+    verb.add_argument("--trace", type=Path, metavar="FILE", help="write times and memory, for chrome://tracing")
+    verb.add_argument("--force", action="store_true", help="replace the file of --trace")
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     _add_rows(verb)
 
 
-def _add_how(group: Any) -> None:
+def _add_who(group: Any) -> None:
     group.add_argument("--threads", type=_positive, default=1, metavar="N", help="the results do not depend on it")
     group.add_argument(
         "--schedule", type=_one_of("fifo", "parallel"), metavar="{fifo,parallel}",
         help="the order of the op list, or each op when it can; parallel with more than one thread",
     )  # fmt: skip
+
+
+def _add_how(group: Any) -> None:
+    _add_who(group)
     group.add_argument(
         "--engine", type=_one_of("reference"), default="reference", metavar="{reference}", help="what computes"
     )

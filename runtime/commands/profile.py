@@ -5,44 +5,63 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from time import perf_counter
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.commands.feeds import read_feeds
 from runtime.commands.outcome import EXIT_DONE, result_line
+from runtime.commands.trace import TraceFile, stage_of
 from runtime.entries import BoundEntry
+from runtime.errors import UsageError
+from runtime.executor import TRIALS, Executor
 from runtime.rows import Rows
 from runtime.run import Run, load
+from runtime.stopwatch import Spell
+
+WARM_UP: Final = TRIALS + 1
+"""Steps that are not counted: caches fill, and a parallel schedule learns what is worth a thread."""
 
 
 class Spent(NamedTuple):
-    """The time of one group of ops over all steps."""
+    """The time of one group of ops over all steps, and the most bytes of the arena alive while one of them runs."""
 
     name: str
     calls: int
     seconds: float
+    alive: int
+
+
+class Measured(NamedTuple):
+    """What was seen of the steps that count."""
+
+    steps: list[list[Spell]]
+    wall: float  # seconds of all steps, from the first op or copy to the last
+    alive: list[int]  # bytes of the arena, while each op runs in the order of the list
 
 
 def profile(options: argparse.Namespace) -> int:
-    """Time every op of an entry over some steps, by type, by stage or one by one.
+    """Time every op of an entry over some steps, by type, stage, line, thread or one by one, with the memory in use.
 
     The states that the steps change are not kept. Feeds without data and without --feed are zeros.
     """
+    if options.trace is not None and options.trace.exists() and not options.force:
+        raise UsageError(f"{options.trace}: the file exists; --force replaces it")
     feeds = read_feeds(options.feed) or None
-    run = load(options.program, data=options.data)
-    entry = options.entry or run.training_entry()
-    bound = run.bindings(entry)[0]
-    executor = run.engine.executor(bound)
-    rows = _rows(run, bound, feeds, options.split)
-    seconds: dict[int, list[float]] = {}
-    for number in range(options.steps + 1):
-        rows.fill(executor.feeds, number * bound.rows % (len(rows) - bound.rows + 1))
-        for op, spent in executor.profile_step():
-            if number:  # the first step warms up caches
-                seconds.setdefault(op.id, []).append(spent)
-    _print(options, run.program, bound, seconds)
+    run = load(options.program, data=options.data, threads=options.threads, schedule=options.schedule)
+    try:
+        entry = options.entry or run.training_entry()
+        bound = run.bindings(entry)[0]
+        executor = run.engine.executor(bound)
+        trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
+        measured = _measured(executor, _rows(run, bound, feeds, options.split), bound, options.steps, trace)
+    finally:
+        run.close()
+    if trace is not None:
+        trace.write(force=options.force)
+    _print(options, run.program, bound, executor, measured)
     return EXIT_DONE
 
 
@@ -55,36 +74,76 @@ def _rows(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split
     return run.rows(bound.name, zeros)
 
 
+def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, trace: TraceFile | None) -> Measured:
+    found: list[list[Spell]] = []
+    wall = 0.0
+    for number in range(WARM_UP + steps):
+        rows.fill(executor.feeds, number * bound.rows % (len(rows) - bound.rows + 1))
+        begin = perf_counter()
+        spells = executor.profile_step()
+        end = perf_counter()
+        if number < WARM_UP:
+            continue
+        found.append(spells)
+        wall += end - begin
+        if trace is not None:
+            trace.note(executor, begin, spells, end)
+    return Measured(found, wall, _alive(executor))
+
+
+def _alive(executor: Executor) -> list[int]:
+    """Bytes of the arena that are alive while each op runs, in the order of the list."""
+    change = [0] * (len(executor.ops) + 1)
+    for buffer in executor.buffers:
+        first = 0 if buffer.fed or not buffer.ops else buffer.ops[0]
+        last = len(executor.ops) - 1 if buffer.kept or not buffer.ops else buffer.ops[-1]
+        change[first] += buffer.nbytes
+        change[last + 1] -= buffer.nbytes
+    total = 0
+    return [total := total + step for step in change[:-1]]
+
+
 def _print(
-    options: argparse.Namespace, program: pb.ProgramDesc, bound: BoundEntry, seconds: Mapping[int, Sequence[float]]
+    options: argparse.Namespace, program: pb.ProgramDesc, bound: BoundEntry, executor: Executor, measured: Measured
 ) -> None:
-    tables = {
-        "type": _grouped(bound, seconds, lambda op: op.type),
-        "stage": _grouped(bound, seconds, lambda op: pb.Stage.Name(op.stage).removeprefix("STAGE_").lower()),
-        "op": _grouped(bound, seconds, lambda op: _described(program, op)),
+    names: dict[str, Callable[[pb.OpDesc, Spell], str]] = {
+        "type": lambda op, _: op.type,
+        "stage": lambda op, _: stage_of(op),
+        "line": lambda op, _: program.locations[op.location - 1] if op.location else "none",
+        "thread": lambda _, spell: f"thread {spell.thread}",
+        "op": lambda op, _: _described(program, op),
     }
-    chosen = [options.by] if options.by else ["type", "stage"]
-    total = sum(map(sum, seconds.values()))
+    tables = {by: _grouped(executor.ops, measured, name) for by, name in names.items()}
+    threads = ["thread"] if options.threads > 1 else []
+    chosen = [options.by] if options.by else ["type", "stage", "line", *threads]
+    total = sum(spell.stop - spell.start for step in measured.steps for spell in step)
+    peak = max(measured.alive, default=0)
     if options.json:
-        _print_json(options, bound, tables, total)
+        _print_json(options, bound, tables, measured, total, peak)
         return
-    for name in chosen:
-        print(_table(name, tables[name], options.steps, total))
-    fields = (("entry", bound.name), ("steps", options.steps), ("ops", len(seconds)))
-    print(result_line("OK", (*fields, ("seconds_per_step", total / options.steps))))
+    for by in chosen:
+        print(_table(by, tables[by], options.steps, total))
+    if peak:
+        op = executor.ops[measured.alive.index(peak)]
+        print(f"most memory: {peak} bytes of the arena are alive while op {_described(program, op)} runs\n")
+    stages = {group.name: group.seconds / options.steps for group in tables["stage"]}
+    fields: list[tuple[str, object]] = [("entry", bound.name), ("steps", options.steps), ("ops", len(executor.ops))]
+    fields += [("seconds_per_step", total / options.steps), ("wall_per_step", measured.wall / options.steps)]
+    fields += [("forward", stages.get("forward", 0.0))]
+    fields += [("backward", stages.get("gradient", 0.0) + stages.get("derivative", 0.0))]
+    fields += [("update", stages.get("update", 0.0)), ("arena", executor.arena_bytes), ("peak", peak)]
+    print(result_line("OK", fields))
 
 
-def _grouped(
-    bound: BoundEntry, seconds: Mapping[int, Sequence[float]], name_of: Callable[[pb.OpDesc], str]
-) -> list[Spent]:
+def _grouped(ops: Sequence[pb.OpDesc], measured: Measured, name_of: Callable[[pb.OpDesc, Spell], str]) -> list[Spent]:
     """The time by name, the longest first."""
     groups: dict[str, Spent] = {}
-    for op in bound.block.ops:
-        name = name_of(op)
-        _, calls, spent = groups.get(name, Spent(name, 0, 0.0))
-        times = seconds.get(op.id, ())
-        groups[name] = Spent(name, calls + len(times), spent + sum(times))
-    return sorted((group for group in groups.values() if group.calls), key=lambda group: (-group.seconds, group.name))
+    for step in measured.steps:
+        for op, spell, alive in zip(ops, step, measured.alive, strict=True):
+            name = name_of(op, spell)
+            _, calls, spent, most = groups.get(name, Spent(name, 0, 0.0, 0))
+            groups[name] = Spent(name, calls + 1, spent + spell.stop - spell.start, max(most, alive))
+    return sorted(groups.values(), key=lambda group: (-group.seconds, group.name))
 
 
 def _described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
@@ -94,15 +153,22 @@ def _described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
 
 def _table(title: str, groups: Sequence[Spent], steps: int, total: float) -> str:
     width = max([len(title), 12, *(len(group.name) for group in groups)])
-    lines = [f"{title:<{width}}  calls/step   us/step    us/call   share"]
-    for name, calls, seconds in groups:
+    lines = [f"{title:<{width}}  calls/step   us/step    us/call   share  alive KiB"]
+    for name, calls, seconds, alive in groups:
         step, call, share = seconds / steps * 1e6, seconds / calls * 1e6, seconds / total if total else 0.0
-        lines.append(f"{name:<{width}}  {calls / steps:10.0f}  {step:8.1f}  {call:9.2f}  {share:6.1%}")
+        lines.append(
+            f"{name:<{width}}  {calls / steps:10.4g}  {step:8.1f}  {call:9.2f}  {share:6.1%}  {alive / 1024:9.1f}"
+        )
     return "\n".join([*lines, ""])
 
 
 def _print_json(
-    options: argparse.Namespace, bound: BoundEntry, tables: Mapping[str, Sequence[Spent]], total: float
+    options: argparse.Namespace,
+    bound: BoundEntry,
+    tables: Mapping[str, Sequence[Spent]],
+    measured: Measured,
+    total: float,
+    peak: int,
 ) -> None:
     from json import dumps
 
@@ -110,6 +176,9 @@ def _print_json(
         "entry": bound.name,
         "steps": options.steps,
         "seconds": total,
+        "wall": measured.wall,
+        "peak": peak,
+        "alive": measured.alive,
         **{f"by_{name}": [group._asdict() for group in groups] for name, groups in tables.items()},
     }
     print(dumps(values))

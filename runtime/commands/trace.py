@@ -1,7 +1,11 @@
-"""The time of every op, in the format that chrome://tracing and Perfetto read."""
+"""The time of every op and the memory in use, in the format that chrome://tracing and Perfetto read.
+
+A track for each thread has its ops, one has the steps, and a counter has the bytes of the arena that are alive.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -9,48 +13,89 @@ from typing import Final
 from prograd_proto import program_pb2 as pb
 from runtime.executor import Executor
 from runtime.output import write_output
+from runtime.stopwatch import Spell
 
 MAX_EVENTS: Final = 200_000
 """What comes later is not in the trace: viewers become slow."""
+
+Event = dict[str, object]
+
+_STEPS: Final = 0  # the track of the steps; thread n has track n + 1
 
 
 class TraceFile:
     """Notes the steps of executors, and writes them at the end."""
 
-    def __init__(self, path: Path, locations: list[str]) -> None:
+    def __init__(self, path: Path, locations: Sequence[str]) -> None:
         self._path = path
         self._locations = locations
-        self._events: list[dict[str, object]] = []
-        self._start = perf_counter()
+        self._events: list[Event] = []
+        self._threads: set[int] = set()
+        self._steps = 0
+        self._origin = perf_counter()
 
     def step(self, executor: Executor) -> None:
         """Make a step of the executor, and note it while there is room."""
         if len(self._events) >= MAX_EVENTS:
             executor.step()
             return
-        at = (perf_counter() - self._start) * 1e6
-        for op, seconds in executor.profile_step():
-            self._events.append(self._event(op, at, seconds * 1e6))
-            at += seconds * 1e6
+        begin = perf_counter()
+        spells = executor.profile_step()
+        self.note(executor, begin, spells, perf_counter())
+
+    def note(self, executor: Executor, begin: float, spells: Sequence[Spell], end: float) -> None:
+        """Put a step that ran from `begin` to `end` into the trace, while there is room."""
+        if len(self._events) >= MAX_EVENTS:
+            return
+        self._steps += 1
+        self._threads.update(spell.thread for spell in spells)
+        self._events.append(self._complete(f"step {self._steps}", "step", begin, end, _STEPS, {}))
+        for op, spell in zip(executor.ops, spells, strict=True):
+            line = self._locations[op.location - 1] if op.location else ""
+            details: Event = {"id": op.id, "outputs": list(op.outputs), "line": line}
+            self._events.append(
+                self._complete(op.type, stage_of(op), spell.start, spell.stop, spell.thread + 1, details)
+            )
+        for at, nbytes in alive(executor, begin, spells, end):
+            counter: Event = {"name": "arena", "ph": "C", "ts": self._microseconds(at), "pid": 1}
+            self._events.append(counter | {"args": {"bytes": nbytes}})
 
     def write(self, *, force: bool) -> None:
         """Write the file; for errors see `write_output`."""
         from json import dumps
 
-        text = dumps({"traceEvents": self._events, "displayTimeUnit": "ms"})
+        tracks = {_STEPS: "steps"} | {thread + 1: f"thread {thread}" for thread in sorted(self._threads)}
+        names: list[Event] = [{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "prograd"}}]
+        for track, name in tracks.items():
+            names.append({"name": "thread_name", "ph": "M", "pid": 1, "tid": track, "args": {"name": name}})
+        text = dumps({"traceEvents": names + self._events, "displayTimeUnit": "ms"})
         write_output(self._path, text.encode(), force=force)
 
-    def _event(self, op: pb.OpDesc, at: float, microseconds: float) -> dict[str, object]:
-        stage = pb.Stage.Name(op.stage).removeprefix("STAGE_").lower()
-        line = self._locations[op.location - 1] if op.location else ""
-        arguments = {"id": op.id, "outputs": list(op.outputs), "line": line}
-        return {
-            "name": op.type,
-            "cat": stage,
-            "ph": "X",
-            "ts": round(at, 3),
-            "dur": round(microseconds, 3),
-            "pid": 1,
-            "tid": 1,
-            "args": arguments,
-        }
+    def _complete(self, name: str, kind: str, start: float, stop: float, track: int, details: Event) -> Event:
+        at = self._microseconds(start)
+        long = round((stop - start) * 1e6, 3)
+        return {"name": name, "cat": kind, "ph": "X", "ts": at, "dur": long, "pid": 1, "tid": track, "args": details}
+
+    def _microseconds(self, at: float) -> float:
+        return round((at - self._origin) * 1e6, 3)
+
+
+def stage_of(op: pb.OpDesc) -> str:
+    """The stage of an op, as people write it."""
+    return pb.Stage.Name(op.stage).removeprefix("STAGE_").lower()
+
+
+def alive(executor: Executor, begin: float, spells: Sequence[Spell], end: float) -> list[tuple[float, int]]:
+    """When the bytes of the arena that are alive changed during a step, and to how many.
+
+    A buffer is alive from the start of the first op that touches it to the end of the last one, by the clock.
+    """
+    changes: dict[float, int] = {begin: 0, end: 0}
+    for buffer in executor.buffers:
+        used = [spells[i] for i in buffer.ops]
+        first = begin if buffer.fed or not used else min(spell.start for spell in used)
+        last = end if buffer.kept else max((spell.stop for spell in used), default=first)
+        changes[first] = changes.get(first, 0) + buffer.nbytes
+        changes[last] = changes.get(last, 0) - buffer.nbytes
+    total = 0
+    return [(at, total := total + changes[at]) for at in sorted(changes)]

@@ -1,0 +1,56 @@
+"""Calls that note when they began, when they ended, and on which thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import get_ident
+from time import perf_counter
+from typing import NamedTuple
+
+Call = Callable[[], object]
+
+
+class Spell(NamedTuple):
+    """One run of an op: the seconds of `perf_counter` at its start and end, and the thread it was on."""
+
+    start: float
+    stop: float
+    thread: int  # 0 is the thread that made the step
+
+
+class Stopwatch:
+    """The calls of a step, watched.
+
+    Attributes:
+        calls: to make in place of those that were given.
+    """
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._start = [0.0] * len(calls)
+        self._stop = [0.0] * len(calls)
+        self._thread = [0] * len(calls)
+        self._known: dict[int, int] = {}
+        self.calls = [self._watched(i, call) for i, call in enumerate(calls)]
+
+    def spells(self) -> list[Spell]:
+        """Of the last step, in the order of the calls."""
+        return list(map(Spell, self._start, self._stop, map(self._number, self._thread)))
+
+    def seconds(self) -> list[float]:
+        """That each call took in the last step."""
+        return [stop - start for start, stop in zip(self._start, self._stop, strict=True)]
+
+    def _watched(self, i: int, call: Call) -> Call:
+        start, stop, thread = self._start, self._stop, self._thread
+
+        def watched() -> None:
+            thread[i] = get_ident()
+            start[i] = perf_counter()
+            call()
+            stop[i] = perf_counter()
+
+        return watched
+
+    def _number(self, ident: int) -> int:
+        self._known.setdefault(get_ident(), 0)
+        return self._known.setdefault(ident, len(self._known))
