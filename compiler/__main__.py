@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             for name in options.plugin:
                 use_plugin(name)
-        options.verb_function(options)
+        return options.verb_function(options) or EXIT_DONE
     except ProgramError as error:
         return _failed(options, str(error), _exit_code(error))
     except BrokenPipeError:
@@ -97,6 +97,16 @@ def compile_(options: argparse.Namespace) -> None:
         save(compiled.desc, options.output, force=options.force)
         _note_files(options.output, files)
     print(f"OK program_sha256={compiled.sha256}")
+
+
+def diff(options: argparse.Namespace) -> int:
+    """Say what changed from one program to another: one line for each change, grouped by what it belongs to.
+
+    The exit code is 0 if they are equal and 1 if they differ. The user's lines are not compared.
+    """
+    from compiler.commands.diff import show_differences
+
+    return show_differences(options)
 
 
 def place(options: argparse.Namespace) -> None:
@@ -235,6 +245,10 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
     verb.add_argument("--dump-after", metavar="PASS", help="print the program as this pass leaves it")
 
+    verb = _verb(verbs, "diff", diff, "say what changed between two programs", "compiler diff old.pb new.pb")
+    verb.add_argument("old")
+    verb.add_argument("new")
+
     verb = _verb(
         verbs, "place", place, "give buffers their offsets in one arena", "compiler place buffers.csv -o placed.csv"
     )
@@ -273,7 +287,7 @@ def _seconds(text: str) -> float:
 def _verb(
     verbs: argparse._SubParsersAction[_Parser],  # pyright: ignore[reportPrivateUsage]: argparse names its type so
     name: str,
-    function: Callable[[argparse.Namespace], None],
+    function: Callable[[argparse.Namespace], int | None],
     summary: str,
     example: str,
 ) -> argparse.ArgumentParser:

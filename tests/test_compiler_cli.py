@@ -144,7 +144,7 @@ def test_ops_lists_operators_and_knows_near_misses(capsys):
     ("arguments", "sentence"),
     [
         ([], "compiler: the following arguments are required: VERB; see compiler --help\n"),
-        (["sho"], "compiler: argument VERB: invalid choice: 'sho' (choose from 'show', 'check', 'compile', 'place',"),
+        (["sho"], "compiler: argument VERB: invalid choice: 'sho' (choose from 'show', 'check', 'compile', 'diff', "),
         (["show"], "compiler: the following arguments are required: program; see compiler show --help\n"),
     ],
 )
@@ -155,7 +155,7 @@ def test_usage_errors_are_one_sentence(capsys, arguments, sentence):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("verb", ["show", "check", "compile", "place", "ops"])
+@pytest.mark.parametrize("verb", ["show", "check", "compile", "diff", "place", "ops"])
 def test_the_help_of_every_verb_has_an_example(capsys, verb):
     code, out, _ = run(capsys, verb, "--help")
     assert code == 0
