@@ -1,0 +1,86 @@
+"""A network with all that could go wrong, trained with each memory technique on and off: always the same states."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from steps import Stepper
+
+from compiler import Program, adam, constant, global_norm, ops, sgd, warmup_cosine
+from compiler.bind_dimensions import bind_dimensions
+from compiler.order_ops import order_ops
+from compiler.pipeline import PASSES, run_passes
+from compiler.plan_memory import plan_memory
+from compiler.share_memory import share_memory
+from prograd_proto import program_pb2 as pb
+
+STEPS = 5
+
+
+def network() -> Program:
+    """Convolution, batch norm, dropout, a tied weight, clipping by the global norm, micro-batches and two losses."""
+    program = Program("everything", seed=3)
+    image = program.input("image", "float32", ("n", 8, 8, 2))
+    label = program.input("label", "int64", ("n",))
+    channels = (6,)
+    x = ops.conv2d(image, program.parameter("filter", (3, 3, 2, 6)), padding=(1, 1))
+    mean, variance = program.buffer("mean", channels), program.buffer("variance", channels, constant(1.0))
+    scale, bias = program.parameter("scale", channels, constant(1.0)), program.parameter("bias", channels)
+    x, new_mean, new_variance, *_ = ops.batch_norm(x, scale, bias, mean, variance)
+    program.update(mean, new_mean)
+    program.update(variance, new_variance)
+    x = ops.dropout(ops.reshape(ops.max_pool2d(ops.relu(x), window=(2, 2), stride=(2, 2)), shape=("n", 96)), rate=0.3)
+    h = ops.gelu(x @ program.parameter("hidden", (96, 16)))
+    tied = program.parameter("tied", (16, 16))
+    h = ops.dropout(ops.tanh(h @ tied) + ops.sin(h @ ops.transpose(tied)), rate=0.3)
+    logits = h @ program.parameter("output", (16, 5))
+    loss = ops.softmax_cross_entropy(logits, label)
+    program.minimize(loss, adam(warmup_cosine(0.01), clip=global_norm(0.5)), accumulate=2)
+    program.minimize(ops.mean(ops.square(h)), sgd(0.01), [tied], name="small")
+    return program
+
+
+def states_after(desc: pb.ProgramDesc, *, planned: bool = True, **options: object) -> str:
+    """The hash of all states after some steps on random rows."""
+    plan = desc.entries[0].bindings[0].plan if planned else None
+    stepper = Stepper(desc, plan=plan, **options)
+    stepper.states.arrays["total_steps"][...] = STEPS
+    for seed in range(STEPS):
+        rng = np.random.default_rng(seed)
+        stepper.step(image=rng.normal(size=(4, 8, 8, 2)), label=rng.integers(0, 5, 4))
+    stepper.executor.close()
+    return hashlib.sha256(b"".join(array.tobytes() for _, array in sorted(stepper.snapshot().items()))).hexdigest()
+
+
+def bound_by(*left_out: object) -> pb.ProgramDesc:
+    """The network, compiled by all passes but some."""
+    desc = network().compile(n=4).desc
+    again = PASSES[PASSES.index(bind_dimensions) :]
+    run_passes(desc, [change for change in again if change not in left_out])
+    return desc
+
+
+@pytest.fixture(scope="module")
+def expected() -> str:
+    """Ops as written, no memory shared but by time, one thread."""
+    return states_after(bound_by(order_ops, share_memory), schedule="fifo")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("left_out", [(), (order_ops,), (share_memory,)], ids=str)
+def test_no_technique_and_no_number_of_threads_changes_a_bit(left_out: tuple[object, ...], threads: int, expected: str):
+    assert states_after(bound_by(*left_out), threads=threads) == expected
+
+
+def test_a_runtime_that_places_for_itself_changes_no_bit(expected: str):
+    assert states_after(bound_by(plan_memory), planned=False) == expected
+
+
+def test_the_techniques_are_not_without_effect():
+    sizes = [
+        desc.entries[0].bindings[0].plan.arena_bytes
+        for desc in (bound_by(), bound_by(order_ops), bound_by(order_ops, share_memory))
+    ]
+    assert sizes[0] < sizes[1] < sizes[2]
