@@ -14,6 +14,7 @@ from prograd_proto.spelling import closest
 from registry.errors import OpError
 
 _REQUIRED: Final = object()
+LARGEST: Final = 2**63 - 1
 _VARIADIC_FLAG = 0x04  # of a code object: the function takes *args
 
 
@@ -158,7 +159,13 @@ def _is_int(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return not isinstance(value, bool | str) and hasattr(value, "__float__")
+    if isinstance(value, bool | str):
+        return False
+    try:
+        float(value)
+    except (OverflowError, TypeError, ValueError):  # of 10**400, of an array of two
+        return False
+    return True
 
 
 _CONVERT: Final[dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], str]]] = {
@@ -187,8 +194,19 @@ def _converted(name: str, kind: str, value: Any) -> Attribute:
         fits, convert, words = _CONVERT[kind]
         if not fits(value):
             raise OpError(f"{name}={value!r} is not {words}")
+        if kind == "int":
+            _require_64_bits(name, value, [value])
         return convert(value)
     fits, convert, words = _ELEMENT[kind]
     if not isinstance(value, tuple | list) or not all(map(fits, value)):  # pyright: ignore[reportUnknownArgumentType]: checked by fits
         raise OpError(f"{name}={value!r} is not a tuple of {words}")
+    if kind in ("ints", "shape"):
+        _require_64_bits(name, value, value)  # pyright: ignore[reportUnknownArgumentType]: checked by fits
     return tuple(convert(element) for element in value)  # pyright: ignore[reportUnknownVariableType]: checked by fits
+
+
+def _require_64_bits(name: str, value: Any, elements: Sequence[Any]) -> None:
+    """Raise OpError for a number that no field of a file holds."""
+    for element in elements:
+        if _is_int(element) and not -LARGEST - 1 <= element.__index__() <= LARGEST:
+            raise OpError(f"{name}={value!r} has more than 64 bits")

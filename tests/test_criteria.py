@@ -211,6 +211,10 @@ def test_divergence_is_zero_where_the_target_is_and_has_a_mean_by_rows():
             "huber(prediction: float64[4, 3], target: float64[4, 3]): reduction='all' is not one of none, mean, sum",
         ),
         (
+            lambda x, y, k: ops.nll(x[0, 0], k[0]),
+            "nll(logarithms: float64[], labels: int64[]): the logarithms have no axis of classes",
+        ),
+        (
             lambda x, y, k: ops.cross_entropy(x, y[:3]),
             "cross_entropy(logits: float64[4, 3], target: float64[3, 3]): labels are int32 or int64, not float64",
         ),

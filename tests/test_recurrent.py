@@ -201,5 +201,8 @@ def test_weights_that_do_not_fit_are_refused_in_a_sentence():
         "x is float64[2, 3, 4], r float64[4, 4], h0 float64[4, 4]: they are not [n, t, 3 * h] and so on"
     )
     with pytest.raises(OpError) as refused:
+        ops.rnn(x, w, w[0, 0], w[0], w[0])
+    assert str(refused.value).endswith(": the weights of a layer are not two matrices and two vectors")
+    with pytest.raises(OpError) as refused:
         ops.gru_layer(x[0, 0, 0], w, w[0], w)
     assert str(refused.value).endswith(": x is [n, t, gates * h], r [h, gates * h], h0 [n, h]")

@@ -124,7 +124,7 @@ def test_depthwise_convolution_takes_each_channel_by_itself():
     )
     np.testing.assert_allclose(np.moveaxis(first, 1, -1), y, atol=1e-13)
     _, [x, w] = block_of((x, w[0]))
-    with pytest.raises(OpError, match=": w has 3 axes and x 4; both need the same number$"):
+    with pytest.raises(OpError, match=": w has 3 axes and x 4; both need the same number"):
         ops.depthwise_conv(x, w)
 
 
@@ -289,3 +289,13 @@ def test_what_makes_no_sense_is_refused_in_a_sentence():
         with pytest.raises(OpError) as refused:
             made()
         assert str(refused.value).endswith(f"(x: float64[1, 5, 3], w: float64[2, 3, 4]): {sentence}")
+
+
+@pytest.mark.parametrize("pool", [ops.max_pool, ops.avg_pool, ops.lp_pool])
+@pytest.mark.parametrize("ceil_mode", [False, True])
+def test_a_window_of_another_number_of_axes_is_refused_in_a_sentence(pool, ceil_mode):
+    _, [x] = block_of((np.zeros((1, 5, 3)),))
+    for window in ((), (2, 2)):
+        with pytest.raises(OpError) as refused:
+            pool(x, window=window, ceil_mode=ceil_mode)
+        assert str(refused.value).endswith(f": window has {len(window)} numbers; x has 1 axes to pool")

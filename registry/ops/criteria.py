@@ -224,6 +224,7 @@ def _of_labels(
     logarithms: Value, labels: Value, weights: Value | None, smoothing: float, ignored: int, reduction: str
 ) -> Value:
     require(labels.dtype in ("int32", "int64"), f"labels are int32 or int64, not {labels.dtype}")
+    require(logarithms.rank >= 1, "the logarithms have no axis of classes")
     wanted = logarithms.shape[:-1]
     require(labels.shape == wanted, f"labels have the shape {show_shape(labels.shape)}, not {show_shape(wanted)}")
     classes = size_known(logarithms.shape[-1], "the number of classes")

@@ -13,6 +13,9 @@ from registry.errors import require
 from registry.op import op
 from registry.value import Value
 
+MOST = 2**40
+"""Elements of a tensor of one tebibyte, the largest."""
+
 SMALL_TENSOR_BYTES = 65536
 """The most that one constant may hold; larger arrays are states read from a file."""
 
@@ -53,7 +56,7 @@ def range(*, stop: float, start: float = 0.0, step: float = 1.0, dtype: DTypeNam
     require(dtype != "bool", "numbers are not bool")
     require(all(map(math.isfinite, (start, stop, step))), f"{start:g}, {stop:g} and {step:g} are not all finite")
     require(step != 0, "the step is 0")
-    require(math.isfinite((stop - start) / step), "there are more numbers than a tensor has elements")
+    require((stop - start) / step <= MOST, "there are more numbers than a tensor has elements")
     require(dtype in dtypes.FLOATS or step.is_integer(), f"the step {step} is not a whole number, as {dtype} needs")
     count = math.ceil(max(0.0, (stop - start) / step))
     if count:

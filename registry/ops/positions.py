@@ -56,6 +56,7 @@ def rotary_embedding(x: Value, positions: Value, *, base: float = 10000.0, inter
     `interleaved` number 2 * i with number 2 * i + 1. Su et al., 2021.
     """
     require(x.dtype in FLOATS, f"needs float32 or float64, not {x.dtype}; cast it first")
+    require(x.rank >= 1, "x has no axis of pairs")
     size = size_known(x.shape[-1], "the extent of the last axis")
     angles = _angles(positions, size, base, x.dtype)
     turn, lift = cos(angles), sin(angles)

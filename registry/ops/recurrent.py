@@ -297,6 +297,9 @@ def _layers(
     count = len(weights) // 4
     fits = len(weights) > 0 and len(weights) % (4 * directions) == 0
     require(fits, f"{len(weights)} weights are not four for each layer{' and direction' if bidirectional else ''}")
+    ranks = [2, 2, 1, 1] * count
+    fits = [w.rank for w in weights] == ranks
+    require(fits, "the weights of a layer are not two matrices and two vectors")
     mask = None if lengths is None else _counted(x, lengths)
     last: list[list[Value]] = [[] for _ in first]
     for number in _to(count // directions):

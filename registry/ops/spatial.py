@@ -195,7 +195,7 @@ def max_pool(
     if _is_channels_first(x, layout):
         y = max_pool(_last(x), window=window, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
         return _first(y)
-    axes = _axes_of(x)
+    axes = _pooled_axes(x, window)
     dilation = _numbers("dilation", dilation, axes, 1)
     stride = _numbers("stride", stride or window, axes, 1)
     edges = _edges(padding, axes)
@@ -232,7 +232,7 @@ def avg_pool(
             count_include_pad=count_include_pad,
         )
         return _first(y)
-    axes = _axes_of(x)
+    axes = _pooled_axes(x, window)
     stride = _numbers("stride", stride or window, axes, 1)
     edges = _edges(padding, axes)
     wide = _with_ceil(x, window, stride, edges) if ceil_mode else edges
@@ -258,7 +258,7 @@ def lp_pool(
     if _is_channels_first(x, layout):
         y = lp_pool(_last(x), p=p, window=window, stride=stride, padding=padding, ceil_mode=ceil_mode)
         return _first(y)
-    axes = _axes_of(x)
+    axes = _pooled_axes(x, window)
     edges = _edges(padding, axes)
     if ceil_mode:
         edges = _with_ceil(x, window, _numbers("stride", stride or window, axes, 1), edges)
@@ -324,7 +324,6 @@ def _conv_volume(x: Value, w: Value, stride: Numbers, edges: Numbers, dilation: 
 def _pooled(x: Value, pool: Pool, window: Numbers, stride: Numbers, edges: Numbers) -> Value:
     """Pooling over any number of axes; of volumes first each plane, then along the depth."""
     axes = _axes_of(x)
-    require(len(window) == axes, f"window has {len(window)} numbers; x has {axes} axes to pool")
     if axes < 3:
         attributes = _as_image_attributes(stride, edges, (1,) * axes)
         y = pool(_as_image(x), (1,) * (2 - axes) + window, attributes["stride"], attributes["padding"])
@@ -347,7 +346,6 @@ def _pooled(x: Value, pool: Pool, window: Numbers, stride: Numbers, edges: Numbe
 def _dilated_max(x: Value, window: Numbers, stride: Numbers, edges: Numbers, dilation: Numbers) -> Value:
     """The maximum along each axis of what lies under the taps of the window, the first of equal ones."""
     axes = _axes_of(x)
-    require(len(window) == axes, f"window has {len(window)} numbers; x has {axes} axes to pool")
     spans = _spans(window, dilation)
     fits = all(edge < spans[i % axes] for i, edge in enumerate(edges))
     require(fits, f"padding {edges} is not smaller than {spans}, which the window {window} spans")
@@ -436,6 +434,12 @@ def _as_rank(y: Value, axes: int) -> Value:
 def _axes_of(x: Value) -> int:
     require(3 <= x.rank <= 5, f"x has {x.rank} axes; it needs one to three between batch and channels")
     return x.rank - 2
+
+
+def _pooled_axes(x: Value, window: Numbers) -> int:
+    axes = _axes_of(x)
+    require(len(window) == axes, f"window has {len(window)} numbers; x has {axes} axes to pool")
+    return axes
 
 
 def _require_axes(x: Value, axes: int) -> None:
