@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -136,7 +137,7 @@ def test_a_trace_is_what_viewers_read(tmp_path, threads: int):
     assert len(complete) == (TRIALS + 4) * (1 + len(executor.ops))
     for track in {event["tid"] for event in complete}:
         spans = sorted((event["ts"], event["ts"] + event["dur"]) for event in complete if event["tid"] == track)
-        assert all(stop <= start + 0.002 for (_, stop), (start, _) in zip(spans, spans[1:], strict=False)), "rounding"
+        assert all(stop <= start + 0.002 for (_, stop), (start, _) in pairwise(spans)), "rounding"
     named = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert {event["tid"] for event in complete} == set(named)
     assert named[0] == "steps"
