@@ -20,7 +20,7 @@ from prograd_proto.spelling import closest
 from prograd_proto.upgrades import declare_version
 from registry.block import Block
 from registry.errors import OpError
-from registry.signature import Signature, read_signature
+from registry.signature import LARGEST, Signature, read_signature
 from registry.value import STATE_MARK, Value
 
 P = ParamSpec("P")
@@ -199,6 +199,9 @@ class Op(Generic[P, R]):
                 raise OpError(
                     f"it does not make {type.dtype}, which is stored and moved only; make float32 and cast it"
                 )
+            for extent in type.shape:
+                if isinstance(extent, int) and not 0 <= extent <= LARGEST:
+                    raise OpError(f"its result would have an extent of {extent}")
         return types
 
     def _checked_rule(self, rule: Callable[..., Any], what: str, more: set[str]) -> Callable[..., Any]:

@@ -84,6 +84,8 @@ OPERATORS: list[tuple[Callable[[Given], object], str]] = [
     (lambda g: ops.softmax(g.a, axis=1.5), "softmax: axis=1.5 is not a whole number"),
     (lambda g: ops.softmax(g.a, axis=2**63), "softmax: axis=9223372036854775808 has more than 64 bits"),
     (lambda g: ops.reshape(g.a, shape=(2**63, 1)), "reshape: shape=(9223372036854775808, 1) has more than 64 bits"),
+    (lambda g: ops.broadcast_to(g.s, shape=(-1,)), "broadcast_to(x: float32[]): its result would have an extent of -1"),
+    (lambda g: ops.full.on(g.p)(shape=(-2,), value=0.0), "full(): its result would have an extent of -2"),
     (lambda g: ops.range.on(g.p)(stop=1e300), "range(): there are more numbers than a tensor has elements"),
     (lambda g: ops.rotary_embedding(g.s, g.i), "rotary_embedding(x: float32[], positions: int64[batch]): x has no axis of pairs"),
     (lambda g: ops.leaky_relu(g.a, alpha=np.ones(2)), "leaky_relu: alpha=array([1., 1.]) is not a number"),

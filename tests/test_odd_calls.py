@@ -1,4 +1,4 @@
-"""Calls with operands and attributes at random: each is appended or refused by an OpError, never by another one."""
+"""Calls with operands and attributes at random: an OpError refuses each, or ops are appended as kernels have them."""
 
 import inspect
 import random
@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+import runtime.kernels  # noqa: F401 - fills KERNELS
 from compiler import Program, Value, metrics
+from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
-from registry import OPS, OpError
+from registry import OPS, Op, OpError
 from registry.spelled import SPELLED
+from runtime.kernel import KERNELS
 
 CALLS = 100
 """Of each function; of all together, about one in ten makes sense."""
@@ -51,7 +54,21 @@ def test_a_call_is_appended_or_refused(declared: Callable[..., Any], function: C
         program = Program()
         operands, attributes = arguments(inspect.signature(declared), program, rng)
         with suppress(OpError):
-            function(*operands, **attributes)
+            call = function.on(program) if isinstance(function, Op) and not operands else function
+            call(*operands, **attributes)
+        require_kernels_agree(program.block.desc)
+
+
+def require_kernels_agree(block: pb.BlockDesc):
+    """The kernel of each op makes what is written down, where all sizes are known."""
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    for desc in block.ops:
+        inputs = [types[name] if name else None for name in desc.inputs]
+        outputs = [types[name] for name in desc.outputs]
+        attributes = attributes_of(desc)
+        shapes = [type.shape for type in (*inputs, *outputs) if type] + [attributes.get("shape", ())]
+        if all(isinstance(extent, int) for shape in shapes for extent in shape):
+            assert list(KERNELS[desc.type].rule(*inputs, **attributes).outputs) == outputs
 
 
 def arguments(signature: inspect.Signature, program: Program, rng: random.Random) -> tuple[list[Any], dict[str, Any]]:
