@@ -20,7 +20,12 @@ from runtime.memory import ends_of, in_place_pairs, is_view
 def share_memory(program: pb.ProgramDesc) -> None:
     """Mark every view and every output that may be written in place, in the blocks that run."""
     for block in bound_blocks(program):
-        _Sharing(block).mark()
+        share_in_block(block)
+
+
+def share_in_block(block: pb.BlockDesc) -> None:
+    """Mark every view and every output of one block that may be written in place."""
+    _Sharing(block).mark()
 
 
 class _Value(NamedTuple):

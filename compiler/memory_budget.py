@@ -1,0 +1,51 @@
+"""Plan a block with care, and within a budget if there is one.
+
+1. The plan of the block as it is will do if its arena is small enough.
+2. Else values are computed again (`rematerialise`) until the peak is no higher than the budget. The arena may be above
+   the peak; then the peak is lowered by what is too much, and the block placed again.
+3. The block is changed only if the budget is met.
+"""
+
+from __future__ import annotations
+
+from compiler.costs import operations_of
+from compiler.errors import LimitError
+from compiler.plan_memory import plan_of
+from compiler.rematerialise import lower
+from compiler.repetition import Schedule, schedule_of
+from compiler.share_memory import share_in_block
+from compiler.step_graph import step_graph
+from compiler.write_schedule import write_schedule
+from prograd_proto import program_pb2 as pb
+from runtime.memory import THOROUGH
+
+
+def plan_within(block: pb.BlockDesc, budget: int | None = None) -> pb.MemoryPlan:
+    """The plan of a bound block, whose ops may come to run again; raises LimitError if the budget cannot be met."""
+    plan = plan_of(block, THOROUGH)
+    if budget is None or plan.arena_bytes <= budget:
+        return plan
+    schedule, goal, smallest = schedule_of(step_graph(block)), budget, plan.arena_bytes
+    costs = operations_of(block)
+    while schedule.peak > goal or smallest > budget:
+        schedule = lower(schedule, costs, goal)
+        trial = pb.BlockDesc()
+        trial.CopyFrom(block)
+        write_schedule(trial, schedule)
+        share_in_block(trial)
+        plan = plan_of(trial, THOROUGH)
+        smallest = min(smallest, plan.arena_bytes)
+        if plan.arena_bytes <= budget:
+            block.CopyFrom(trial)
+            return plan
+        if schedule.peak > goal:
+            break
+        goal = schedule.peak - (plan.arena_bytes - budget)
+    raise LimitError(_why_not(block, schedule, smallest, budget))
+
+
+def _why_not(block: pb.BlockDesc, schedule: Schedule, smallest: int, budget: int) -> str:
+    graph = schedule.graph
+    i = schedule.order[schedule.live.index(schedule.peak)]
+    op = block.ops[schedule.ops[i]]
+    return f"{op.id} {smallest} {budget} {graph.scratch[i]}"

@@ -1,0 +1,90 @@
+"""Lower the peak of a step by computing values again instead of keeping them.
+
+1. The moment of the peak is looked at. A value that is kept across it, and not used by the op that runs then, need
+   not be: the op that made it is repeated right before the value is next used, and that reader and all later ones
+   read the new value.
+2. Operands of the repeated op that are gone by then are kept longer, or made again by repeating their ops too; and
+   where one of these is repeated again later on, the earlier repetition may serve both.
+3. Each of these choices is tried on the graph, where the true peak is measured, with scratch and what is in place.
+   Only those count that lower the peak, or leave fewer moments at it: the peak never rises. Of these the one is
+   taken that frees the most bytes above the budget, summed over the step, for the operations that it costs.
+4. That goes on until the budget is met or nothing helps.
+
+What is chosen builds on what was chosen before: a repeated op is a reader of its operands as any other, so that what
+it reads can be made again before it in turn, and a chain of layers comes to be computed again in one go.
+
+The idea of trading operations for memory by the true peak is that of XLA's rematerialisation and of Kirisame et al.,
+"Dynamic tensor rematerialization" (2021). A repeated op has the bits of the first: random numbers are counted, and
+a state that it reads is written over only after it, or not in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from compiler.repetition import Choice, Schedule, repeat
+
+MOST_TRIED = 24
+"""Values that are tried at one peak, the most bytes for an operation first."""
+
+
+def lower(schedule: Schedule, costs: Sequence[int], budget: int) -> Schedule:
+    """A schedule that needs no more bytes than the budget, or else one that nothing lowers.
+
+    Args:
+        schedule: the peak of what is returned is no higher.
+        costs: the operations of each op of the block.
+        budget: bytes.
+    """
+    while schedule.peak > budget:
+        best, most = None, 0.0
+        for trial in _trials(schedule, costs):
+            if _height(trial) < _height(schedule):
+                freed = _excess(schedule, budget) - _excess(trial, budget)
+                gain = freed / max(1, trial.cost(costs) - schedule.cost(costs))
+                if best is None or gain > most:
+                    best, most = trial, gain
+        if best is None:
+            break
+        schedule = best
+    return schedule
+
+
+def _height(schedule: Schedule) -> tuple[int, int]:
+    return schedule.peak, schedule.live.count(schedule.peak)
+
+
+def _excess(schedule: Schedule, budget: int) -> int:
+    """The bytes above the budget, summed over the ops that are no repetitions."""
+    above = (
+        (i, nbytes - budget) for i, nbytes in zip(schedule.order, schedule.live, strict=True) if nbytes > budget
+    )
+    return sum(nbytes for i, nbytes in above if schedule.ops[i] == i)
+
+
+def _trials(schedule: Schedule, costs: Sequence[int]) -> Iterator[Schedule]:
+    seen: set[tuple[int, ...]] = set()
+    for value, position in _kept_across(schedule, costs, schedule.live.index(schedule.peak)):
+        for kept in (0.0, 0.5):
+            for merge in (False, True):
+                trial = repeat(schedule, Choice(value, position, kept, merge))
+                alike = *(trial.ops[i] for i in trial.order), *map(len, trial.graph.readers)
+                if alike not in seen:
+                    seen.add(alike)
+                    yield trial
+
+
+def _kept_across(schedule: Schedule, costs: Sequence[int], now: int) -> list[tuple[int, int]]:
+    """The values, of the block, that are needed later and not now, and where they are next used; the best first."""
+    graph, position, running = schedule.graph, schedule.position, schedule.order[now]
+    used = {*graph.reads[running], *graph.writes[running]}
+    found: list[tuple[float, int, int]] = []
+    for value, maker in enumerate(schedule.made_by):
+        is_fixed = maker == -1 or graph.lasts[value] or not graph.nbytes[value]
+        if is_fixed or value in used or position.get(maker, now) >= now:
+            continue
+        later = [at for at in (position[i] for i in graph.readers[value]) if at > now]
+        if later:
+            worth = graph.nbytes[value] / max(1, costs[schedule.ops[maker]])
+            found.append((-worth, schedule.values[value], min(later)))
+    return [(value, at) for _, value, at in sorted(found)[:MOST_TRIED]]

@@ -1,0 +1,98 @@
+"""From a schedule back to a block: repeated ops get ids and tensors of their own.
+
+1. The first time that an op runs it is the op itself; every other time it is a copy, which says so in `recompute_of`,
+   draws from the same random stream, counts to the same stage and has the same line.
+2. A view is made again wherever the value that it looks at was.
+3. Marks of what is in place go: `share_memory` sets them anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from compiler.dead_ops import drop_dead_ops
+from compiler.repetition import Schedule
+from prograd_proto import program_pb2 as pb
+from runtime.memory import is_view
+
+
+def write_schedule(block: pb.BlockDesc, schedule: Schedule) -> None:
+    """Let the ops of a block, from which the schedule was made, run as the schedule says."""
+    writer = _Writer(block, schedule)
+    for i in schedule.order:
+        writer.write(i)
+    del block.ops[:]
+    block.ops.extend(writer.ops)
+    block.tensors.extend(writer.tensors)
+    drop_dead_ops(block)
+    _name_first_ones(block)
+
+
+@dataclass
+class _Writer:
+    """What was written so far, and the tensor that has each value."""
+
+    block: pb.BlockDesc
+    schedule: Schedule
+    ops: list[pb.OpDesc] = field(default_factory=list[pb.OpDesc])
+    tensors: list[pb.TensorDesc] = field(default_factory=list[pb.TensorDesc])
+
+    def __post_init__(self) -> None:
+        self._value_of = self.schedule.graph.value_of
+        self._types = {tensor.name: tensor for tensor in self.block.tensors}
+        self._view = {op.outputs[0]: op for op in self.block.ops if is_view(op.type)}
+        self._tensor = {(self._value_of[p.tensor], p.tensor): p.tensor for p in self.block.parameters}
+        self._taken = set(self._types)
+        self._ids = {op.id for op in self.block.ops}
+        self._next_id = max(self._ids, default=0) + 1
+
+    def write(self, i: int) -> None:
+        """Write the op number i of the schedule."""
+        schedule, desc = self.schedule, self.block.ops[self.schedule.ops[i]]
+        values = {schedule.values[value]: value for value in schedule.graph.reads[i]}
+        written = schedule.graph.writes[i] or schedule.graph.reads[i][:1]
+        self._append(desc, values, written)
+
+    def _append(self, desc: pb.OpDesc, values: dict[int, int], written: list[int]) -> None:
+        """Append an op, or a copy if it is there, that reads and writes these values."""
+        op = pb.OpDesc()
+        op.CopyFrom(desc)
+        del op.in_place[:], op.inputs[:], op.outputs[:]
+        op.inputs.extend([self._read(name, values) if name else "" for name in desc.inputs])
+        if desc.id in self._ids:
+            self._ids.remove(desc.id)
+            op.outputs.extend(desc.outputs)
+        else:
+            op.id, op.recompute_of = self._next_id, desc.recompute_of or desc.id
+            self._next_id += 1
+            op.outputs.extend([self._again(name) for name in desc.outputs])
+            fresh = [self._again(name) for name in op.scratch]
+            del op.scratch[:]
+            op.scratch.extend(fresh)
+        self._tensor.update(((value, old), new) for value, old, new in zip(written, desc.outputs, op.outputs, strict=True))
+        self.ops.append(op)
+
+    def _read(self, name: str, values: dict[int, int]) -> str:
+        value = values[self._value_of[name]]
+        if (value, name) not in self._tensor:
+            self._append(self._view[name], values, [value])
+        return self._tensor[value, name]
+
+    def _again(self, name: str) -> str:
+        number, new = 2, f"{name}.again"
+        while new in self._taken:
+            number, new = number + 1, f"{name}.again{number}"
+        self._taken.add(new)
+        old = self._types[name]
+        self.tensors.append(pb.TensorDesc(name=new, dtype=old.dtype, shape=old.shape))
+        return new
+
+
+def _name_first_ones(block: pb.BlockDesc) -> None:
+    """Let the first repetition of an op that nothing needed before be the op that the others repeat."""
+    first = {op.id: op.id for op in block.ops if not op.recompute_of}
+    for op in block.ops:
+        if op.recompute_of:
+            op.recompute_of = first.setdefault(op.recompute_of, op.id)
+            if op.recompute_of == op.id:
+                op.recompute_of = 0
