@@ -1,12 +1,14 @@
-"""The command `compiler`: show, compare, check, compile, place and list; results on stdout, words on stderr."""
+"""The command `compiler`: show, compare, check, compile, plan, place and list; results on stdout, words on stderr."""
 
 from __future__ import annotations
 
 import argparse
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
@@ -107,6 +109,17 @@ def diff(options: argparse.Namespace) -> int:
     from compiler.commands.diff import show_differences
 
     return show_differences(options)
+
+
+def plan(options: argparse.Namespace) -> None:
+    """Plan the memory of every entry with care, and say how much it is, who makes the peak and when updates happen.
+
+    With a budget, values are computed again instead of being kept until every arena is small enough; that changes no
+    bit of a result. The program is written only with -o or --in-place.
+    """
+    from compiler.commands.plan import plan_file
+
+    plan_file(options)
 
 
 def place(options: argparse.Namespace) -> None:
@@ -250,6 +263,20 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("new")
 
     verb = _verb(
+        verbs,
+        "plan",
+        plan,
+        "plan memory with care, and within a budget",
+        "compiler plan digits.pb --budget 800KiB -o small.pb",
+    )
+    verb.add_argument("program")
+    verb.add_argument("--budget", type=_bytes, metavar="SIZE", help="of each arena, as in 800KiB or 1000000")
+    where = verb.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", help="the program file to write")
+    where.add_argument("--in-place", action="store_true", help="write to the program's own file")
+    verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
+
+    verb = _verb(
         verbs, "place", place, "give buffers their offsets in one arena", "compiler place buffers.csv -o placed.csv"
     )
     verb.add_argument("buffers", help="a CSV file with the columns id, lower, upper, size")
@@ -272,6 +299,14 @@ def _at_least(least: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)(B|KiB|MiB|GiB|TiB)?", text, re.ASCII)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size as 800KiB, 1.5MiB or 1000000")
+    power = ("B", "KiB", "MiB", "GiB", "TiB").index(match[2] or "B")
+    return int(Fraction(match[1]) * 1024**power)
 
 
 def _seconds(text: str) -> float:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from compiler.bind_dimensions import symbols_of
 from compiler.errors import CompileError
+from compiler.memory_report import MemoryReport
 from compiler.pipeline import run_passes
+from compiler.plan_program import plan_program
 from compiler.plugins import require_used
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import FORMAT_VERSION, save
@@ -34,6 +36,14 @@ class Compiled:
     def sha256(self) -> str:
         """The program's identity; it does not depend on the lines of the script or on the run's length."""
         return program_sha256(self.desc)
+
+    def plan(self, budget: int | None = None) -> MemoryReport:
+        """Plan the memory of every entry with care; what it takes, and what that costs.
+
+        With a budget, in bytes, no arena is larger: values are computed again instead of being kept, with the same bits.
+        Raises LimitError, and leaves the program as it is, if that is not enough.
+        """
+        return plan_program(self.desc, budget)
 
     def save(self, path: str | Path) -> None:
         """Write the program file, whole or not at all, in place of one that is there.

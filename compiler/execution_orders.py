@@ -50,7 +50,7 @@ def execution_orders(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Execu
             sorted({update_of[name] for name in op.inputs if name in update_of}),
         )
         for i, op in enumerate(block.ops)
-        if op.stage <= pb.STAGE_FORWARD and op.type != "constant"
+        if op.stage <= pb.STAGE_FORWARD and op.type != "constant" and not op.recompute_of
     ]
 
 

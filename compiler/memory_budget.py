@@ -20,14 +20,14 @@ from prograd_proto import program_pb2 as pb
 from runtime.memory import THOROUGH
 
 
-def plan_within(block: pb.BlockDesc, budget: int | None = None) -> pb.MemoryPlan:
-    """The plan of a bound block, whose ops may come to run again; raises LimitError if the budget cannot be met."""
+def plan_within(block: pb.BlockDesc, budget: int) -> pb.MemoryPlan:
+    """The plan of a bound block, some of whose ops may run again; raises LimitError if the budget cannot be met."""
     plan = plan_of(block, THOROUGH)
-    if budget is None or plan.arena_bytes <= budget:
+    if plan.arena_bytes <= budget:
         return plan
     schedule, goal, smallest = schedule_of(step_graph(block)), budget, plan.arena_bytes
     costs = operations_of(block)
-    while schedule.peak > goal or smallest > budget:
+    while True:
         schedule = lower(schedule, costs, goal)
         trial = pb.BlockDesc()
         trial.CopyFrom(block)
@@ -39,13 +39,14 @@ def plan_within(block: pb.BlockDesc, budget: int | None = None) -> pb.MemoryPlan
             block.CopyFrom(trial)
             return plan
         if schedule.peak > goal:
-            break
+            raise LimitError(_why_not(block, schedule, smallest, budget))
         goal = schedule.peak - (plan.arena_bytes - budget)
-    raise LimitError(_why_not(block, schedule, smallest, budget))
 
 
 def _why_not(block: pb.BlockDesc, schedule: Schedule, smallest: int, budget: int) -> str:
-    graph = schedule.graph
-    i = schedule.order[schedule.live.index(schedule.peak)]
-    op = block.ops[schedule.ops[i]]
-    return f"{op.id} {smallest} {budget} {graph.scratch[i]}"
+    at = schedule.live.index(schedule.peak)
+    op, own = block.ops[schedule.ops[schedule.order[at]]], schedule.graph.working_set(schedule.order, at)
+    return (
+        f"the smallest arena found has {smallest} bytes, more than the budget of {budget}; "
+        f"op {op.id} ({op.type}), where the peak is, works on {own} by itself"
+    )

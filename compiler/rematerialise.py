@@ -56,9 +56,7 @@ def _height(schedule: Schedule) -> tuple[int, int]:
 
 def _excess(schedule: Schedule, budget: int) -> int:
     """The bytes above the budget, summed over the ops that are no repetitions."""
-    above = (
-        (i, nbytes - budget) for i, nbytes in zip(schedule.order, schedule.live, strict=True) if nbytes > budget
-    )
+    above = ((i, nbytes - budget) for i, nbytes in zip(schedule.order, schedule.live, strict=True) if nbytes > budget)
     return sum(nbytes for i, nbytes in above if schedule.ops[i] == i)
 
 

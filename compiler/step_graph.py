@@ -62,6 +62,16 @@ class StepGraph:
                 taken.append((written, read))
         return taken
 
+    def working_set(self, order: Sequence[int], at: int) -> int:
+        """The bytes that the op at a position of the order itself reads, writes and needs beside."""
+        i = order[at]
+        later = {*order[at + 1 :]}
+        missing = [int(last) for last in self.lasts]
+        for value in self.reads[i]:
+            missing[value] += sum(reader in later for reader in self.readers[value])
+        in_place = sum(self.nbytes[written] for written, _ in self._taken(i, missing))
+        return sum(self.nbytes[value] for value in (*self.reads[i], *self.writes[i])) + self.scratch[i] - in_place
+
     def peak(self, order: Sequence[int], limit: float = inf) -> int:
         """The most bytes that are needed at once: no placement of this order takes less.
 

@@ -69,7 +69,9 @@ class _Writer:
             fresh = [self._again(name) for name in op.scratch]
             del op.scratch[:]
             op.scratch.extend(fresh)
-        self._tensor.update(((value, old), new) for value, old, new in zip(written, desc.outputs, op.outputs, strict=True))
+        self._tensor.update(
+            ((value, old), new) for value, old, new in zip(written, desc.outputs, op.outputs, strict=True)
+        )
         self.ops.append(op)
 
     def _read(self, name: str, values: dict[int, int]) -> str:

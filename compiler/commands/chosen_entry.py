@@ -39,6 +39,10 @@ def chosen_binding(path: str, program: pb.ProgramDesc, name: str | None) -> tupl
     entry = chosen_entry(path, program, name)
     if not entry.bindings:
         raise ProgramError(f"{path}: the entry {entry.name!r} has no block that runs; compile the program")
-    binding = entry.bindings[0]
+    return binding_in_words(entry.name, entry.bindings[0]), entry.bindings[0]
+
+
+def binding_in_words(name: str, binding: pb.Binding) -> str:
+    """An entry's name and the sizes that it is bound to."""
     sizes = ", ".join(f"{in_words(dim.symbol)}={dim.size}" for dim in binding.dims)
-    return f"{in_words(entry.name)} with {{{sizes}}}" if sizes else in_words(entry.name), binding
+    return f"{in_words(name)} with {{{sizes}}}" if sizes else in_words(name)

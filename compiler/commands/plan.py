@@ -1,0 +1,67 @@
+"""`compiler plan`: the memory of every entry, planned with care, in words; and the program with these plans."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from compiler.commands.chosen_entry import binding_in_words, well_formed
+from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
+from compiler.errors import LimitError, UsageError
+from compiler.memory_report import BindingMemory, MemoryReport
+from compiler.plan_program import plan_program
+from prograd_proto import ProgramError
+from prograd_proto import program_pb2 as pb
+from prograd_proto.files import save
+from prograd_proto.identity import program_sha256
+
+
+def plan_file(options: argparse.Namespace) -> None:
+    """Plan, say what there is, and write the program if that is asked; nothing is written if it cannot be done."""
+    if options.force and options.output is None:
+        raise UsageError("--force is for -o")
+    program = well_formed(options.program)
+    if not all(entry.bindings for entry in program.entries):
+        raise ProgramError(f"{options.program}: there are entries without a block that runs; compile the program")
+    try:
+        report = plan_program(program, options.budget)
+    except LimitError as error:
+        raise LimitError(f"{options.program}: {error}") from None
+    output = options.program if options.in_place else options.output
+    if output is not None:
+        save(program, output, force=options.in_place or options.force)
+        _note_files(output, program)
+    print("\n".join(report_in_words(program, report)))
+    print(f"OK program_sha256={program_sha256(program)}")
+
+
+def report_in_words(program: pb.ProgramDesc, report: MemoryReport) -> Iterator[str]:
+    """A line for each entry with each of its sizes, and below it what is to be said of its step."""
+    persistent = size_in_words(report.persistent)
+    for memory in report.bindings:
+        title, plan = binding_in_words(memory.entry, memory.binding), memory.plan
+        bound = f"lower bound {size_in_words(plan.lower_bound)}{', optimal' if plan.optimal else ''}"
+        yield f"{title}: arena {size_in_words(plan.arena_bytes)} ({bound}), persistent {persistent}"
+        yield from (f"  {line}" for line in _details(program, memory))
+
+
+def _details(program: pb.ProgramDesc, memory: BindingMemory) -> Iterator[str]:
+    if memory.peak_op is not None:
+        line = line_of(program, memory.peak_op)
+        where = f"{op_in_words(memory.peak_op)}{line and f', {line}'}"
+        yield f"peak at {where}, which works on {size_in_words(memory.peak_own)} by itself"
+    if memory.updates:
+        reasons = Counter(update.deferred for update in memory.updates)
+        yield f"updates: {reasons.pop('', 0)} immediate, {sum(reasons.values())} deferred"
+        yield from (f"  {count} deferred: {reason}" for reason, count in reasons.items())
+    if memory.repeated:
+        yield f"{memory.repeated} ops run again: costs {memory.cost:.2f} times the operations"
+
+
+def _note_files(output: str, program: pb.ProgramDesc) -> None:
+    for file in program.files:
+        if not (Path(output).parent / file.path).exists():
+            print(f"note: {output} reads {file.path}, which must lie beside it", file=sys.stderr)
