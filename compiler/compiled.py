@@ -40,8 +40,8 @@ class Compiled:
     def plan(self, budget: int | None = None) -> MemoryReport:
         """Plan the memory of every entry with care; what it takes, and what that costs.
 
-        With a budget, in bytes, no arena is larger: values are computed again instead of being kept, with the same bits.
-        Raises LimitError, and leaves the program as it is, if that is not enough.
+        With a budget, in bytes, no arena is larger: values are computed again instead of being kept, which changes no
+        bit of a result. Raises LimitError, and leaves the program as it is, if that is not enough.
         """
         return plan_program(self.desc, budget)
 

@@ -7,8 +7,9 @@
    where one of these is repeated again later on, the earlier repetition may serve both.
 3. Each of these choices is tried on the graph, where the true peak is measured, with scratch and what is in place.
    Only those count that lower the peak, or leave fewer moments at it: the peak never rises. Of these the one is
-   taken that frees the most bytes above the budget, summed over the step, for the operations that it costs.
-4. That goes on until the budget is met or nothing helps.
+   taken that is worth the most, and that goes on until the budget is met or nothing helps.
+4. What a choice is worth is first the bytes above the budget that go, summed over the step, for the operations that it
+   adds. Where that ends dear or above the budget, other measures are tried, and the cheapest end is taken.
 
 What is chosen builds on what was chosen before: a repeated op is a reader of its operands as any other, so that what
 it reads can be made again before it in turn, and a chain of layers comes to be computed again in one go.
@@ -20,7 +21,7 @@ a state that it reads is written over only after it, or not in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from compiler.repetition import Choice, Schedule, repeat
 
@@ -28,26 +29,67 @@ MOST_TRIED = 24
 """Values that are tried at one peak, the most bytes for an operation first."""
 
 
+CHEAP = 1.2
+"""Times the operations of the step without repetitions: what costs no more is not compared with other ways."""
+
+
 def lower(schedule: Schedule, costs: Sequence[int], budget: int) -> Schedule:
-    """A schedule that needs no more bytes than the budget, or else one that nothing lowers.
+    """A schedule that needs no more bytes than the budget, or else the lowest that was found.
 
     Args:
         schedule: the peak of what is returned is no higher.
         costs: the operations of each op of the block.
         budget: bytes.
     """
+    best, cheap = None, CHEAP * schedule.cost(costs)
+    for worth in WORTHS:
+        found = _lowered(schedule, costs, budget, worth)
+        if best is None or _rank(found, costs, budget) < _rank(best, costs, budget):
+            best = found
+        if best.peak <= budget and best.cost(costs) <= cheap:
+            break
+    return best or schedule
+
+
+def _lowered(schedule: Schedule, costs: Sequence[int], budget: int, worth: Worth) -> Schedule:
     while schedule.peak > budget:
         best, most = None, 0.0
         for trial in _trials(schedule, costs):
             if _height(trial) < _height(schedule):
-                freed = _excess(schedule, budget) - _excess(trial, budget)
-                gain = freed / max(1, trial.cost(costs) - schedule.cost(costs))
+                gain = worth(schedule, trial, budget, max(1, trial.cost(costs) - schedule.cost(costs)))
                 if best is None or gain > most:
                     best, most = trial, gain
         if best is None:
             break
         schedule = best
     return schedule
+
+
+def by_step(schedule: Schedule, trial: Schedule, budget: int, cost: int) -> float:
+    """The bytes above the budget that go, summed over the step, for an operation."""
+    return by_bytes(schedule, trial, budget, cost) / cost
+
+
+def by_peak(schedule: Schedule, trial: Schedule, budget: int, cost: int) -> float:
+    """The bytes that go at the peak, for an operation."""
+    running = schedule.order[schedule.live.index(schedule.peak)]
+    left = trial.live[trial.position[running]] if running in trial.position else trial.peak
+    return (schedule.peak - left) / cost
+
+
+def by_bytes(schedule: Schedule, trial: Schedule, budget: int, cost: int) -> float:
+    """The bytes above the budget that go, summed over the step, at any cost."""
+    return _excess(schedule, budget) - _excess(trial, budget)
+
+
+Worth = Callable[[Schedule, Schedule, int, int], float]
+"""What a choice is worth: from the schedule, the schedule with it, the budget, and the operations that it adds."""
+
+WORTHS: tuple[Worth, ...] = (by_step, by_peak, by_bytes)
+
+
+def _rank(schedule: Schedule, costs: Sequence[int], budget: int) -> tuple[int, int]:
+    return max(budget, schedule.peak), schedule.cost(costs)
 
 
 def _height(schedule: Schedule) -> tuple[int, int]:

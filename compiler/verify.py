@@ -206,6 +206,16 @@ def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc, type
                 yield f"op {op.id} ({op.type}) writes over %{old}, which is read again"
 
 
+def repetitions_repeat(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
+    """An op that computes another one again follows it, and has its type, attributes and random stream."""
+    first: dict[int, pb.OpDesc] = {}
+    for op in block.ops:
+        if not op.recompute_of:
+            first[op.id] = op
+        elif op.recompute_of not in first or _what(op) != _what(first[op.recompute_of]):
+            yield f"op {op.id} ({op.type}) is no repetition of op {op.recompute_of}"
+
+
 ProgramRule = Callable[[pb.ProgramDesc], Iterator[str]]
 BlockRule = Callable[[pb.ProgramDesc, pb.BlockDesc, Types], Iterator[str]]
 
@@ -224,6 +234,7 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
     parameters_have_the_states_types,
     states_are_updated_once,
     in_place_is_the_last_read,
+    repetitions_repeat,
 )
 
 
@@ -235,6 +246,10 @@ def _report(rule: ProgramRule | BlockRule, faults: Iterator[str], where: str = "
     if fault is not None:
         law = (rule.__doc__ or "").rstrip(".")
         raise CompileError(f"{where}{fault}; this breaks the rule: {law[0].lower()}{law[1:]}")
+
+
+def _what(op: pb.OpDesc) -> tuple[object, ...]:
+    return op.type, op.random_stream, *(attribute.SerializeToString() for attribute in op.attributes)
 
 
 def _repeated(names: Iterable[str]) -> list[str]:

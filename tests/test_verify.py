@@ -40,6 +40,8 @@ STATES = "one tensor stands for a state; it has the state's type, and so has the
 UPDATES = "a block updates a state at most once; a block that trains updates every trainable parameter it reads"
 IN_PLACE = "an op writes in place only over what nothing reads afterwards, so every update follows the last read"
 
+AGAIN = "an op that computes another one again follows it, and has its type, attributes and random stream"
+
 BROKEN: list[tuple[str, Change, str, str]] = [
     (
         "two states of one name",
@@ -119,6 +121,18 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         lambda p, b: setattr(op_of(b, "exp"), "id", 1),
         "block 0: op 1 (exp) has the id 0 or that of another op",
         IDS,
+    ),
+    (
+        "a repetition of another operator",
+        lambda p, b: setattr(op_of(b, "exp"), "recompute_of", 1),
+        "block 0: op 2 (exp) is no repetition of op 1",
+        AGAIN,
+    ),
+    (
+        "a repetition of a later op",
+        lambda p, b: setattr(op_of(b, "mul"), "recompute_of", 2),
+        "block 0: op 1 (mul) is no repetition of op 2",
+        AGAIN,
     ),
     (
         "an op without an id",

@@ -1,0 +1,266 @@
+"""Rematerialisation to a budget: the peak falls, the budget holds, and every bit of a run stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_oracle import Placed, collide
+from poison import Poisoned
+from random_training import training_programs
+from steps import Oracle, Stepper, bound_block, same_bits
+
+from compiler import Program, adam, constant, global_norm, momentum, ops
+from compiler.bound_blocks import bound_blocks
+from compiler.compiled import Compiled
+from compiler.costs import operations, operations_of
+from compiler.errors import LimitError
+from compiler.optimizers import Optimizer
+from compiler.plan_memory import block_buffers, plan_of
+from compiler.rematerialise import lower
+from compiler.repetition import Choice, Schedule, repeat, schedule_of
+from compiler.share_memory import share_in_block
+from compiler.step_graph import step_graph
+from compiler.verify import verify
+from compiler.write_schedule import write_schedule
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.identity import program_sha256
+
+
+def deep(optimizer: Optimizer | None = None, *, depth: int = 8, width: int = 8) -> Program:
+    """A perceptron with more bytes in its activations than in its weights; some units are dropped."""
+    program = Program("deep", seed=3)
+    x = h = program.input("x", "float32", ("n", width))
+    for i in range(depth):
+        w = program.parameter(f"w{i}", (width, width), constant(0.1 + i / 50))
+        h = ops.dropout(ops.tanh(h @ w), rate=0.25)
+    program.minimize(ops.mean(ops.square(h - x)), optimizer or momentum(0.1))
+    return program
+
+
+def normalised(optimizer: Optimizer | None = None, *, depth: int = 4) -> Program:
+    """Convolutions with batch normalisation, whose running averages are states that the forward pass updates."""
+    program = Program("normalised", seed=4)
+    h = program.input("x", "float32", ("n", 6, 6, 4))
+    for i in range(depth):
+        w = program.parameter(f"w{i}", (3, 3, 4, 4), constant(0.03 * (i + 1)))
+        scale, bias = program.parameter(f"s{i}", (4,), constant(1.0)), program.parameter(f"b{i}", (4,))
+        mean, variance = program.buffer(f"m{i}", (4,)), program.buffer(f"v{i}", (4,), constant(1.0))
+        y, new_mean, new_variance, *_ = ops.batch_norm(ops.conv2d(h, w, padding=(1, 1)), scale, bias, mean, variance)
+        program.update(mean, new_mean)
+        program.update(variance, new_variance)
+        h = ops.relu(y) + h
+    program.minimize(ops.mean(ops.square(h)), optimizer or momentum(0.01))
+    return program
+
+
+def test_a_chain_of_layers_fits_into_three_fifths_of_its_plan_for_a_third_of_its_operations():
+    compiled = deep().compile(n=256)
+    budget = compiled.desc.entries[0].bindings[0].plan.arena_bytes * 3 // 5
+    train = compiled.plan(budget=budget).bindings[0]
+    assert train.plan.arena_bytes <= budget
+    assert 0 < train.repeated < len(bound_block(compiled.desc).ops) // 4
+    assert 1 < train.cost < 1.35
+
+
+@pytest.mark.parametrize("optimizer", [momentum(0.1), adam(0.01, clip=global_norm(0.1))], ids=["plain", "clipped"])
+@pytest.mark.parametrize(("build", "rows"), [(deep, 64), (normalised, 8)], ids=["dropout", "batch_norm"])
+def test_a_run_within_a_budget_has_the_bits_of_a_plain_one(
+    build: Callable[[Optimizer], Program], rows: int, optimizer: Optimizer
+):
+    plain, tight = build(optimizer).compile(n=rows), build(optimizer).compile(n=rows)
+    before = plain.desc.entries[0].bindings[0].plan.arena_bytes
+    report = tight.plan(budget=before * 3 // 4)
+    assert report.bindings[0].repeated
+    one, other = Stepper(plain), Poisoned(tight)
+    assert other.executor.arena_bytes <= before * 3 // 4
+    for seed in range(3):
+        feeds = {name: np.random.default_rng(seed).normal(size=feed.shape) for name, feed in one.executor.feeds.items()}
+        same_bits(one.step(**feeds), other.step(**feeds))
+        same_bits(one.snapshot(), other.snapshot())
+
+
+def test_running_averages_are_updated_once_by_the_first_normalisation():
+    compiled = normalised().compile(n=8)
+    compiled.plan(budget=compiled.desc.entries[0].bindings[0].plan.arena_bytes * 3 // 4)
+    block = bound_block(compiled.desc)
+    norms = [op for op in block.ops if op.type == "batch_norm"]
+    again = {name for op in norms if op.recompute_of for name in op.outputs}
+    assert again
+    assert again.isdisjoint(update.tensor for update in block.updates)
+    states = {p.tensor for p in block.parameters if p.state}
+    for op in norms:
+        assert set(op.inputs[3:5]) <= states, "also a repetition reads the averages of before the step"
+
+
+@given(program=training_programs(), part=st.sampled_from([0.5, 0.7, 0.9]))
+@settings(max_examples=15)
+def test_any_program_keeps_its_bits_and_its_budget_or_says_that_it_cannot(program: Program, part: float):
+    compiled = program.compile(rows=16)
+    before = compiled.desc.SerializeToString(deterministic=True)
+    budget = int(compiled.desc.entries[0].bindings[0].plan.arena_bytes * part)
+    try:
+        compiled.plan(budget=budget)
+    except LimitError:
+        assert compiled.desc.SerializeToString(deterministic=True) == before
+        return
+    for entry in compiled.desc.entries:
+        for binding in entry.bindings:
+            placed = placed_of(compiled.desc.blocks[binding.block], binding.plan)
+            assert max((p.offset + p.nbytes for p in placed), default=0) <= binding.plan.arena_bytes <= budget
+            assert not any(collide(a, b) for i, a in enumerate(placed) for b in placed[:i])
+    stepper = Poisoned(compiled)
+    oracle = Oracle(program.compile(rows=16).desc, stepper.snapshot())
+    for seed in range(2):
+        x = np.random.default_rng(seed).normal(size=(16, 4))
+        same_bits(stepper.step(x=x), oracle.step(x=x))
+        same_bits(stepper.snapshot(), oracle.states)
+
+
+def placed_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
+    offsets = {placement.tensor: placement.offset for placement in plan.placements}
+    return [Placed(b.nbytes, b.start, b.stop, offsets[b.name]) for b in block_buffers(block) if b.nbytes]
+
+
+@given(program=training_programs())
+@settings(max_examples=8)
+def test_the_peak_never_rises_however_low_the_budget(program: Program):
+    for block in bound_blocks(program.compile(rows=16).desc):
+        schedule, costs = schedule_of(step_graph(block)), operations_of(block)
+        for budget in (schedule.peak, schedule.peak // 2, 0):
+            found = lower(schedule, costs, budget)
+            assert found.peak <= schedule.peak
+            assert (
+                found.peak <= budget
+                or found.order != schedule.order
+                or not any(
+                    repeat(schedule, Choice(value, at, 0.0, False)).peak < schedule.peak
+                    for value, at in chances(schedule)
+                )
+            )
+
+
+def chances(schedule: Schedule) -> Iterator[tuple[int, int]]:
+    """Every value that is read twice, with the place of its last reader."""
+    for value, readers in enumerate(schedule.graph.readers):
+        if len(readers) > 1 and schedule.made_by[value] >= 0 and schedule.graph.nbytes[value]:
+            yield value, max(readers)
+
+
+@given(program=training_programs())
+@settings(max_examples=8)
+def test_what_is_measured_of_a_schedule_is_what_the_block_then_needs(program: Program):
+    for block in bound_blocks(program.compile(rows=16).desc):
+        schedule = lower(schedule_of(step_graph(block)), operations_of(block), 0)
+        write_schedule(block, schedule)
+        share_in_block(block)
+        needed = step_graph(block).peak(list(range(len(block.ops))))
+        assert needed == plan_of(block).lower_bound <= schedule.peak  # less where a view was dead
+
+
+def test_a_choice_repeats_no_more_than_it_must():
+    program = Program()
+    x = program.input("x", "float32", ("n", 16))
+    w = program.parameter("w", (16,), constant(0.5))
+    a = ops.exp(x * w)
+    b = ops.sin(a)
+    c = ops.tanh(ops.abs(b))
+    program.minimize(ops.mean(a * c), momentum(0.1))
+    block = bound_block(program.compile(n=4).desc)
+    schedule = schedule_of(step_graph(block))
+    graph, types = schedule.graph, [op.type for op in block.ops]
+    kept = graph.writes[types.index("tanh")][0]
+    last = schedule.position[graph.readers[kept][-1]]
+    assert repeated_types(block, repeat(schedule, Choice(kept, last, 0.0, False))) == ["sin", "abs", "tanh"]
+    assert repeated_types(block, repeat(schedule, Choice(kept, last, 1.0, False))) == ["tanh"]
+    assert schedule.order == list(range(len(block.ops))), "a schedule is never edited"
+
+
+def repeated_types(block: pb.BlockDesc, schedule: Schedule) -> list[str]:
+    return [block.ops[schedule.ops[i]].type for i in schedule.order if schedule.ops[i] != i]
+
+
+def test_repetitions_say_what_they_repeat_and_replay_its_random_numbers():
+    compiled = deep().compile(n=256)
+    compiled.plan(budget=compiled.desc.entries[0].bindings[0].plan.arena_bytes // 2)
+    block = bound_block(compiled.desc)
+    first = {op.id: op for op in block.ops if not op.recompute_of}
+    again = [op for op in block.ops if op.recompute_of]
+    assert any(op.random_stream for op in again)
+    for op in again:
+        assert (op.type, op.random_stream, op.stage, op.location) == (
+            first[op.recompute_of].type,
+            first[op.recompute_of].random_stream,
+            first[op.recompute_of].stage,
+            first[op.recompute_of].location,
+        )
+    verify(compiled.desc)
+
+
+def test_a_budget_that_is_large_enough_changes_no_op():
+    compiled = deep().compile(n=64)
+    before = [block.SerializeToString(deterministic=True) for block in compiled.desc.blocks]
+    report = compiled.plan(budget=1 << 40)
+    assert [block.SerializeToString(deterministic=True) for block in compiled.desc.blocks] == before
+    assert [(memory.repeated, memory.cost) for memory in report.bindings] == [(0, 1.0)] * 3
+
+
+def test_a_later_budget_forgets_what_an_earlier_one_made_run_again():
+    compiled = deep().compile(n=256)
+    plain = compiled.desc.entries[0].bindings[0].plan.arena_bytes
+    compiled.plan(budget=plain // 2)
+    assert compiled.plan().bindings[0].repeated, "without a budget the ops stay as they are"
+    assert not compiled.plan(budget=plain).bindings[0].repeated
+    assert program_sha256(compiled.desc) == program_sha256(deep().compile(n=256).desc)
+
+
+def test_an_impossible_budget_is_refused_with_the_op_that_is_in_the_way():
+    compiled = deep(depth=1).compile(n=1)
+    before = compiled.desc.SerializeToString(deterministic=True)
+    with pytest.raises(LimitError) as caught:
+        compiled.plan(budget=64)
+    assert str(caught.value) == (
+        "entry 'train': the smallest arena found has 832 bytes, more than the budget of 64; "
+        "op 25 (momentum), where the peak is, works on 768 by itself"
+    )
+    assert compiled.desc.SerializeToString(deterministic=True) == before
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "outputs", "cost"),
+    [
+        ("matmul", [(5, 2, 3), (5, 3, 4)], [(5, 2, 4)], 2 * 5 * 2 * 3 * 4),
+        ("matmul", [(3, 2), (4, 3)], [(2, 4)], 2 * 2 * 3 * 4),  # both transposed
+        ("outer_sum", [(6, 3), (6, 4)], [(3, 4)], 2 * 6 * 3 * 4),
+        ("conv2d", [(2, 8, 8, 3), (3, 3, 3, 5)], [(2, 6, 6, 5)], 2 * 2 * 6 * 6 * 5 * 27),
+        ("conv2d_input_gradient", [(2, 6, 6, 5), (3, 3, 3, 5)], [(2, 8, 8, 3)], 2 * 2 * 6 * 6 * 5 * 27),
+        ("conv2d_filter_gradient", [(2, 8, 8, 3), (2, 6, 6, 5)], [(3, 3, 3, 5)], 2 * 2 * 6 * 6 * 5 * 27),
+        ("scaled_dot_product_attention", [(1, 2, 6, 4), (1, 2, 5, 4), (1, 2, 5, 3)], [(1, 2, 6, 3)], 2 * 2 * 30 * 7),
+        ("attention_gradient", [(1, 2, 6, 4), (1, 2, 5, 4), (1, 2, 5, 3)], [], 2 * 2 * 30 * (12 + 6)),
+        ("lstm_layer", [(2, 7, 12), (3, 12)], [(2, 7, 3)], 2 * 14 * 36 + 2 * 7 * 12),
+        ("cholesky", [(2, 3, 3)], [(2, 3, 3)], 2 * 27),
+        ("solve", [(3, 3), (3, 2)], [(3, 2)], 27 + 2 * 9 * 2),
+        ("exp", [(2, 3)], [(2, 3)], 6),
+        ("mean", [(2, 3)], [()], 6),
+        ("reshape", [(2, 3)], [(6,)], 0),
+    ],
+)
+def test_the_operations_of_an_op_follow_from_its_shapes(op_type: str, inputs, outputs, cost: int):
+    of = [TensorType("float32", shape) for shape in inputs], [TensorType("float32", shape) for shape in outputs]
+    assert operations(op_type, *of) == cost
+
+
+def test_an_absent_operand_costs_nothing():
+    assert operations("clip", [TensorType("float32", (4,)), None], [TensorType("float32", (4,))]) == 4
+
+
+def test_the_report_is_of_every_entry_and_all_states():
+    compiled = deep().compile(n=4)
+    report = compiled.plan()
+    assert [memory.entry for memory in report.bindings] == ["train", "evaluate", "evaluate"]
+    assert report.persistent == Stepper(compiled).states.nbytes
+    assert isinstance(compiled, Compiled)
