@@ -31,6 +31,8 @@ class Average:
 
 def append_averages(desc: pb.BlockDesc, averages: Mapping[str, Average]) -> None:
     """Let the finished training block bring the averages towards what its updates make of the parameters."""
+    if not averages:
+        return
     block = Block(desc)
     new = {update.state: update.tensor for update in desc.updates}
     tensors = {p.state: p.tensor for p in desc.parameters if p.WhichOneof("source") == "state"}
@@ -46,6 +48,8 @@ def append_averages(desc: pb.BlockDesc, averages: Mapping[str, Average]) -> None
 
 def averaged_parameters(desc: pb.BlockDesc, entry: str, averages: Mapping[str, Average]) -> None:
     """Let the averages stand in for the parameters, if they do in that entry."""
+    if not averages:
+        return
     block = Block(desc)
     for parameter in desc.parameters:
         average = averages.get(parameter.state)

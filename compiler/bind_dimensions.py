@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 
@@ -30,14 +32,13 @@ def bind_dimensions(program: pb.ProgramDesc) -> None:
 
 def symbols_of(block: pb.BlockDesc) -> list[str]:
     """The symbols in a block's shapes, in the order of their first appearance."""
-    found = (dim.symbol for shape in _shapes(block) for dim in shape.dims if dim.symbol)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(symbol for shape in _shapes(block) for symbol in _symbols(shape.SerializeToString())))
 
 
 def _bound(source: pb.BlockDesc, sizes: dict[str, int], entry: str) -> pb.BlockDesc:
     block = _copy(source)
     for shape in _shapes(block):
-        for dim in shape.dims:
+        for dim in shape.dims if _symbols(shape.SerializeToString()) else ():
             if dim.symbol:
                 if dim.symbol not in sizes:
                     raise CompileError(
@@ -47,11 +48,14 @@ def _bound(source: pb.BlockDesc, sizes: dict[str, int], entry: str) -> pb.BlockD
     return block
 
 
+@lru_cache(maxsize=1 << 16)  # a program has few different shapes and very many tensors
+def _symbols(shape: bytes) -> tuple[str, ...]:
+    return tuple(dim.symbol for dim in pb.Shape.FromString(shape).dims if dim.symbol)
+
+
 def _shapes(block: pb.BlockDesc) -> list[pb.Shape]:
     of_tensors = [tensor.shape for tensor in block.tensors]
-    return of_tensors + [
-        a.shape_value for op in block.ops for a in op.attributes if a.WhichOneof("value") == "shape_value"
-    ]
+    return of_tensors + [a.shape_value for op in block.ops for a in op.attributes if a.HasField("shape_value")]
 
 
 def _copy(block: pb.BlockDesc) -> pb.BlockDesc:

@@ -72,7 +72,8 @@ def compile_program(program: pb.ProgramDesc, sizes: Mapping[str, int], after: Af
         ProgramError: the program uses operators of a plugin that is not in use.
     """
     require_used(program)
-    known = list(dict.fromkeys(symbol for entry in program.entries for symbol in _symbols(program, entry)))
+    symbols = [symbols_of(program.blocks[entry.source_block]) for entry in program.entries]
+    known = list(dict.fromkeys(symbol for found in symbols for symbol in found))
     for symbol, size in sizes.items():
         if symbol not in known:
             raise CompileError(f"there is no symbol {symbol!r} in this program{closest(symbol, known)}")
@@ -81,8 +82,8 @@ def compile_program(program: pb.ProgramDesc, sizes: Mapping[str, int], after: Af
     program.format_version = FORMAT_VERSION
     program.producer = f"prograd {version('prograd')}"
     rows = row_symbol(program)
-    for entry in program.entries:
-        _bind(program, entry, sizes, rows)
+    for entry, found in zip(program.entries, symbols, strict=True):
+        _bind(program, entry, sorted(found), sizes, rows)
     run_passes(program, after=after)
     return Compiled(program)
 
@@ -98,9 +99,10 @@ def row_symbol(program: pb.ProgramDesc) -> str | None:
     return leading.pop() if len(leading) == 1 and "" not in leading else None
 
 
-def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, sizes: Mapping[str, int], rows: str | None) -> None:
+def _bind(
+    program: pb.ProgramDesc, entry: pb.EntryDesc, symbols: list[str], sizes: Mapping[str, int], rows: str | None
+) -> None:
     del entry.bindings[:]
-    symbols = sorted(_symbols(program, entry))
     for symbol in symbols:
         if symbol not in sizes:
             raise CompileError(f"entry {entry.name!r}: the symbol {symbol!r} has no size; bind it, as in {symbol}=32")
@@ -111,10 +113,6 @@ def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, sizes: Mapping[str, int]
 
 def _add_binding(entry: pb.EntryDesc, sizes: Mapping[str, int]) -> None:
     entry.bindings.add(dims=[pb.SymbolSize(symbol=symbol, size=size) for symbol, size in sizes.items()])
-
-
-def _symbols(program: pb.ProgramDesc, entry: pb.EntryDesc) -> list[str]:
-    return symbols_of(program.blocks[entry.source_block])
 
 
 def _file_desc(folder: Path, name: str) -> pb.FileDesc:

@@ -34,10 +34,11 @@ def drop_dead_ops(block: pb.BlockDesc) -> None:
         _keep(block.ops, [op.id in alive for op in block.ops])
     _keep(block.tensors, [tensor.name in needed for tensor in block.tensors])
     _keep(block.parameters, [p.tensor in needed for p in block.parameters])
-    _order_tensors(block)
+    order_tensors(block)
 
 
-def _order_tensors(block: pb.BlockDesc) -> None:
+def order_tensors(block: pb.BlockDesc) -> None:
+    """Put the descriptions of tensors into the order of their definitions."""
     order = [parameter.tensor for parameter in block.parameters]
     for op in block.ops:
         order += op.outputs

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from compiler.bound_blocks import bound_blocks
-from compiler.rewrite import rewrite
+from compiler.rewrite import computation, rewrite
 from compiler.use_def import end_reads
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
@@ -64,13 +64,17 @@ def fold_constants(program: pb.ProgramDesc) -> None:
 def _fold(block: pb.BlockDesc) -> None:
     tensors = {tensor.name: tensor for tensor in block.tensors}
     known: dict[str, pb.SmallTensor] = {}
+    values: dict[object, pb.SmallTensor] = {}  # by what was computed: each parameter may ask for the same anew
 
     def visit(op: pb.OpDesc) -> Sequence[str] | None:
         type = op.type
         if type == "constant":
             value = op.attributes[0].tensor_value
         elif type in EXACT and all(name in known for name in op.inputs if name) and _is_exact(op, tensors):
-            [value] = evaluate(op, [known[name] if name else None for name in op.inputs])
+            value = values.get(key := computation(op))
+            if value is None:
+                [value] = evaluate(op, [known[name] if name else None for name in op.inputs])
+                values[key] = value
         elif type == "where":
             return _always_chosen(op, tensors, known)
         else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.bound_blocks import bound_blocks
-from compiler.rewrite import rewrite
+from compiler.rewrite import computation, rewrite
 from prograd_proto import program_pb2 as pb
 
 
@@ -24,11 +24,16 @@ def merge_identical(program: pb.ProgramDesc) -> None:
 
 
 def _merge(block: pb.BlockDesc) -> None:
+    readers: dict[object, pb.OpDesc] = {}  # the first of a type that reads these operands; few ops are not alone
     first: dict[object, pb.OpDesc] = {}
     kept_id: dict[int, int] = {}
 
     def visit(op: pb.OpDesc) -> Sequence[str] | None:
-        kept = first.setdefault(_computation(op), op)
+        reader = readers.setdefault((op.type, *op.inputs), op)
+        if reader is op:
+            return None
+        first.setdefault(computation(reader), reader)
+        kept = first.setdefault(computation(op), op)
         if kept is op:
             return None
         kept_id[op.id] = kept.id
@@ -39,9 +44,3 @@ def _merge(block: pb.BlockDesc) -> None:
     rewrite(block, visit)
     for op in block.ops if kept_id else ():
         op.gradient_of = kept_id.get(op.gradient_of, op.gradient_of)
-
-
-def _computation(op: pb.OpDesc) -> object:
-    """What decides the bits of an op's outputs."""
-    attributes = [attribute.SerializeToString() for attribute in op.attributes]
-    return op.type, op.random_stream, tuple(op.inputs), *attributes, *op.blocks

@@ -16,6 +16,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from compiler.bound_blocks import bound_blocks
+from compiler.dead_ops import order_tensors
 from compiler.step_graph import StepGraph, step_graph
 from prograd_proto import program_pb2 as pb
 
@@ -45,6 +46,8 @@ def as_written(block: pb.BlockDesc, graph: StepGraph) -> Order:
 def updates_first(block: pb.BlockDesc, graph: StepGraph) -> Order:
     """The order of the source, but every update as soon as it can run: its gradient dies at once."""
     early = [op.stage == pb.STAGE_UPDATE for op in block.ops]
+    if not any(early):
+        return as_written(block, graph)
     for i in reversed(range(len(early))):  # what an update needs beside its gradient, for instance its rate
         for j in graph.before[i] if early[i] else ():
             early[j] = early[j] or (block.ops[j].stage == pb.STAGE_FORWARD and _serves_early(graph, j, early))
@@ -76,7 +79,7 @@ def frees_most(block: pb.BlockDesc, graph: StepGraph) -> Order:
         return made[i] - sum(graph.nbytes[value] for value in graph.reads[i] if missing[value] == 1)
 
     waits = [len(before) for before in graph.before]
-    after = _after(graph)
+    after = graph.after
     ready = [(growth(i), i) for i, count in enumerate(waits) if not count]
     heapify(ready)
     order: dict[int, None] = {}
@@ -106,7 +109,7 @@ def _serves_early(graph: StepGraph, i: int, early: list[bool]) -> bool:
 def _scheduled(graph: StepGraph, key: Callable[[int], tuple[bool, int]]) -> Order:
     """Of the ops that are ready always the one with the lowest key."""
     waits = [len(before) for before in graph.before]
-    after = _after(graph)
+    after = graph.after
     ready = [key(i) for i, count in enumerate(waits) if not count]
     heapify(ready)
     order: Order = []
@@ -120,27 +123,13 @@ def _scheduled(graph: StepGraph, key: Callable[[int], tuple[bool, int]]) -> Orde
     return order
 
 
-def _after(graph: StepGraph) -> list[list[int]]:
-    after: list[list[int]] = [[] for _ in graph.before]
-    for i, before in enumerate(graph.before):
-        for j in before:
-            after[j].append(i)
-    return after
-
-
 def _is_goal(block: pb.BlockDesc, graph: StepGraph, i: int) -> bool:
     """Whether nothing but the end of the step needs the op, as an update or a fetch."""
     return block.ops[i].stage == pb.STAGE_UPDATE or not any(graph.readers[value] for value in graph.writes[i])
 
 
 def _reorder(block: pb.BlockDesc, order: Order) -> None:
-    ops = [block.ops[i] for i in order]
-    copies = [pb.OpDesc() for _ in ops]
-    for copy, op in zip(copies, ops, strict=True):
-        copy.CopyFrom(op)
-    del block.ops[:]
-    block.ops.extend(copies)
-    names = [p.tensor for p in block.parameters]
-    names += [name for op in block.ops for name in (*op.outputs, *op.scratch)]
-    position = {name: i for i, name in enumerate(names)}
-    block.tensors.sort(key=lambda tensor: position[tensor.name])
+    ids = [op.id for op in block.ops]
+    position = {ids[i]: place for place, i in enumerate(order)}
+    block.ops.sort(key=lambda op: position[op.id])
+    order_tensors(block)

@@ -42,6 +42,12 @@ def rewrite(block: pb.BlockDesc, visit: Visitor, then: Callable[[], bool] = lamb
     drop_dead_ops(block)
 
 
+def computation(op: pb.OpDesc) -> object:
+    """What decides the bits of an op's outputs."""
+    attributes = [attribute.SerializeToString() for attribute in op.attributes]
+    return op.type, op.random_stream, tuple(op.inputs), *attributes, *op.blocks
+
+
 def _read_instead(names: object, now: dict[str, str]) -> None:
     for i, name in enumerate(names):  # pyright: ignore[reportArgumentType, reportUnknownVariableType, reportUnknownArgumentType]: a repeated field of strings
         if name in now:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from compiler.bound_blocks import bound_blocks
 from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
 from runtime.memory import ends_of, in_place_pairs, is_view
 
 
@@ -44,24 +45,26 @@ class _Sharing:
 
     def mark(self) -> None:
         last_read = _last_reads(self.block)
-        types = {t.name: (t.dtype, t.shape.SerializeToString()) for t in self.block.tensors}
+        tensors = {tensor.name: tensor for tensor in self.block.tensors}
         for parameter in self.block.parameters:
             self.values[parameter.tensor] = _Value(parameter.tensor, last_read.get(parameter.tensor, -1))
         owners = _Owners(self.block)
         for i, op in enumerate(self.block.ops):
             del op.in_place[:]
-            for name in op.outputs:
+            outputs = op.outputs[:]
+            for name in outputs:
                 self.values[name] = _Value(name, last_read.get(name, i))
             if is_view(op.type):
                 op.in_place.add(output=0, input=0)
-                self.values[op.outputs[0]] = self.values[op.inputs[0]]
+                self.values[outputs[0]] = self.values[op.inputs[0]]
                 continue
             for output, position in in_place_pairs(op.type):
-                old, new = op.inputs[position], op.outputs[output]
-                if not old or self.values[old].last_read != i or types[new] != types[old]:
+                inputs, new = op.inputs[:], outputs[output]
+                old = inputs[position]
+                if not old or self.values[old].last_read != i or type_of(tensors[new]) != type_of(tensors[old]):
                     continue
                 root = self.values[old].root
-                alone = [self.values[name].root for name in op.inputs if name].count(root) == 1
+                alone = [self.values[name].root for name in inputs if name].count(root) == 1
                 free = all(pair.output != output and pair.input != position for pair in op.in_place)
                 if alone and free and owners.allow(root, new):
                     op.in_place.add(output=output, input=position)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 
 from prograd_proto import TensorType, type_of
@@ -29,6 +30,15 @@ class StepGraph:
     before: list[list[int]] = field(default_factory=list[list[int]])  # of each op: those that must be done, each once
     fed: list[int] = field(default_factory=list[int])  # values that are there at the start
     value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
+
+    @cached_property
+    def after(self) -> list[list[int]]:
+        """Of each op: those that wait for it, in order."""
+        after: list[list[int]] = [[] for _ in self.before]
+        for i, before in enumerate(self.before):
+            for j in before:
+                after[j].append(i)
+        return after
 
     def live(self, order: Sequence[int]) -> Iterator[int]:
         """The bytes that are needed while each op of the order runs, its scratch included."""
@@ -96,18 +106,19 @@ def step_graph(block: pb.BlockDesc) -> StepGraph:
     allowed = {name: becomes.get(state) for name, state in state_of.items()}
     for i, op in enumerate(block.ops):
         for output, position in () if is_view(op.type) else in_place_pairs(op.type):
-            new, old = op.outputs[output], op.inputs[position]
+            inputs, new = op.inputs[:], op.outputs[output]
+            old = inputs[position]
             if not old or types[new] != types[old]:
                 continue
             value = graph.value_of[old]
-            alone = [graph.value_of[name] for name in op.inputs if name].count(value) == 1
+            alone = [graph.value_of[name] for name in inputs if name].count(value) == 1
             if alone and (roots[value] not in outside or allowed.get(roots[value]) == new):
                 graph.over[i].append((graph.value_of[new], value))
     for name in ends_of(block):
         graph.lasts[graph.value_of[name]] = True
     _order_views(block, graph)
     _order_updates(graph, [graph.value_of[name] for name in state_of])
-    graph.before[:] = [sorted(set(before)) for before in graph.before]
+    graph.before[:] = [sorted(set(before)) if len(before) > 1 else before for before in graph.before]
     return graph
 
 
@@ -130,15 +141,20 @@ def _values(
 
     graph.fed.extend(define(parameter.tensor, None) for parameter in block.parameters)
     for i, (op, row) in enumerate(zip(block.ops, scratch_of(block, types), strict=True)):
-        reads = list(dict.fromkeys(graph.value_of[name] for name in op.inputs if name))
+        reads = list(dict.fromkeys([graph.value_of[name] for name in op.inputs if name]))
+        before: list[int] = []
         for value in reads:
             graph.readers[value].append(i)
+            if (maker := writer[value]) is not None:
+                before.append(maker)
         if is_view(op.type):
             graph.value_of[op.outputs[0]] = reads[0]
+            graph.writes.append([])
+        else:
+            graph.writes.append([define(name, i) for name in op.outputs])
         graph.reads.append(reads)
-        graph.writes.append([] if is_view(op.type) else [define(name, i) for name in op.outputs])
-        graph.scratch.append(sum(aligned(type.nbytes) for _, type in row))
-        graph.before.append([j for j in (writer[value] for value in reads) if j is not None])
+        graph.scratch.append(sum([aligned(type.nbytes) for _, type in row]))
+        graph.before.append(before)
         graph.over.append([])
     return graph, roots
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from compiler.errors import CompileError
@@ -21,11 +22,20 @@ from registry.op import find_op
 from runtime.memory import aliases_of
 
 
-class Types(NamedTuple):
-    """The types that a block's tensors and the program's states are written with."""
+class Written(NamedTuple):
+    """What several rules ask of a block, read once: messages are slow to read.
 
-    tensors: dict[str, TensorType]
+    Attributes:
+        types: that its tensors are written with.
+        states: the types of the program's states.
+        inputs: the operands of each op.
+        outputs: the results of each op.
+    """
+
+    types: dict[str, TensorType]
     states: dict[str, TensorType]
+    inputs: list[list[str]]
+    outputs: list[list[str]]
 
 
 def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
@@ -38,21 +48,24 @@ def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
     for rule in PROGRAM_RULES:
         _report(rule, rule(program))
     known = set() if known is None else known
-    written = b"".join(state.SerializeToString() for state in program.states)
+    around = b"".join(state.SerializeToString() for state in program.states)
     states: dict[str, TensorType] | None = None
     for number, block in enumerate(program.blocks):
-        digest = hashlib.sha256(written + block.SerializeToString()).digest()
+        digest = hashlib.sha256(around + block.SerializeToString()).digest()
         if digest in known:
             continue
+        inputs, outputs = [op.inputs[:] for op in block.ops], [op.outputs[:] for op in block.ops]
         try:
             states = {state.name: type_of(state) for state in program.states} if states is None else states
-            types = Types({tensor.name: type_of(tensor) for tensor in block.tensors}, states)
+            types = {tensor.name: type_of(tensor) for tensor in block.tensors}
         except ProgramError as error:
-            once = tensors_are_defined_once(program, block, Types({}, {}))  # says more, if that is what is wrong
+            written = Written({}, {}, inputs, outputs)
+            once = tensors_are_defined_once(program, block, written)  # says more, if that is what is wrong
             _report(tensors_are_defined_once, once, f"block {number}: ")
             raise CompileError(f"block {number}: {error}") from None
+        written = Written(types, states, inputs, outputs)
         for rule in BLOCK_RULES:
-            _report(rule, rule(program, block, types), f"block {number}: ")
+            _report(rule, rule(program, block, written), f"block {number}: ")
         known.add(digest)
 
 
@@ -100,10 +113,12 @@ def evaluating_does_not_train(program: pb.ProgramDesc) -> Iterator[str]:
             yield f"the run evaluates the entry {entry.name!r}, which trains"
 
 
-def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
+def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
     """Every tensor is described once and defined once."""
-    names = _definitions(block)
-    if len(names) == len(block.tensors) == len(types.tensors) and types.tensors.keys() == set(names):
+    names = [parameter.tensor for parameter in block.parameters]
+    names += chain.from_iterable(written.outputs)
+    names += (name for op in block.ops for name in op.scratch)
+    if len(names) == len(block.tensors) == len(written.types) and written.types.keys() == set(names):
         return
     described: set[str] = set()
     for tensor in block.tensors:
@@ -119,20 +134,20 @@ def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc, types
         yield f"%{name} is described, and nothing defines it"
 
 
-def tensors_are_defined_before_use(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
+def tensors_are_defined_before_use(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
     """An op reads only what a parameter or an earlier op defines, so the order has no cycle."""
     defined = {parameter.tensor for parameter in block.parameters}
-    for op in block.ops:
-        for name in op.inputs:
+    for op, inputs, outputs in zip(block.ops, written.inputs, written.outputs, strict=True):
+        for name in inputs:
             if name and name not in defined:
                 yield f"op {op.id} ({op.type}) reads %{name}"
-        defined.update(op.outputs)
+        defined.update(outputs)
     for name in end_reads(block):
         if name not in defined:
             yield f"the end of the step reads %{name}"
 
 
-def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
+def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
     """Every op has an id of its own, from 1."""
     seen: set[int] = {0}
     for op in block.ops:
@@ -141,14 +156,15 @@ def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types
         seen.add(op.id)
 
 
-def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
+def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
     """Every op is known, has all its operands and attributes, and outputs of the types that inference gives."""
     alike: set[object] = set()  # a deep program repeats few different ops, and its types are few objects
-    for op in block.ops:
-        inputs = [types.tensors[name] if name else None for name in op.inputs]
-        written = tuple([types.tensors[name] for name in op.outputs])
+    types = written.types
+    for op, operands, results in zip(block.ops, written.inputs, written.outputs, strict=True):
+        inputs = [types[name] if name else None for name in operands]
+        outputs = tuple([types[name] for name in results])
         attributes = [attribute.SerializeToString() for attribute in op.attributes]
-        key = op.type, *map(id, inputs), None, *map(id, written), *attributes
+        key = op.type, *map(id, inputs), None, *map(id, outputs), *attributes
         if key in alike:
             continue
         definition = find_op(op.type)
@@ -157,27 +173,27 @@ def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc, types: T
         if kinds != [(name, spec.kind) for name, spec in definition.signature.attributes.items()]:
             yield f"op {op.id} ({op.type}) has the attributes {', '.join(f'{name}: {kind}' for name, kind in kinds)}"
             continue
-        if not definition.signature.takes(op.inputs):
-            yield f"op {op.id} ({op.type}) has the operands {list(op.inputs)}"
+        if not definition.signature.takes(operands):
+            yield f"op {op.id} ({op.type}) has the operands {operands}"
             continue
         inferred = definition.infer_types(inputs, attributes)
-        if inferred != written:
-            yield f"op {op.id} ({op.type}) gives {', '.join(map(str, inferred))}, not {', '.join(map(str, written))}"
+        if inferred != outputs:
+            yield f"op {op.id} ({op.type}) gives {', '.join(map(str, inferred))}, not {', '.join(map(str, outputs))}"
             continue
         alike.add(key)
 
 
-def parameters_have_the_states_types(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
+def parameters_have_the_states_types(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
     """One tensor stands for a state; it has the state's type, and so has the one that becomes its value."""
     pairs = [(p.state, p.tensor) for p in block.parameters if p.WhichOneof("source") == "state"]
     for state, tensor in [*pairs, *((update.state, update.tensor) for update in block.updates)]:
-        if types.states.get(state) != types.tensors[tensor]:
+        if written.states.get(state) != written.types[tensor]:
             yield f"%{tensor} is not of the type of the state {state!r}"
     for state in _repeated(state for state, _ in pairs):
         yield f"two tensors stand for the state {state!r}"
 
 
-def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
+def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
     """A block updates a state at most once; a block that trains updates every trainable parameter it reads."""
     updated = [update.state for update in block.updates]
     for name in _repeated(updated):
@@ -188,21 +204,23 @@ def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc, types:
         yield f"the trainable parameter {name!r} is read and not updated"
 
 
-def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
+def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
     """An op writes in place only over what nothing reads afterwards, so every update follows the last read."""
-    if not any(op.in_place for op in block.ops):
+    pairs = [(i, pair.output, pair.input) for i, op in enumerate(block.ops) for pair in op.in_place]
+    if not pairs:
         return
-    for op in block.ops:
-        for pair in op.in_place:
-            if pair.input >= len(op.inputs) or pair.output >= len(op.outputs):
-                yield f"op {op.id} ({op.type}) has no output {pair.output} or no operand {pair.input}"
+    for i, output, position in pairs:
+        if position >= len(written.inputs[i]) or output >= len(written.outputs[i]):
+            op = block.ops[i]
+            yield f"op {op.id} ({op.type}) has no output {output} or no operand {position}"
     aliases = aliases_of(block)
-    for i, op in enumerate(block.ops):
-        for pair in op.in_place if i not in aliases.views else ():
-            old = op.inputs[pair.input]
+    for i, _, position in pairs:
+        if i not in aliases.views:
+            old = written.inputs[i][position]
             place = aliases.places[old]
-            operands = [name for name in op.inputs if name and aliases.places[name].root == place.root]
+            operands = [name for name in written.inputs[i] if name and aliases.places[name].root == place.root]
             if aliases.last_read[place] > i or operands != [old]:
+                op = block.ops[i]
                 yield f"op {op.id} ({op.type}) writes over %{old}, which is read again"
 
 
@@ -217,7 +235,7 @@ def repetitions_repeat(program: pb.ProgramDesc, block: pb.BlockDesc, types: Type
 
 
 ProgramRule = Callable[[pb.ProgramDesc], Iterator[str]]
-BlockRule = Callable[[pb.ProgramDesc, pb.BlockDesc, Types], Iterator[str]]
+BlockRule = Callable[[pb.ProgramDesc, pb.BlockDesc, Written], Iterator[str]]
 
 PROGRAM_RULES: tuple[ProgramRule, ...] = (
     states_have_different_names,
@@ -254,11 +272,3 @@ def _what(op: pb.OpDesc) -> tuple[object, ...]:
 
 def _repeated(names: Iterable[str]) -> list[str]:
     return sorted(name for name, times in Counter(names).items() if times > 1)
-
-
-def _definitions(block: pb.BlockDesc) -> list[str]:
-    names = [parameter.tensor for parameter in block.parameters]
-    for op in block.ops:
-        names += op.outputs
-        names += op.scratch
-    return names

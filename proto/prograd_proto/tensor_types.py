@@ -42,8 +42,8 @@ class TensorType(NamedTuple):
     def nbytes(self) -> int:
         """Bytes of all elements; raises ProgramError while a symbol is unbound."""
         count = ITEM_BYTES[self.dtype]
-        for extent in self.static_shape:
-            count *= extent
+        for extent in self.shape:
+            count *= known(extent)
         return count
 
 

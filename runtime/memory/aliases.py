@@ -33,17 +33,21 @@ class Aliases:
 def aliases_of(block: pb.BlockDesc, pinned: Collection[str] = ()) -> Aliases:
     """The places of a block's tensors, as its ops say in `in_place`; nothing is written over a pinned tensor."""
     found = Aliases({parameter.tensor: Place(parameter.tensor, 0) for parameter in block.parameters})
+    places, last_read = found.places, found.last_read
     for i, op in enumerate(block.ops):
-        found.last_read.update((found.places[name], i) for name in op.inputs if name)
-        found.places.update((name, Place(name, 0)) for name in op.outputs)
+        for name in op.inputs:
+            if name:
+                last_read[places[name]] = i
+        for name in op.outputs:
+            places[name] = Place(name, 0)
         for pair in op.in_place:
-            old, new = found.places[op.inputs[pair.input]], op.outputs[pair.output]
+            old, new = places[op.inputs[pair.input]], op.outputs[pair.output]
             if is_view(op.type):
-                found.places[new] = old
+                places[new] = old
                 found.views.add(i)
-            elif not any(found.places.get(name) == old for name in pinned):
-                found.places[new] = Place(old.root, old.version + 1)
-    found.last_read.update((found.places[name], len(block.ops)) for name in ends_of(block) if name in found.places)
+            elif not any(places.get(name) == old for name in pinned):
+                places[new] = Place(old.root, old.version + 1)
+    last_read.update((places[name], len(block.ops)) for name in ends_of(block) if name in places)
     return found
 
 

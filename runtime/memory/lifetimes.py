@@ -47,13 +47,13 @@ def buffers_of(
     result: list[Buffer] = []
     for i, op in enumerate(block.ops):
         result.extend(Buffer(name, nbytes, 2 * i, 2 * i + 2) for name, nbytes in scratch[i])
-        for name in op.outputs:
-            if storage[name] not in outside:
-                start.setdefault(storage[name], 2 * i + 1)
-                stop[storage[name]] = 2 * i + 2
-        for name in op.inputs:
-            if name and storage[name] not in outside:
-                stop[storage[name]] = 2 * i + 2
+        for root in [storage[name] for name in op.outputs]:
+            if root not in outside:
+                start.setdefault(root, 2 * i + 1)
+                stop[root] = 2 * i + 2
+        for root in [storage[name] for name in op.inputs if name]:
+            if root not in outside:
+                stop[root] = 2 * i + 2
     end = 2 * len(block.ops) + 1
     for name in (*ends_of(block), *pinned):
         if storage[name] in start:

@@ -25,16 +25,17 @@ def _wanted(
     op: pb.OpDesc, types: Mapping[str, TensorType], known: dict[object, tuple[TensorType, ...]]
 ) -> tuple[TensorType, ...]:
     inputs = [types[name] if name else None for name in op.inputs]
-    key = op.type, *inputs, *(attribute.SerializeToString() for attribute in op.attributes)
-    if key not in known:
-        known[key] = KERNELS[op.type].rule(*inputs, **attributes_of(op)).scratch
-    return known[key]
+    key = op.type, *inputs, *[attribute.SerializeToString() for attribute in op.attributes]
+    wanted = known.get(key)
+    if wanted is None:
+        wanted = known[key] = KERNELS[op.type].rule(*inputs, **attributes_of(op)).scratch
+    return wanted
 
 
 def _named(
     op: pb.OpDesc, wanted: tuple[TensorType, ...], types: Mapping[str, TensorType]
 ) -> list[tuple[str, TensorType]]:
-    names = list(op.scratch) or [_unused(f"scratch {i} of op {op.id}", types) for i in range(len(wanted))]
+    names = op.scratch[:] or [_unused(f"scratch {i} of op {op.id}", types) for i in range(len(wanted))]
     return list(zip(names, wanted, strict=True))
 
 
