@@ -69,7 +69,9 @@ def expected() -> str:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("left_out", [(), (order_ops,), (share_memory,)], ids=["all", "no order_ops", "no share_memory"])
+@pytest.mark.parametrize(
+    "left_out", [(), (order_ops,), (share_memory,)], ids=["all", "no order_ops", "no share_memory"]
+)
 def test_no_technique_and_no_number_of_threads_changes_a_bit(left_out: tuple[object, ...], threads: int, expected: str):
     assert states_after(bound_by(*left_out), threads=threads) == expected
 

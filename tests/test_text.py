@@ -128,7 +128,7 @@ block 0
   %y: float32[batch, 2] = dropout(%x, _) {rate=0.5}  # forward, op 1, random 3, output 0 over input 0, train.py:3
   %dx: float32[batch, 2] gradient of %x = f(%y)  # derivative, op 2, of op 1, again op 1, scratch %s: uint8[8], block 2, train.py:4
   result %dx
-"""
+"""  # noqa: E501 - an op is one line
     program = from_text(text)
     first, second = program.blocks[0].ops
     assert to_text(program) == text.replace("# train as built\n", "")

@@ -84,12 +84,9 @@ def read_remark(line: Line, word: str, op: pb.OpDesc, block: pb.BlockDesc) -> No
     match word:
         case "op":
             op.id = line.integer()
-        case "of":
+        case "of" | "again":
             line.expect("op")
-            op.gradient_of = line.integer()
-        case "again":
-            line.expect("op")
-            op.recompute_of = line.integer()
+            setattr(op, "gradient_of" if word == "of" else "recompute_of", line.integer())
         case "random":
             op.random_stream = line.integer()
         case "output":
