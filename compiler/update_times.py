@@ -23,9 +23,9 @@ class UpdateTime(NamedTuple):
     deferred: str
 
 
-OTHERS: Final = "they read the gradients of other parameters too, as clipping by the global norm does"
+OTHERS: Final = "they read the gradients of other parameters too, like clipping by the global norm"
 READ: Final = "their parameters are read until then"
-ORDER: Final = "the step needs less memory so"
+ORDER: Final = "the step then needs less memory"
 
 
 def update_times(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[UpdateTime]:

@@ -55,8 +55,8 @@ def _details(program: pb.ProgramDesc, memory: BindingMemory) -> Iterator[str]:
         yield f"peak at {where}, which works on {size_in_words(memory.peak_own)} by itself"
     if memory.updates:
         reasons = Counter(update.deferred for update in memory.updates)
-        yield f"updates: {reasons.pop('', 0)} immediate, {sum(reasons.values())} deferred"
-        yield from (f"  {count} deferred: {reason}" for reason, count in reasons.items())
+        parts = [f"{reasons.pop('', 0)} immediate", *(f"{count} deferred, as {why}" for why, count in reasons.items())]
+        yield f"updates: {'; '.join(parts)}"
     if memory.repeated:
         yield f"{memory.repeated} ops run again: costs {memory.cost:.2f} times the operations"
 

@@ -1,0 +1,123 @@
+"""`compiler plan`: what it prints, what it writes, and how it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_budget import deep
+from test_compiler_cli import run
+
+from compiler import global_norm, momentum
+from prograd_proto.files import load, save
+from prograd_proto.identity import program_sha256
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A chain of layers, compiled for 256 rows."""
+    monkeypatch.chdir(tmp_path)
+    deep(depth=4).compile(n=256).save("deep.pb")
+    return Path("deep.pb")
+
+
+def test_the_plan_is_said_in_words(program: Path, capsys):
+    before = program.read_bytes()
+    code, out, err = run(capsys, "plan", program)
+    assert (code, err) == (0, "")
+    lines = out.replace("tests/", "").splitlines()
+    assert lines[:-1] == [
+        "train with {n=256}: arena 122 KiB (lower bound 122 KiB, optimal), persistent 2.02 KiB",
+        "  peak at op 25 dropout, test_budget.py:40, which works on 58.0 KiB by itself",
+        "  updates: 1 immediate; 3 deferred, as the step then needs less memory",
+        "evaluate with {n=256}: arena 24.0 KiB (lower bound 24.0 KiB, optimal), persistent 2.02 KiB",
+        "  peak at op 4 matmul, test_budget.py:40, which works on 16.0 KiB by itself",
+        "evaluate with {n=1}: arena 192 bytes (lower bound 192 bytes, optimal), persistent 2.02 KiB",
+        "  peak at op 4 matmul, test_budget.py:40, which works on 128 bytes by itself",
+    ]
+    assert lines[-1] == f"OK program_sha256={program_sha256(load(program))}"
+    assert program.read_bytes() == before
+
+
+def test_a_budget_is_met_in_another_file_and_its_cost_is_said(program: Path, capsys):
+    before = program.read_bytes()
+    code, out, err = run(capsys, "plan", program, "--budget", "100KiB", "-o", "small.pb")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[3] == "  4 ops run again: costs 1.09 times the operations"
+    assert program.read_bytes() == before
+    assert max(plan_bytes(Path("small.pb"))) <= 100 * 1024 < max(plan_bytes(program))
+    assert run(capsys, "plan", "small.pb") == (0, out, ""), "what a file needs is all in the file"
+    assert run(capsys, "check", "small.pb")[0] == 0
+
+
+def test_the_program_itself_is_replaced_only_when_asked(program: Path, capsys):
+    assert run(capsys, "plan", program, "--budget", "100KiB", "--in-place")[0] == 0
+    assert max(plan_bytes(program)) <= 100 * 1024
+
+
+def test_a_file_in_the_way_stays_unless_forced(program: Path, capsys):
+    Path("small.pb").write_text("mine")
+    code, out, err = run(capsys, "plan", program, "-o", "small.pb")
+    assert (code, out) == (2, "")
+    assert err == "compiler: small.pb: the file exists; use force to replace it\n"
+    assert Path("small.pb").read_text() == "mine"
+    assert run(capsys, "plan", program, "-o", "small.pb", "--force")[0] == 0
+    assert load("small.pb") == load(program)
+
+
+def test_an_impossible_budget_writes_nothing_and_names_the_op_in_the_way(program: Path, capsys):
+    code, out, err = run(capsys, "plan", program, "--budget", 1000, "-o", "small.pb")
+    assert (code, out) == (6, "")
+    assert err == (
+        "compiler: deep.pb: entry 'train': the smallest arena found has 84544 bytes, more than the budget of 1000; "
+        "op 3 (dropout), where the peak is, works on 59392 by itself\n"
+    )
+    assert not Path("small.pb").exists()
+
+
+@pytest.mark.parametrize("size", ["800", "0.75KiB", "800B", "0.0007MiB"])
+def test_sizes_have_units_of_1024(size: str, program: Path, capsys):
+    _, _, err = run(capsys, "plan", program, "--budget", size)
+    nbytes = {"800": 800, "800B": 800, "0.75KiB": 768, "0.0007MiB": 734}[size]
+    assert f"more than the budget of {nbytes}; " in err
+
+
+@pytest.mark.parametrize("size", ["", "-1", "1e3", "KiB", "1 KiB", "1KB", "half", "1.KiB", "१"])
+def test_other_sizes_are_refused(size: str, program: Path, capsys):
+    assert run(capsys, "plan", program, f"--budget={size}") == (
+        2,
+        "",
+        f"compiler: argument --budget: {size!r} is not a size as 800KiB, 1.5MiB or 1000000; see compiler plan --help\n",
+    )
+
+
+def test_options_that_do_not_go_together_are_refused(program: Path, capsys):
+    assert run(capsys, "plan", program, "--force") == (2, "", "compiler: --force is for -o\n")
+    code, _, err = run(capsys, "plan", program, "--in-place", "-o", "small.pb")
+    assert code == 2
+    assert err == ("compiler: argument -o/--output: not allowed with argument --in-place; see compiler plan --help\n")
+
+
+def test_a_program_that_is_not_compiled_is_refused(program: Path, capsys):
+    desc = load(program)
+    for entry in desc.entries:
+        del entry.bindings[:]
+    save(desc, "source.pb")
+    assert run(capsys, "plan", "source.pb") == (
+        3,
+        "",
+        "compiler: source.pb: there are entries without a block that runs; compile the program\n",
+    )
+
+
+def test_updates_that_clipping_holds_back_are_counted_with_the_reason(tmp_path: Path, capsys):
+    deep(momentum(0.1, clip=global_norm(1.0)), depth=4).compile(n=2).save(tmp_path / "clipped.pb")
+    _, out, _ = run(capsys, "plan", tmp_path / "clipped.pb")
+    assert out.splitlines()[2] == (
+        "  updates: 0 immediate; 4 deferred, as they read the gradients of other parameters too, "
+        "like clipping by the global norm"
+    )
+
+
+def plan_bytes(path: Path) -> list[int]:
+    return [binding.plan.arena_bytes for entry in load(path).entries for binding in entry.bindings]
