@@ -2,9 +2,9 @@
 
 1. An order is legal if every op runs after the ops that it reads from, and an update after the earlier ops that read
    the state it writes over.
-2. The candidates are the order of the source; the updates as soon as they can; the ops as late as they can, each
-   before the first op that needs it, updates first; and the ready op that frees the most bytes first, as in the
-   list schedulers of compilers (Sethi, 1975, shows that the best order is NP-hard to find).
+2. The candidates are the order of the source with every update as soon as it can run; just the order of the source;
+   each op before the first one that needs it; and the ready op that frees the most bytes first, as in the list
+   schedulers of compilers (Sethi, 1975, shows that the best order is NP-hard to find).
 3. The first one with the lowest peak is taken, so no block needs more than in the order of its source. Bits do not
    depend on the order: random numbers are counted, and sums have an order of their own.
 """
@@ -99,7 +99,7 @@ def frees_most(block: pb.BlockDesc, graph: StepGraph) -> Order:
     return list(order)
 
 
-CANDIDATES: tuple[Candidate, ...] = (as_written, updates_first, on_demand, frees_most)
+CANDIDATES: tuple[Candidate, ...] = (updates_first, as_written, on_demand, frees_most)
 
 
 def _serves_early(graph: StepGraph, i: int, early: list[bool]) -> bool:

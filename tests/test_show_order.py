@@ -172,10 +172,10 @@ def test_an_op_has_the_updates_of_the_parameters_that_it_reads_also_of_tied_ones
 ORDER = """\
 train: 14 ops, by their positions
   op           forward  gradient  derivative  update  line
-  op 1 matmul  1        9                     12      train.py:2
-  op 2 tanh    2                  5, 7-8              train.py:2
-  op 3 mean    3                  4                   train.py:2
-  of no forward op: 6, 10-11, 13-14
+  op 1 matmul  4        12                    13      train.py:2
+  op 2 tanh    5                  8, 10-11            train.py:2
+  op 3 mean    6                  7                   train.py:2
+  of no forward op: 1-3, 9, 14
 """
 
 
