@@ -23,7 +23,7 @@ from compiler.plan_memory import block_buffers
 from prograd_proto import program_pb2 as pb
 from runtime.bind import bind
 from runtime.blas import use_one_thread
-from runtime.executor import TRIALS
+from runtime.executor import PROBES, TRIALS
 from runtime.hazards import dependencies
 from runtime.memory import place
 from runtime.run import Run
@@ -116,7 +116,7 @@ def without_data(program):
 def executor_of(desc, entry="train", threads=1):
     run = Run(desc, threads=threads)
     executor = run.engine.executor(run.bindings(entry)[0])
-    for _ in range(TRIALS + 2):
+    for _ in range(TRIALS + PROBES + 1):
         fill(executor)
         executor.step()
     return executor

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import length_hint
+from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,9 @@ from runtime.tasks import TINY, tasks_of
 from runtime.worklist import Worklist
 
 Call = Callable[[], object]
+
+PROBES: Final = 4
+"""Steps on several threads, of which the fastest must be faster than those in order, or they are not used."""
 
 TRIALS: Final = 3
 """Steps in the order of the list that show how long each op takes, before a schedule can say what is worth a thread."""
@@ -65,8 +69,9 @@ class Executor:
             threads: how many threads call kernels; the results do not depend on it.
             schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts an op when what it
                 depends on is done; unless given, parallel with more than one thread. The first steps of
-                "parallel" are in order, and show what is worth a thread; if nothing is, so are all others.
-            tiny: seconds of work that are not worth another thread.
+                "parallel" are in order, and show what is worth a thread; if nothing is, or if the next steps on
+                threads turn out no faster, so are all others.
+            tiny: seconds of work that are not worth another thread; with 0, all that can run at once is.
             check_nan: look at every output, and raise NonFinite at the first that has NaN or Inf.
             fetch: tensors to fetch besides those the block declares, by tensor name.
             plan: offsets made by the compiler.
@@ -88,6 +93,8 @@ class Executor:
         self._threads = 1 if schedule == "fifo" else threads
         self._trials_left = 0 if self._threads == 1 else TRIALS
         self._shortest = [float("inf")] * len(self._calls)
+        self._probes_left = PROBES
+        self._in_order_seconds = self._at_once_seconds = float("inf")
         self._worklist: Worklist | None = None
         self._stopwatch: Stopwatch | None = None
 
@@ -128,9 +135,12 @@ class Executor:
             self._raise(len(calls) - length_hint(left) - 1, error)
 
     def _at_once(self, worklist: Worklist, calls: Sequence[Call]) -> None:
+        start = perf_counter()
         failure = worklist.run(calls)
         if failure is not None:
             self._raise(failure.position, failure.error)
+        if self._probes_left:
+            self._compare(worklist, perf_counter() - start)
 
     def _raise(self, position: int, error: BaseException) -> None:
         op = self._bound.ops[position].desc
@@ -172,11 +182,21 @@ class Executor:
 
     def _learn(self) -> None:
         """After the last trial it is known what is worth a thread."""
-        self._shortest = list(map(min, self._shortest, self._watch().seconds()))
+        seconds = self._watch().seconds()
+        self._shortest = list(map(min, self._shortest, seconds))
+        self._in_order_seconds = min(self._in_order_seconds, sum(seconds))
         self._trials_left -= 1
         if not self._trials_left:
             tasks = tasks_of(dependencies(self._bound.touched()), self._shortest, self._threads, tiny=self._tiny)
             self._worklist = None if tasks is None else Worklist(tasks, self._threads)
+
+    def _compare(self, worklist: Worklist, seconds: float) -> None:
+        """After the last probe it is known whether the machine has threads to spare."""
+        self._at_once_seconds = min(self._at_once_seconds, seconds)
+        self._probes_left -= 1
+        if not self._probes_left and self._tiny and self._at_once_seconds >= self._in_order_seconds:
+            worklist.close()
+            self._worklist = None
 
     def _watch(self) -> Stopwatch:
         if self._stopwatch is None:

@@ -15,7 +15,7 @@ from test_hazards import apart, before_of, pairs_that_share_scratch, random_choi
 
 from compiler import Program, constant, ops
 from runtime.errors import ExecutionError
-from runtime.executor import TRIALS
+from runtime.executor import PROBES, TRIALS
 from runtime.tasks import Tasks
 from runtime.worklist import Failure, Worklist
 
@@ -227,6 +227,34 @@ def test_a_program_of_small_ops_needs_no_threads():
     for _ in range(TRIALS + 1):
         stepper.step(x=1)
     assert (tasks_in(stepper), threading.active_count()) == (0, before)
+
+
+def test_threads_that_make_steps_slower_are_not_used(monkeypatch):
+    program = Program()
+    x = program.input("x", "float64", (1000,))
+    for i in range(8):
+        program.update(program.buffer(f"s{i}", (1000,), dtype="float64"), ops.exp(ops.sin(x + float(i))))
+    compiled = program.compile()
+    run = Worklist.run
+
+    def slow(self: Worklist, calls: list[Callable[[], object]]) -> Failure | None:
+        threading.Event().wait(0.2)
+        return run(self, calls)
+
+    monkeypatch.setattr(Worklist, "run", slow)
+    before = set(threading.enumerate())
+    fifo = Stepper(compiled)
+    stepper = Stepper(compiled, threads=2, tiny=1e-12, plan=apart(compiled))
+    seen = []
+    for _ in range(TRIALS + PROBES + 1):
+        fifo.step(x=2)
+        stepper.step(x=2)
+        same_bits(stepper.snapshot(), fifo.snapshot())
+        seen.append(tasks_in(stepper) > 1)
+    assert seen == [False] * (TRIALS - 1) + [True] * PROBES + [False] * 2
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=10)
+        assert not thread.is_alive()
 
 
 def test_threads_end_when_the_executor_closes():

@@ -16,12 +16,12 @@ from runtime.commands.outcome import EXIT_DONE, result_line
 from runtime.commands.trace import TraceFile, stage_of
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
-from runtime.executor import TRIALS, Executor
+from runtime.executor import PROBES, TRIALS, Executor
 from runtime.rows import Rows
 from runtime.run import Run, load
 from runtime.stopwatch import Spell
 
-WARM_UP: Final = TRIALS + 1
+WARM_UP: Final = TRIALS + PROBES + 1
 """Steps that are not counted: caches fill, and a parallel schedule learns what is worth a thread."""
 
 
