@@ -224,7 +224,7 @@ def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc, writ
                 yield f"op {op.id} ({op.type}) writes over %{old}, which is read again"
 
 
-def repetitions_repeat(program: pb.ProgramDesc, block: pb.BlockDesc, types: Types) -> Iterator[str]:
+def repetitions_repeat(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
     """An op that computes another one again follows it, and has its type, attributes and random stream."""
     first: dict[int, pb.OpDesc] = {}
     for op in block.ops:
