@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_budget import deep
 from test_compiler_cli import run
@@ -11,6 +12,7 @@ from test_compiler_cli import run
 from compiler import global_norm, momentum
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
+from runtime.__main__ import main as runtime_main
 
 
 @pytest.fixture
@@ -53,6 +55,24 @@ def test_a_budget_is_met_in_another_file_and_its_cost_is_said(program: Path, cap
 def test_the_program_itself_is_replaced_only_when_asked(program: Path, capsys):
     assert run(capsys, "plan", program, "--budget", "100KiB", "--in-place")[0] == 0
     assert max(plan_bytes(program)) <= 100 * 1024
+
+
+def test_what_runs_again_is_a_stage_of_its_own_in_the_profile(program: Path, capsys):
+    run(capsys, "plan", program, "--budget", "100KiB", "--in-place")
+    assert runtime_main(["profile", str(program), "--steps", "1", "--by", "stage"]) == 0
+    assert "recompute" in {line.split(" ")[0] for line in capsys.readouterr().out.splitlines()}
+
+
+@pytest.mark.parametrize("schedule", ["fifo", "parallel"])
+def test_a_run_within_a_budget_ends_with_the_same_states(schedule: str, program: Path, capsys):
+    run(capsys, "plan", program, "--budget", "100KiB", "-o", "small.pb")
+    np.save("x.npy", np.random.default_rng(0).normal(size=(512, 8)).astype(np.float32))
+    ends: list[str] = []
+    for name in ("deep.pb", "small.pb"):
+        options = ["--entry", "train", "--feed", "x=@x.npy", "--steps", "5", "--schedule", schedule, "--threads", "2"]
+        assert runtime_main(["execute", name, *options]) == 0
+        ends.append(capsys.readouterr().out.split("state_sha256=")[1])
+    assert ends[0] == ends[1]
 
 
 def test_a_file_in_the_way_stays_unless_forced(program: Path, capsys):

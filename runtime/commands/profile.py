@@ -130,7 +130,7 @@ def _print(
     fields: list[tuple[str, object]] = [("entry", bound.name), ("steps", options.steps), ("ops", len(executor.ops))]
     fields += [("seconds_per_step", total / options.steps), ("wall_per_step", measured.wall / options.steps)]
     fields += [("forward", stages.get("forward", 0.0))]
-    fields += [("backward", stages.get("gradient", 0.0) + stages.get("derivative", 0.0))]
+    fields += [("backward", sum(stages.get(name, 0.0) for name in ("gradient", "derivative", "recompute")))]
     fields += [("update", stages.get("update", 0.0)), ("arena", executor.arena_bytes), ("peak", peak)]
     print(result_line("OK", fields))
 

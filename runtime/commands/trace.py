@@ -81,8 +81,8 @@ class TraceFile:
 
 
 def stage_of(op: pb.OpDesc) -> str:
-    """The stage of an op, as people write it."""
-    return pb.Stage.Name(op.stage).removeprefix("STAGE_").lower()
+    """The stage of an op, as people write it; `recompute` for one that runs again."""
+    return "recompute" if op.recompute_of else pb.Stage.Name(op.stage).removeprefix("STAGE_").lower()
 
 
 def alive(executor: Executor, begin: float, spells: Sequence[Spell], end: float) -> list[tuple[float, int]]:
