@@ -26,26 +26,25 @@ def drop_dead_ops(block: pb.BlockDesc) -> None:
         if not needed.isdisjoint(op.outputs):
             needed.update(op.inputs)
             kept.append(op)
-    for op in kept:
-        needed.update(op.outputs)
-        needed.update(op.scratch)
     if len(kept) < len(block.ops):
         alive = {op.id for op in kept}
         _keep(block.ops, [op.id in alive for op in block.ops])
-    _keep(block.tensors, [tensor.name in needed for tensor in block.tensors])
     _keep(block.parameters, [p.tensor in needed for p in block.parameters])
     order_tensors(block)
 
 
 def order_tensors(block: pb.BlockDesc) -> None:
-    """Put the descriptions of tensors into the order of their definitions."""
+    """Let the descriptions of tensors be those of what is defined, in the order of the definitions."""
     order = [parameter.tensor for parameter in block.parameters]
     for op in block.ops:
         order += op.outputs
         order += op.scratch
-    if order != [tensor.name for tensor in block.tensors]:
-        position = {name: i for i, name in enumerate(order)}
-        block.tensors.sort(key=lambda tensor: position[tensor.name])
+    names = [tensor.name for tensor in block.tensors]
+    if order == names:
+        return
+    position = {name: i for i, name in enumerate(order)}
+    _keep(block.tensors, [name in position for name in names])
+    block.tensors.sort(key=lambda tensor: position[tensor.name])
 
 
 def _keep(field: object, keep: list[bool]) -> None:

@@ -58,15 +58,18 @@ class _Sharing:
                 op.in_place.add(output=0, input=0)
                 self.values[outputs[0]] = self.values[op.inputs[0]]
                 continue
-            for output, position in in_place_pairs(op.type):
-                inputs, new = op.inputs[:], outputs[output]
-                old = inputs[position]
+            pairs = in_place_pairs(op.type)
+            inputs = op.inputs[:] if pairs else []
+            taken: list[tuple[int, int]] = []
+            for output, position in pairs:
+                old, new = inputs[position], outputs[output]
                 if not old or self.values[old].last_read != i or type_of(tensors[new]) != type_of(tensors[old]):
                     continue
                 root = self.values[old].root
                 alone = [self.values[name].root for name in inputs if name].count(root) == 1
-                free = all(pair.output != output and pair.input != position for pair in op.in_place)
+                free = all(output != one and position != other for one, other in taken)
                 if alone and free and owners.allow(root, new):
+                    taken.append((output, position))
                     op.in_place.add(output=output, input=position)
                     self.values[new] = _Value(root, self.values[new].last_read)
 

@@ -105,9 +105,10 @@ def step_graph(block: pb.BlockDesc) -> StepGraph:
     becomes = {update.state: update.tensor for update in block.updates}
     allowed = {name: becomes.get(state) for name, state in state_of.items()}
     for i, op in enumerate(block.ops):
-        for output, position in () if is_view(op.type) else in_place_pairs(op.type):
-            inputs, new = op.inputs[:], op.outputs[output]
-            old = inputs[position]
+        pairs = () if is_view(op.type) else in_place_pairs(op.type)
+        inputs, outputs = (op.inputs[:], op.outputs[:]) if pairs else ([], [])
+        for output, position in pairs:
+            old, new = inputs[position], outputs[output]
             if not old or types[new] != types[old]:
                 continue
             value = graph.value_of[old]

@@ -35,17 +35,18 @@ def aliases_of(block: pb.BlockDesc, pinned: Collection[str] = ()) -> Aliases:
     found = Aliases({parameter.tensor: Place(parameter.tensor, 0) for parameter in block.parameters})
     places, last_read = found.places, found.last_read
     for i, op in enumerate(block.ops):
-        for name in op.inputs:
-            if name:
-                last_read[places[name]] = i
-        for name in op.outputs:
+        inputs, outputs = op.inputs[:], op.outputs[:]
+        last_read.update([(places[name], i) for name in inputs if name])
+        for name in outputs:
             places[name] = Place(name, 0)
-        for pair in op.in_place:
-            old, new = places[op.inputs[pair.input]], op.outputs[pair.output]
-            if is_view(op.type):
+        pairs = op.in_place[:]
+        if pairs and is_view(op.type):
+            found.views.add(i)
+        for pair in pairs:
+            old, new = places[inputs[pair.input]], outputs[pair.output]
+            if i in found.views:
                 places[new] = old
-                found.views.add(i)
-            elif not any(places.get(name) == old for name in pinned):
+            elif old not in [places.get(name) for name in pinned]:
                 places[new] = Place(old.root, old.version + 1)
     last_read.update((places[name], len(block.ops)) for name in ends_of(block) if name in places)
     return found

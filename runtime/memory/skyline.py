@@ -213,7 +213,10 @@ class _Waiting:
         tree[node] = self._first_at(section)
         while node := node >> 1:
             a, b = tree[2 * node], tree[2 * node + 1]
-            tree[node] = a if a < b else b
+            first = a if a < b else b
+            if tree[node] == first:
+                break
+            tree[node] = first
 
     def _first_at(self, section: int) -> int:
         """The first who waits here; entries of groups that went away or changed their first are dropped."""
