@@ -2,14 +2,15 @@
 
 1. A block's fetches, updates and results are needed.
 2. From the last op to the first: an op with a needed output is kept, and its inputs are needed.
-3. All other ops go; so do tensors and parameters that nothing mentions any more. The descriptions of tensors are
-   put in the order of their definitions.
+3. All other ops go; so do tensors and parameters that nothing mentions any more, with what was declared of them.
+   The descriptions of tensors are put in the order of their definitions.
 """
 
 from __future__ import annotations
 
-from compiler.use_def import end_reads
+from compiler.use_def import needed_ops
 from prograd_proto import program_pb2 as pb
+from runtime.memory import ends_of
 
 
 def eliminate_dead_ops(program: pb.ProgramDesc) -> None:
@@ -20,15 +21,10 @@ def eliminate_dead_ops(program: pb.ProgramDesc) -> None:
 
 def drop_dead_ops(block: pb.BlockDesc) -> None:
     """Drop dead ops, tensors and parameters from a block."""
-    needed = set(end_reads(block))
-    kept: list[pb.OpDesc] = []
-    for op in reversed(block.ops):
-        if not needed.isdisjoint(op.outputs):
-            needed.update(op.inputs)
-            kept.append(op)
+    kept = needed_ops(block)
+    needed = {*ends_of(block), *(name for i in kept for name in block.ops[i].inputs)}
     if len(kept) < len(block.ops):
-        alive = {op.id for op in kept}
-        _keep(block.ops, [op.id in alive for op in block.ops])
+        _keep(block.ops, [i in kept for i in range(len(block.ops))])
     _keep(block.parameters, [p.tensor in needed for p in block.parameters])
     order_tensors(block)
 

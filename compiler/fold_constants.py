@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 
 from compiler.bound_blocks import bound_blocks
 from compiler.rewrite import computation, rewrite
-from compiler.use_def import end_reads
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.attributes import attribute_message
 from prograd_proto.dtypes import FLOATS, INTEGERS, NAMES
 from registry.ops.fill import SMALL_TENSOR_BYTES
 from runtime.evaluate import evaluate
+from runtime.memory import ends_of
 
 Tensors = Mapping[str, pb.TensorDesc]
 
@@ -91,7 +91,7 @@ def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor]) -> bool:
     if not known:
         return False
     is_changed = False
-    needed = set(end_reads(block))
+    needed = set(ends_of(block))
     for op in reversed(block.ops):
         if needed.isdisjoint(op.outputs):
             continue

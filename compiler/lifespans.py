@@ -11,9 +11,33 @@ What reads a view of a tensor reads the tensor.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from prograd_proto import program_pb2 as pb
+from registry import OpError, Value
 from runtime.memory import ends_of, is_view
+
+Lifespan = Literal["forward", "backward", "iteration", "epoch", "always"]
+_OF_TENSORS: dict[str, pb.Lifespan] = {
+    "forward": pb.LIFESPAN_FORWARD,
+    "backward": pb.LIFESPAN_BACKWARD,
+    "iteration": pb.LIFESPAN_ITERATION,
+}
+_OF_STATES: dict[str, pb.Lifespan] = {"epoch": pb.LIFESPAN_EPOCH, "always": pb.LIFESPAN_ALWAYS}
+
+
+def declare_lifespan(value: Value, state: pb.StateDesc | None, lifespan: str) -> None:
+    """Write a lifespan down, of the state that the tensor stands for if there is one; OpError if it has no such."""
+    known = _OF_TENSORS if state is None else _OF_STATES
+    if lifespan not in known:
+        what = "a tensor of a step" if state is None else "a state"
+        raise OpError(f"lifespan: {value!r} is {what}, which cannot last {lifespan!r}; use {', '.join(known)}")
+    if state is None:
+        value.block.tensors[value.name].lifespan = known[lifespan]
+    elif lifespan == "epoch" and state.kind != pb.STATE_KIND_BUFFER:
+        raise OpError(f"lifespan: {value!r} is no buffer, and only a buffer lasts an epoch")
+    else:
+        state.lifespan = known[lifespan]
 
 
 def lifespans_of(program: pb.ProgramDesc, block: pb.BlockDesc) -> dict[str, pb.Lifespan]:

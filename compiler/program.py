@@ -16,6 +16,7 @@ from compiler.data import data_desc, run_desc
 from compiler.declarations import Over, declared_state, declared_type, over_number, require_dtype
 from compiler.descent import Descent
 from compiler.initialisers import FromFile, Initialiser, glorot_uniform, zeros
+from compiler.lifespans import Lifespan, declare_lifespan
 from compiler.locations import Locations
 from compiler.metrics.metric import Metric, require_metric
 from compiler.optimizers import Optimizer
@@ -163,6 +164,18 @@ class Program:
         if state.type != value.type:
             raise OpError(f"update: {value!r} cannot become the value of the state {state!r}; the types differ")
         self._updates[state.name] = value
+
+    @_with_the_line
+    def lifespan(self, value: Value, lifespan: Lifespan) -> None:
+        """Declare how long `value` is needed; `compile` refuses a program that reads it beyond that.
+
+        Args:
+            value: any tensor, or the tensor of a state.
+            lifespan: of a tensor "forward", defined and read by forward ops only; "backward", by the others only; or
+                "iteration", by all and the end of the step. Of a buffer "epoch" or "always".
+        """
+        self._require_own("lifespan", value)
+        declare_lifespan(value, self.states.get(value.name), lifespan)
 
     @_with_the_line
     def minimize(

@@ -3,13 +3,15 @@
 1. The ops are visited in order, so that all operands of an op are final when it is visited. A visitor leaves the op,
    edits it, or gives tensors of its outputs' types that have the same bits: those take the outputs' place.
 2. Whatever read a replaced tensor reads the other one: later ops, fetches, updates, results and links of gradients.
-3. Ops, tensors and parameters that are no longer needed go. Marks of what is written in place go too, since a tensor
+3. A tensor with a declared lifespan keeps its op as it is and its readers: nothing takes its place, and it takes the
+   place of nothing.
+4. Ops, tensors and parameters that are no longer needed go. Marks of what is written in place go too, since a tensor
    may now be read later than before; `share_memory` sets them anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from compiler.dead_ops import drop_dead_ops
 from prograd_proto import program_pb2 as pb
@@ -22,6 +24,7 @@ Visitor = Callable[[pb.OpDesc], Sequence[str] | None]
 
 def rewrite(block: pb.BlockDesc, visit: Visitor, then: Callable[[], bool] = lambda: False) -> None:
     """Walk over a block, edited in place; `then` is called before what is dead is dropped: whether it edited more."""
+    visit = _careful(visit, {tensor.name for tensor in block.tensors if tensor.lifespan})
     is_changed = False
     now: dict[str, str] = {}
     for op in block.ops:
@@ -40,6 +43,25 @@ def rewrite(block: pb.BlockDesc, visit: Visitor, then: Callable[[], bool] = lamb
         if op.in_place:
             del op.in_place[:]
     drop_dead_ops(block)
+
+
+def _careful(visit: Visitor, declared: Set[str]) -> Visitor:
+    """The visitor, without what it does to tensors of these names or their readers."""
+    if not declared:
+        return visit
+
+    def careful(op: pb.OpDesc) -> Sequence[str] | None:
+        if not declared.isdisjoint(op.outputs):
+            return None
+        before = pb.OpDesc()
+        before.CopyFrom(op)
+        instead = visit(op)
+        if declared.isdisjoint(instead or ()) and declared.isdisjoint(set(op.inputs) - set(before.inputs)):
+            return instead
+        op.CopyFrom(before)
+        return None
+
+    return careful
 
 
 def computation(op: pb.OpDesc) -> object:

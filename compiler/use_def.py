@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from prograd_proto import program_pb2 as pb
+from runtime.memory import ends_of
 
 END = -1
 """The position that stands for the end of the step: a fetch, an update or a result."""
@@ -49,12 +50,18 @@ def use_def(block: pb.BlockDesc) -> UseDef:
                 chains[name].uses.append(i)
         for name in op.outputs:
             chains[name] = Chain(i)
-    for name in end_reads(block):
+    for name in ends_of(block):
         chains[name].uses.append(END)
     return UseDef(chains, [op.stage for op in block.ops])
 
 
-def end_reads(block: pb.BlockDesc) -> list[str]:
-    """The tensors that are read when all ops are done."""
-    updates = [update.tensor for update in block.updates]
-    return [*(fetch.tensor for fetch in block.fetches), *updates, *block.results]
+def needed_ops(block: pb.BlockDesc) -> set[int]:
+    """The positions of the ops whose outputs the end of the step needs, itself or through other ops."""
+    needed = set(ends_of(block))
+    found: set[int] = set()
+    for i in reversed(range(len(block.ops))):
+        op = block.ops[i]
+        if not needed.isdisjoint(op.outputs):
+            needed.update(op.inputs)
+            found.add(i)
+    return found

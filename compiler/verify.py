@@ -9,17 +9,23 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from compiler.errors import CompileError
-from compiler.use_def import end_reads
+from compiler.training_rules import (
+    backward_ops_help_a_forward_op,
+    ops_that_run_are_read,
+    tensors_keep_their_lifespans,
+)
 from prograd_proto import ProgramError, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.lifespans import trains
 from prograd_proto.tensor_types import shape_of
 from registry.op import find_op
-from runtime.memory import aliases_of
+from runtime.memory import aliases_of, ends_of
+
+T = TypeVar("T", int, str)
 
 
 class Written(NamedTuple):
@@ -142,7 +148,7 @@ def tensors_are_defined_before_use(program: pb.ProgramDesc, block: pb.BlockDesc,
             if name and name not in defined:
                 yield f"op {op.id} ({op.type}) reads %{name}"
         defined.update(outputs)
-    for name in end_reads(block):
+    for name in ends_of(block):
         if name not in defined:
             yield f"the end of the step reads %{name}"
 
@@ -204,17 +210,26 @@ def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc, writte
         yield f"the trainable parameter {name!r} is read and not updated"
 
 
+def in_place_joins_two(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
+    """An op writes in place one output over one operand, so no two values are written to the same memory."""
+    for i, op in enumerate(block.ops):
+        pairs = [(pair.output, pair.input) for pair in op.in_place]
+        for output, position in pairs:
+            if position >= len(written.inputs[i]) or output >= len(written.outputs[i]):
+                yield f"op {op.id} ({op.type}) has no output {output} or no operand {position}"
+        for output in _repeated(output for output, _ in pairs) if len(pairs) > 1 else ():
+            yield f"op {op.id} ({op.type}) writes %{op.outputs[output]} over two operands"
+        for position in _repeated(position for _, position in pairs) if len(pairs) > 1 else ():
+            yield f"op {op.id} ({op.type}) writes two outputs over %{op.inputs[position]}"
+
+
 def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
     """An op writes in place only over what nothing reads afterwards, so every update follows the last read."""
-    pairs = [(i, pair.output, pair.input) for i, op in enumerate(block.ops) for pair in op.in_place]
+    pairs = [(i, pair.input) for i, op in enumerate(block.ops) for pair in op.in_place]
     if not pairs:
         return
-    for i, output, position in pairs:
-        if position >= len(written.inputs[i]) or output >= len(written.outputs[i]):
-            op = block.ops[i]
-            yield f"op {op.id} ({op.type}) has no output {output} or no operand {position}"
     aliases = aliases_of(block)
-    for i, _, position in pairs:
+    for i, position in pairs:
         if i not in aliases.views:
             old = written.inputs[i][position]
             place = aliases.places[old]
@@ -243,6 +258,7 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
     random_streams_are_separate,
     only_buffers_last_an_epoch,
     evaluating_does_not_train,
+    ops_that_run_are_read,
 )
 BLOCK_RULES: tuple[BlockRule, ...] = (
     tensors_are_defined_once,
@@ -251,8 +267,11 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
     types_are_as_inferred,
     parameters_have_the_states_types,
     states_are_updated_once,
+    in_place_joins_two,
     in_place_is_the_last_read,
     repetitions_repeat,
+    backward_ops_help_a_forward_op,
+    tensors_keep_their_lifespans,
 )
 
 
@@ -270,5 +289,5 @@ def _what(op: pb.OpDesc) -> tuple[object, ...]:
     return op.type, op.random_stream, *(attribute.SerializeToString() for attribute in op.attributes)
 
 
-def _repeated(names: Iterable[str]) -> list[str]:
-    return sorted(name for name, times in Counter(names).items() if times > 1)
+def _repeated(items: Iterable[T]) -> list[T]:
+    return [item for item, times in sorted(Counter(items).items()) if times > 1]

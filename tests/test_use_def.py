@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from compiler import Program, constant, ops, sgd
-from compiler.use_def import END, Chain, end_reads, use_def
+from compiler.use_def import END, Chain, use_def
 from prograd_proto import program_pb2 as pb
+from runtime.memory import ends_of
 
 
 def block(*ops: tuple[str, list[str], list[str], pb.Stage], feeds: tuple[str, ...] = ("x",)) -> pb.BlockDesc:
@@ -29,7 +30,7 @@ def test_the_end_of_the_step_is_the_last_use():
     desc.fetches.add(name="y", tensor="y")
     desc.updates.add(state="s", tensor="y")
     desc.results.append("z")
-    assert end_reads(desc) == ["y", "y", "z"]
+    assert ends_of(desc) == ["y", "y", "z"]
     found = use_def(desc)
     assert found.chains["y"].uses == [1, END, END]
     assert [found.last_use(name) for name in "xyz"] == [0, END, END]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compiler import CompileError, Program, constant, ops, sgd
+from compiler import CompileError, Program, constant, momentum, ops, sgd
 from compiler.verify import BLOCK_RULES, PROGRAM_RULES, verify
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
@@ -22,6 +22,29 @@ def good() -> pb.ProgramDesc:
     loss = ops.mean(ops.exp(x * w))
     program.minimize(loss, sgd(0.1))
     return program.compile(n=2).desc
+
+
+def write_twice(p: pb.ProgramDesc, b: pb.BlockDesc) -> None:
+    """Both outputs of an update are to lie where the parameter is."""
+    program = Program()
+    w = program.parameter("w", (3,), constant(0.5))
+    program.minimize(ops.mean(ops.exp(w)), momentum(0.1))
+    p.CopyFrom(program.compile().desc)
+    op_of(p.blocks[0], "momentum").in_place.extend(pb.InPlace(output=i, input=0) for i in (0, 1))
+
+
+def lose_a_part(p: pb.ProgramDesc, b: pb.BlockDesc) -> None:
+    """A weight that is used twice: its gradient is the sum of two, of which one is made to count twice."""
+    program = Program()
+    x = program.input("x", "float32", (2, 3))
+    w = program.parameter("w", (3, 3), constant(0.5))
+    program.minimize(ops.mean(ops.tanh(x @ w) @ w), sgd(0.1))
+    p.CopyFrom(program.compile().desc)
+    block = p.blocks[p.entries[0].bindings[0].block]
+    del op_of(block, "add").in_place[:]
+    parts = [op.outputs[0] for op in block.ops if op.type == "outer_sum"]
+    total = next(op for op in block.ops if list(op.inputs) in (parts, parts[::-1]))
+    total.inputs[1] = total.inputs[0]
 
 
 def op_of(block: pb.BlockDesc, type: str) -> pb.OpDesc:
@@ -41,6 +64,10 @@ UPDATES = "a block updates a state at most once; a block that trains updates eve
 IN_PLACE = "an op writes in place only over what nothing reads afterwards, so every update follows the last read"
 
 AGAIN = "an op that computes another one again follows it, and has its type, attributes and random stream"
+JOINS = "an op writes in place one output over one operand, so no two values are written to the same memory"
+HELPS = "an op that helps to differentiate names an op that was there before it, a forward op unless that is gone"
+LOST = "in a block whose memory is planned, every result is read, so no part of a gradient is lost"
+LIFESPANS = "a tensor is defined and read, itself or through a view, only within the lifespan that was declared for it"
 
 BROKEN: list[tuple[str, Change, str, str]] = [
     (
@@ -236,7 +263,61 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         "a write over an operand that is not there",
         lambda p, b: op_of(b, "exp").in_place.add(output=0, input=5),
         "block 0: op 2 (exp) has no output 0 or no operand 5",
-        IN_PLACE,
+        JOINS,
+    ),
+    (
+        "two operands under one output",
+        lambda p, b: [op_of(b, "mul").in_place.add(output=0, input=i) for i in (0, 1)],
+        "block 0: op 1 (mul) writes %mul_1 over two operands",
+        JOINS,
+    ),
+    (
+        "two outputs over one operand",
+        write_twice,
+        "block 0: op 11 (momentum) writes two outputs over %w",
+        JOINS,
+    ),
+    (
+        "an op that differentiates a later one",
+        lambda p, b: setattr(op_of(b, "sgd"), "gradient_of", op_of(b, "sgd").id + 1),
+        "block 0: op {sgd} (sgd) helps to differentiate op 16, which was not there before it",
+        HELPS,
+    ),
+    (
+        "an op that differentiates itself",
+        lambda p, b: setattr(op_of(b, "sgd"), "gradient_of", op_of(b, "sgd").id),
+        "block 0: op {sgd} (sgd) helps to differentiate op {sgd}, which was not there before it",
+        HELPS,
+    ),
+    (
+        "an op that differentiates one of the backward pass",
+        lambda p, b: [setattr(op_of(b, "exp"), "stage", pb.STAGE_DERIVATIVE)],
+        "block 0: op 9 (mul) helps to differentiate op 2, whose stage is derivative",
+        HELPS,
+    ),
+    (
+        "a gradient with a part that is lost",
+        lose_a_part,
+        "block 2: op 10 (matmul) computes what nothing reads",
+        LOST,
+    ),
+    (
+        "a tensor read after it was to be gone",
+        lambda p, b: setattr(tensor_of(b, "exp_2"), "lifespan", pb.LIFESPAN_FORWARD),
+        "block 0: op 9 (mul) of the backward pass reads %exp_2, which lasts forward",
+        LIFESPANS,
+    ),
+    (
+        "a tensor that lasts an epoch",
+        lambda p, b: setattr(tensor_of(b, "exp_2"), "lifespan", pb.LIFESPAN_EPOCH),
+        "block 0: %exp_2 lasts epoch; a tensor lasts forward, backward or iteration",
+        LIFESPANS,
+    ),
+    (
+        "a state with a lifespan of a tensor",
+        lambda p, b: setattr(tensor_of(b, "w"), "lifespan", pb.LIFESPAN_FORWARD),
+        "block 0: %w stands for a state, which has a lifespan of its own",
+        LIFESPANS,
     ),
 ]
 
