@@ -97,6 +97,8 @@ class _Comparison:
         yield from changed(f"{what} stage", enumerator("stage", a.stage, STAGES), enumerator("stage", b.stage, STAGES))
         of = self._ids.get(a.gradient_of, a.gradient_of)
         yield from changed(f"{what} helps to differentiate", _helped(of), _helped(b.gradient_of))
+        again = self._ids.get(a.recompute_of, a.recompute_of)
+        yield from changed(f"{what} repeats", _helped(again), _helped(b.recompute_of))
         yield from changed(f"{what} random stream", a.random_stream, b.random_stream)
         yield from changed(f"{what} in place", _in_place(a), _in_place(b))
         yield from changed(f"{what} blocks", list(a.blocks), list(b.blocks))

@@ -62,8 +62,8 @@ def test_what_differs_is_printed_by_what_it_belongs_to(tmp_path: Path, capsys):
     assert run(capsys, tmp_path / "a.pb", tmp_path / "b.pb") == (
         1,
         "program\n  seed: 3 -> 4\nentry train\n"
-        "  op 19 constant: attribute value=float64[] {0.1} -> value=float64[] {0.2}\n"
-        "  op 20 constant: attribute value=float32[] {0.1} -> value=float32[] {0.2}\n",
+        "  op 20 constant: attribute value=float32[] {0.1} -> value=float32[] {0.2}\n"
+        "  op 19 constant: attribute value=float64[] {0.1} -> value=float64[] {0.2}\n",
         "",
     )
 
@@ -80,15 +80,15 @@ def test_another_activation_is_a_change_of_type_and_of_what_follows():
     assert lines(built(), built(act=ops.sigmoid)) == {
         "program": ["operator tanh is gone", "operator sigmoid is new"],
         "entry train": [
-            "op 2 sigmoid is new, at position 2",
-            "op 2 tanh is gone, from position 2",
+            "op 2 sigmoid is new, at position 5",
+            "op 2 tanh is gone, from position 5",
             "op 3 square: reads %tanh_2 -> %sigmoid_2",
             "op 11 mul: reads %tanh_2, %constant_10 -> %sigmoid_2, %constant_10",
             "op 12 mul: is the gradient of %tanh_2 -> %sigmoid_2",
-            "op 13 mul is gone, from position 9",
+            "op 13 mul is gone, from position 12",
             "op 15 sub: reads %constant_13, %mul_13 -> %constant_13, %sigmoid_2",
             "op 15 sub: in place output 0 over input 1 -> nothing",
-            "op 15 mul is new, at position 11",
+            "op 15 mul is new, at position 14",
             "op 16 mul: reads %mul_12, %sub_14 -> %mul_12, %mul_15",
             "2 of 16 ops have other ids or names",
         ],
@@ -101,9 +101,9 @@ def test_an_op_put_in_is_new_and_what_only_has_another_name_is_counted():
     assert lines(built(), built(more=True)) == {
         "program": ["operator exp is new"],
         "entry train": [
-            "op 3 exp is new, at position 3",
+            "op 3 exp is new, at position 6",
             "op 3 square: reads %tanh_2 -> %exp_3",
-            "op 12 mul is new, at position 8",
+            "op 12 mul is new, at position 11",
             "op 11 mul: reads %tanh_2, %constant_11 -> %broadcast_to_10, %mul_12",
             "op 11 mul: in place nothing -> output 0 over input 1",
             "op 11 mul: is the gradient of nothing -> %exp_3",
@@ -125,9 +125,9 @@ def test_an_op_taken_out_is_gone():
     assert lines(built(more=True), built()) == {
         "program": ["operator exp is gone"],
         "entry train": [
-            "op 3 exp is gone, from position 3",
+            "op 3 exp is gone, from position 6",
             "op 4 square: reads %exp_3 -> %tanh_2",
-            "op 12 mul is gone, from position 8",
+            "op 12 mul is gone, from position 11",
             "op 13 mul: reads %broadcast_to_9, %mul_12 -> %tanh_2, %constant_10",
             "op 13 mul: in place output 0 over input 1 -> nothing",
             "op 13 mul: is the gradient of %exp_3 -> nothing",
@@ -260,6 +260,11 @@ WORDS: list[tuple[str, Change, dict[str, list[str]]]] = [
         "another stage",
         lambda p: setattr(p.blocks[3].ops[0], "stage", pb.STAGE_UPDATE),
         {"entry train": ["op 1 mul: stage forward -> update"]},
+    ),
+    (
+        "an op that repeats another",
+        lambda p: setattr(p.blocks[3].ops[2], "recompute_of", 1),
+        {"entry train": ["op 3 sum: repeats no op -> op 1"]},
     ),
     (
         "a declared lifespan",
