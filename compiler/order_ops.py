@@ -5,8 +5,9 @@
 2. The candidates are the order of the source with every update as soon as it can run; just the order of the source;
    each op before the first one that needs it; and the ready op that frees the most bytes first, as in the list
    schedulers of compilers (Sethi, 1975, shows that the best order is NP-hard to find).
-3. The first one with the lowest peak is taken, so no block needs more than in the order of its source. Bits do not
-   depend on the order: random numbers are counted, and sums have an order of their own.
+3. The first one with the lowest peak is taken, so no block needs more than in the order of its source; at the bytes
+   that one op alone needs there is no lower one, and no further candidate is looked at. Bits do not depend on the order:
+   random numbers are counted, and sums have an order of their own.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ def order_ops(program: pb.ProgramDesc) -> None:
     """Put the ops of every block that runs into the best order that the candidates give."""
     for block in bound_blocks(program):
         graph = step_graph(block)
-        best, least = as_written(block, graph), inf
+        best, least, floor = as_written(block, graph), inf, graph.floor()
         for candidate in CANDIDATES:
             order = candidate(block, graph)
             need = graph.peak(order, least)
             if need < least:
                 best, least = order, need
+            if least == floor:
+                break
         if best != sorted(best):
             _reorder(block, best)
 
@@ -61,12 +64,13 @@ def on_demand(block: pb.BlockDesc, graph: StepGraph) -> Order:
         stack = [(goal, iter(graph.before[goal]))] if _is_goal(block, graph, goal) and goal not in order else []
         while stack:
             i, needed = stack[-1]
-            missing = next((j for j in needed if j not in order), None)
-            if missing is not None:
-                stack.append((missing, iter(graph.before[missing])))
-                continue
-            stack.pop()
-            order[i] = None
+            for j in needed:
+                if j not in order:
+                    stack.append((j, iter(graph.before[j])))
+                    break
+            else:
+                stack.pop()
+                order[i] = None
     return list(order)
 
 

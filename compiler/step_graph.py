@@ -40,6 +40,20 @@ class StepGraph:
                 after[j].append(i)
         return after
 
+    def floor(self) -> int:
+        """The most bytes that one op alone reads, writes and needs beside: no order takes less."""
+        nbytes = self.nbytes
+        return max(
+            (
+                sum([nbytes[value] for value in reads])
+                + sum([nbytes[value] for value in writes])
+                + beside
+                - sum([nbytes[written] for written, _ in over])
+                for reads, writes, beside, over in zip(self.reads, self.writes, self.scratch, self.over, strict=True)
+            ),
+            default=0,
+        )
+
     def live(self, order: Sequence[int]) -> Iterator[int]:
         """The bytes that are needed while each op of the order runs, its scratch included."""
         nbytes = self.nbytes

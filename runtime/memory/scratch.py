@@ -35,6 +35,8 @@ def _wanted(
 def _named(
     op: pb.OpDesc, wanted: tuple[TensorType, ...], types: Mapping[str, TensorType]
 ) -> list[tuple[str, TensorType]]:
+    if not (wanted or op.scratch):
+        return []
     names = op.scratch[:] or [_unused(f"scratch {i} of op {op.id}", types) for i in range(len(wanted))]
     return list(zip(names, wanted, strict=True))
 
