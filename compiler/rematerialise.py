@@ -1,8 +1,8 @@
 """Lower the peak of a step by computing values again instead of keeping them.
 
-1. The moment of the peak is looked at. A value that is kept across it, and not used by the op that runs then, need
-   not be: the op that made it is repeated right before the value is next used, and that reader and all later ones
-   read the new value.
+1. The moment of the peak is looked at. A value that is kept across it, and not used by the op that runs then unless
+   that could write over it, need not be: the op that made it is repeated right before the value is next used, and
+   that reader and all later ones read the new value.
 2. Operands of the repeated op that are gone by then are kept longer, or made again by repeating their ops too; and
    where one of these is repeated again later on, the earlier repetition may serve both.
 3. Each of these choices is tried on the graph, where the true peak is measured, with scratch and what is in place.
@@ -118,6 +118,7 @@ def _kept_across(schedule: Schedule, costs: Sequence[int], now: int) -> list[tup
     """The values, of the block, that are needed later and not now, and where they are next used; the best first."""
     graph, position, running = schedule.graph, schedule.position, schedule.order[now]
     used = {*graph.reads[running], *graph.writes[running]}
+    used -= {read for _, read in graph.over[running]}  # if it goes, the op may write over it
     found: list[tuple[float, int, int]] = []
     for value, maker in enumerate(schedule.made_by):
         is_fixed = maker == -1 or graph.lasts[value] or not graph.nbytes[value]

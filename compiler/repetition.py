@@ -129,6 +129,7 @@ class _Edit:
         )
         self._ops, self._values, self._made_by = list(schedule.ops), list(schedule.values), list(schedule.made_by)
         self._new_of: dict[int, int] = {}  # value of the block -> the copy that is made here
+        self._left: list[int] = []  # values that have lost a reader
 
     def insert(self, chosen: Sequence[int], source: Mapping[int, int]) -> None:
         """Repeat ops of the block, which read what is made here or else the copies of `source`."""
@@ -160,16 +161,18 @@ class _Edit:
     def done(self) -> Schedule:
         """The schedule, without ops whose results nothing reads any more."""
         graph, old = self._graph, self._old
-        clones = range(len(old.ops), len(self._ops))
-        order: list[int] = []
-        for i in reversed([*old.order[: self._at], *clones, *old.order[self._at :]]):
-            written = graph.writes[i]
-            if not written or any(graph.readers[value] or graph.lasts[value] for value in written):
-                order.append(i)
+        dead: set[int] = set()
+        while self._left:
+            i = self._made_by[self._left.pop()]
+            if i == -1 or i in dead or any(graph.readers[value] or graph.lasts[value] for value in graph.writes[i]):
                 continue
+            dead.add(i)
             for value in graph.reads[i]:
                 graph.readers[value] = [reader for reader in graph.readers[value] if reader != i]
-        return Schedule(graph, order[::-1], self._ops, self._values, self._made_by)
+                self._left.append(value)
+        clones = range(len(old.ops), len(self._ops))
+        order = [i for i in (*old.order[: self._at], *clones, *old.order[self._at :]) if i not in dead]
+        return Schedule(graph, order, self._ops, self._values, self._made_by)
 
     def _here(self, value: int, source: Mapping[int, int]) -> int:
         return self._new_of[value] if value in self._new_of else source[value]
@@ -189,4 +192,5 @@ class _Edit:
         graph.reads[reader] = [new if value == old else value for value in graph.reads[reader]]
         graph.over[reader] = [(written, new if read == old else read) for written, read in graph.over[reader]]
         graph.readers[old] = [i for i in graph.readers[old] if i != reader]
+        self._left.append(old)
         graph.readers[new] = [*graph.readers[new], reader]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -134,21 +134,7 @@ def test_the_peak_never_rises_however_low_the_budget(program: Program):
         for budget in (schedule.peak, schedule.peak // 2, 0):
             found = lower(schedule, costs, budget)
             assert found.peak <= schedule.peak
-            assert (
-                found.peak <= budget
-                or found.order != schedule.order
-                or not any(
-                    repeat(schedule, Choice(value, at, 0.0, False)).peak < schedule.peak
-                    for value, at in chances(schedule)
-                )
-            )
-
-
-def chances(schedule: Schedule) -> Iterator[tuple[int, int]]:
-    """Every value that is read twice, with the place of its last reader."""
-    for value, readers in enumerate(schedule.graph.readers):
-        if len(readers) > 1 and schedule.made_by[value] >= 0 and schedule.graph.nbytes[value]:
-            yield value, max(readers)
+            assert budget < schedule.peak or found is schedule
 
 
 @given(program=training_programs())
