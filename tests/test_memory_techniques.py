@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from steps import Stepper
 
 from compiler import Program, adam, constant, global_norm, ops, sgd, warmup_cosine
 from compiler.bind_dimensions import bind_dimensions
+from compiler.bound_blocks import bound_blocks
+from compiler.errors import LimitError
 from compiler.order_ops import order_ops
 from compiler.pipeline import PASSES, run_passes
 from compiler.plan_memory import plan_memory
@@ -78,6 +81,20 @@ def test_no_technique_and_no_number_of_threads_changes_a_bit(left_out: tuple[obj
 
 def test_a_runtime_that_places_for_itself_changes_no_bit(expected: str):
     assert states_after(bound_by(plan_memory), planned=False) == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_is_computed_again_to_fit_a_budget_changes_no_bit(threads: int, expected: str):
+    compiled = network().compile(n=4)
+    full = compiled.desc.entries[0].bindings[0].plan.arena_bytes
+    with pytest.raises(LimitError) as error:
+        compiled.plan(1)
+    [least] = re.findall(r"arena found has (\d+) bytes", str(error.value))
+    assert int(least) < full
+    compiled.plan(int(least))
+    assert compiled.desc.entries[0].bindings[0].plan.arena_bytes <= int(least)
+    assert any(op.recompute_of for op in bound_blocks(compiled.desc)[0].ops)
+    assert states_after(compiled.desc, threads=threads) == expected
 
 
 def test_the_techniques_are_not_without_effect():
