@@ -6,8 +6,9 @@
    each op before the first one that needs it; and the ready op that frees the most bytes first, as in the list
    schedulers of compilers (Sethi, 1975, shows that the best order is NP-hard to find).
 3. The first one with the lowest peak is taken, so no block needs more than in the order of its source; at the bytes
-   that one op alone needs there is no lower one, and no further candidate is looked at. Bits do not depend on the
-   order: random numbers are counted, and sums have an order of their own.
+   that one op alone needs there is no lower one, and no further candidate is looked at. Its updates, too, run as soon
+   as they can, unless that takes more.
+4. Bits do not depend on the order: random numbers are counted, and sums have an order of their own.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ def order_ops(program: pb.ProgramDesc) -> None:
                 best, least = order, need
             if least == floor:
                 break
+        early = with_updates_first(block, graph, best)
+        if graph.peak(early) <= least:
+            best = early
         if best != sorted(best):
             _reorder(block, best)
 
@@ -48,13 +52,19 @@ def as_written(block: pb.BlockDesc, graph: StepGraph) -> Order:
 
 def updates_first(block: pb.BlockDesc, graph: StepGraph) -> Order:
     """The order of the source, but every update as soon as it can run: its gradient dies at once."""
+    return with_updates_first(block, graph, as_written(block, graph))
+
+
+def with_updates_first(block: pb.BlockDesc, graph: StepGraph, order: Order) -> Order:
+    """An order, but every update as soon as it can run."""
     early = [op.stage == pb.STAGE_UPDATE for op in block.ops]
     if not any(early):
-        return as_written(block, graph)
+        return order
     for i in reversed(range(len(early))):  # what an update needs beside its gradient, for instance its rate
         for j in graph.before[i] if early[i] else ():
             early[j] = early[j] or (block.ops[j].stage == pb.STAGE_FORWARD and _serves_early(graph, j, early))
-    return _scheduled(graph, lambda i: (not early[i], i))
+    rank = {i: at for at, i in enumerate(order)}
+    return _scheduled(graph, lambda i: (not early[i], rank[i], i))
 
 
 def on_demand(block: pb.BlockDesc, graph: StepGraph) -> Order:
@@ -110,7 +120,7 @@ def _serves_early(graph: StepGraph, i: int, early: list[bool]) -> bool:
     return all(early[j] for value in graph.writes[i] for j in graph.readers[value])
 
 
-def _scheduled(graph: StepGraph, key: Callable[[int], tuple[bool, int]]) -> Order:
+def _scheduled(graph: StepGraph, key: Callable[[int], tuple[bool, int, int]]) -> Order:
     """Of the ops that are ready always the one with the lowest key."""
     waits = [len(before) for before in graph.before]
     after = graph.after
@@ -118,7 +128,7 @@ def _scheduled(graph: StepGraph, key: Callable[[int], tuple[bool, int]]) -> Orde
     heapify(ready)
     order: Order = []
     while ready:
-        _, i = heappop(ready)
+        *_, i = heappop(ready)
         order.append(i)
         for j in after[i]:
             waits[j] -= 1

@@ -229,11 +229,11 @@ def test_an_op_of_several_outputs_stays_whole_while_one_of_them_is_needed():
 
 
 def marked(program: Program) -> list[str]:
-    """The states that the training block updates in place."""
+    """The states that the training block updates in place, the counter of steps last."""
     block = bound_block(program.compile().desc)
     state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     operands = [op.inputs[pair.input] for op in block.ops for pair in op.in_place]
-    return [state_of[name] for name in operands if name in state_of]
+    return sorted((state_of[name] for name in operands if name in state_of), key=lambda state: (state == "step", state))
 
 
 def trained(**options: object) -> tuple[Program, Value]:
