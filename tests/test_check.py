@@ -321,45 +321,49 @@ REFUSALS: list[tuple[str, Change, str]] = [
         lambda p, b: p.operators.remove(next(o for o in p.operators if o.type == "sigmoid")),
         f"block {{n}}: {SIGMOID}: the program lists versions [] of 'sigmoid', this runtime has 1",
     ),
-    ("two ops of one id", lambda p, b: setattr(b.ops[1], "id", 1), "block {n}: two ops have the id 1, or it is 0"),
+    (
+        "two ops of one id",
+        lambda p, b: setattr(op_of(b, "sigmoid"), "id", 1),
+        "block {n}: two ops have the id 1, or it is 0",
+    ),
     (
         "a location that is not in the table",
-        lambda p, b: setattr(b.ops[1], "location", 999),
+        lambda p, b: setattr(op_of(b, "sigmoid"), "location", 999),
         "block {n}: op 2 (sigmoid): its location is not in the table",
     ),
     (
         "no stage",
-        lambda p, b: setattr(b.ops[1], "stage", 0),
+        lambda p, b: setattr(op_of(b, "sigmoid"), "stage", 0),
         f"block {{n}}: {SIGMOID}: its stage 0 is unknown",
     ),
     (
         "sub-blocks",
-        lambda p, b: b.ops[1].blocks.append(0),
+        lambda p, b: op_of(b, "sigmoid").blocks.append(0),
         f"block {{n}}: {SIGMOID}: it has sub-blocks, which no kernel of this runtime takes",
     ),
     (
         "a random stream for nothing",
-        lambda p, b: setattr(b.ops[1], "random_stream", 5),
+        lambda p, b: setattr(op_of(b, "sigmoid"), "random_stream", 5),
         f"block {{n}}: {SIGMOID}: a random stream and a random kernel go together",
     ),
     (
         "a missing operand",
-        lambda p, b: b.ops[0].inputs.pop(),
+        lambda p, b: op_of(b, "mul").inputs.pop(),
         f"block {{n}}: {MUL}: its kernel takes the operands (a, b), it has 1",
     ),
     (
         "an absent operand",
-        lambda p, b: b.ops[0].inputs.__setitem__(1, ""),
+        lambda p, b: op_of(b, "mul").inputs.__setitem__(1, ""),
         f"block {{n}}: {MUL}: its operand 'b' is absent",
     ),
     (
         "an operand that comes later",
-        lambda p, b: b.ops[0].inputs.__setitem__(0, "sigmoid_2"),
+        lambda p, b: op_of(b, "mul").inputs.__setitem__(0, "sigmoid_2"),
         f"block {{n}}: {MUL}: it reads %sigmoid_2, which nothing defines before it",
     ),
     (
         "an operand that is its own result",
-        lambda p, b: b.ops[0].inputs.__setitem__(0, "mul_1"),
+        lambda p, b: op_of(b, "mul").inputs.__setitem__(0, "mul_1"),
         f"block {{n}}: {MUL}: it reads %mul_1, which nothing defines before it",
     ),
     (
@@ -394,7 +398,7 @@ REFUSALS: list[tuple[str, Change, str]] = [
     ),
     (
         "a missing output",
-        lambda p, b: b.ops[1].outputs.pop(),
+        lambda p, b: op_of(b, "sigmoid").outputs.pop(),
         f"block {{n}}: {SIGMOID}: its outputs are 0, those of its kernel 1",
     ),
     (
@@ -409,7 +413,7 @@ REFUSALS: list[tuple[str, Change, str]] = [
     ),
     (
         "an output that is a feed",
-        lambda p, b: b.ops[1].outputs.__setitem__(0, "x"),
+        lambda p, b: op_of(b, "sigmoid").outputs.__setitem__(0, "x"),
         f"block {{n}}: {SIGMOID}: its output %x is not described, or defined twice",
     ),
     (
@@ -456,12 +460,12 @@ REFUSALS: list[tuple[str, Change, str]] = [
     ),
     (
         "a result of another size in place",
-        lambda p, b: b.ops[0].in_place.add(output=0, input=1),
+        lambda p, b: op_of(b, "mul").in_place.add(output=0, input=1),
         f"block {{n}}: {MUL}: %mul_1 is float32[2, 3], and cannot lie over %w: float32[3]",
     ),
     (
         "a write over what is read again",
-        lambda p, b: b.ops[0].in_place.add(output=0, input=0),
+        lambda p, b: op_of(b, "mul").in_place.add(output=0, input=0),
         f"block {{n}}: {MUL}: it writes over %x, which is read again",
     ),
     (
@@ -596,7 +600,11 @@ def test_a_program_that_lies_is_refused_in_a_sentence(change: Change, sentence: 
     program = good()
     block = train(program)
     adds = op_of(block, "add")
-    lines = {"w": program.states[W].op.location, "y": block.ops[1].location, "m": op_of(block, "mean").location}
+    lines = {
+        "w": program.states[W].op.location,
+        "y": op_of(block, "sigmoid").location,
+        "m": op_of(block, "mean").location,
+    }
     lines["r"] = op_of(block, "reshape").location
     words = {name: program.locations[number - 1] for name, number in lines.items()}
     words |= {"n": program.entries[0].bindings[0].block, "reshape": op_of(block, "reshape").id}
