@@ -87,7 +87,8 @@ def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
     if wrong:
         raise ProgramError(f"the plan and the block differ in %{min(wrong)}; compile again")
     check_placement(buffers, [placed[buffer.name] for buffer in buffers], plan.arena_bytes)
-    residents = [_resident(block, buffer, placed[buffer.name], tenants) for buffer, tenants in _rooms(program, block)]
+    tenants = _tenants(program, block)
+    residents = [_resident(block, b, placed[b.name], tenants.get(b.name, [])) for b in buffers]
     residents.sort(key=lambda resident: (resident.offset, resident.buffer.start))
     named = {p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     named |= {update.state for update in block.updates}
@@ -114,8 +115,8 @@ def busiest(buffers: Sequence[Buffer]) -> tuple[int, int]:
     return tick, most
 
 
-def _rooms(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[tuple[Buffer, list[Tenant]]]:
-    """Every buffer with its tenants, in the order of their definitions."""
+def _tenants(program: pb.ProgramDesc, block: pb.BlockDesc) -> dict[str, list[Tenant]]:
+    """The tenants of each buffer, by its name, in the order of their definitions."""
     aliases = aliases_of(block)
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     lifespans = lifespans_of(program, block)
@@ -135,8 +136,7 @@ def _rooms(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[tuple[Buffe
             shares = number in below and aliases.places[name].root != name
             way = "" if not shares else "view of" if i in aliases.views else "over"
             move_in(name, way, below[number] if shares else "", i)
-    for buffer in block_buffers(block):
-        yield buffer, tenants.get(buffer.name, [])
+    return tenants
 
 
 def _resident(block: pb.BlockDesc, buffer: Buffer, offset: int, tenants: list[Tenant]) -> Resident:
