@@ -23,8 +23,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.bind import bind
 from runtime.blas import use_one_thread
 from runtime.executor import PROBES, TRIALS
-from runtime.hazards import dependencies
-from runtime.memory import place
+from runtime.memory import dependencies, place
 from runtime.run import Run
 
 PAIRS = 25

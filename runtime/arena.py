@@ -1,12 +1,15 @@
-"""Aligned memory, and typed views into it."""
+"""Aligned memory, typed views into it, and where they lie."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 
 from prograd_proto import TensorType
 from runtime.dtypes import numpy_dtype
 from runtime.kernel import Array
+from runtime.memory.hazards import Range
 from runtime.memory.place import ALIGNMENT
 
 
@@ -28,3 +31,8 @@ def view(memory: Array, offset: int, type: TensorType) -> Array:
 def aligned_array(type: TensorType) -> Array:
     """A zeroed array of that static type in memory of its own."""
     return view(aligned_bytes(type.nbytes), 0, type)
+
+
+def address_ranges(arrays: Iterable[Array]) -> list[Range]:
+    """Where contiguous arrays lie in memory."""
+    return [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays if a.nbytes]

@@ -15,12 +15,21 @@ import numpy as np
 
 from prograd_proto import ProgramError, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
-from runtime.arena import aligned_bytes, view
+from runtime.arena import address_ranges, aligned_bytes, view
 from runtime.dtypes import numpy_dtype
-from runtime.hazards import Touched, address_ranges
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
-from runtime.memory import Buffer, aliases_of, aligned, buffers_of, check_placement, is_scratch, place, scratch_of
+from runtime.memory import (
+    Buffer,
+    Touched,
+    aliases_of,
+    aligned,
+    buffers_of,
+    check_placement,
+    is_scratch,
+    place,
+    scratch_of,
+)
 
 Call = Callable[[], object]
 

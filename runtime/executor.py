@@ -18,8 +18,8 @@ from runtime.bind import BoundOp, bind
 from runtime.conversion import conversion, given_dtype
 from runtime.dtypes import count_nonfinite, is_float
 from runtime.errors import ExecutionError, NonFinite
-from runtime.hazards import dependencies
 from runtime.kernel import Array
+from runtime.memory import dependencies
 from runtime.states import States
 from runtime.stopwatch import Spell, Stopwatch
 from runtime.tasks import TINY, tasks_of

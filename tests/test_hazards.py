@@ -15,8 +15,9 @@ from compiler import Program, constant, ops
 from compiler.compiled import Compiled
 from compiler.plan_memory import block_buffers
 from prograd_proto import program_pb2 as pb
-from runtime.hazards import Range, Touched, address_ranges, dependencies
-from runtime.memory import aligned
+from runtime.arena import address_ranges
+from runtime.memory import Touched, aligned, dependencies
+from runtime.memory.hazards import Range
 
 
 def touch(reads: list[Range] | None = None, writes: list[Range] | None = None) -> Touched:

@@ -1,4 +1,4 @@
-"""Memory of one step: when each buffer lives, where it lies, and the proof that no two collide.
+"""Memory of one step: when each buffer lives, where it lies, the proof that no two collide, and what then must wait.
 
 aliases     which tensors of a block are the same bytes: views, and what ops write in place
 scratch     what kernels need beside their operands
@@ -6,6 +6,7 @@ lifetimes   from a bound block to buffers on a two-phase clock
 place       from buffers to offsets in one arena, a pure function; its ways are
             sections, rankings, skyline, gaps, attempts and search
 check       a plan against the buffers, sharing no code with place
+hazards     what must be done before what, from the bytes that ops touch
 """
 
 from runtime.memory.aliases import Aliases as Aliases
@@ -15,6 +16,8 @@ from runtime.memory.aliases import ends_of as ends_of
 from runtime.memory.aliases import in_place_pairs as in_place_pairs
 from runtime.memory.aliases import is_view as is_view
 from runtime.memory.check import check_placement as check_placement
+from runtime.memory.hazards import Touched as Touched
+from runtime.memory.hazards import dependencies as dependencies
 from runtime.memory.lifetimes import Buffer as Buffer
 from runtime.memory.lifetimes import buffers_of as buffers_of
 from runtime.memory.place import EXHAUSTIVE as EXHAUSTIVE

@@ -7,11 +7,9 @@ updated in place need no special case. Any order that respects them computes the
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from runtime.kernel import Array
 
 Range = tuple[int, int]
 
@@ -21,11 +19,6 @@ class Touched(NamedTuple):
 
     reads: list[Range]
     writes: list[Range]
-
-
-def address_ranges(arrays: Iterable[Array]) -> list[Range]:
-    """Where contiguous arrays lie in memory."""
-    return [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays if a.nbytes]
 
 
 @dataclass
