@@ -8,9 +8,8 @@
 
 from __future__ import annotations
 
-from compiler.use_def import needed_ops
+from compiler.use_def import needed
 from prograd_proto import program_pb2 as pb
-from runtime.memory import ends_of
 
 
 def eliminate_dead_ops(program: pb.ProgramDesc) -> None:
@@ -21,11 +20,9 @@ def eliminate_dead_ops(program: pb.ProgramDesc) -> None:
 
 def drop_dead_ops(block: pb.BlockDesc) -> None:
     """Drop dead ops, tensors and parameters from a block."""
-    kept = needed_ops(block)
-    needed = {*ends_of(block), *(name for i in kept for name in block.ops[i].inputs)}
-    if len(kept) < len(block.ops):
-        _keep(block.ops, [i in kept for i in range(len(block.ops))])
-    _keep(block.parameters, [p.tensor in needed for p in block.parameters])
+    is_needed, read = needed(block)
+    _keep(block.ops, is_needed)
+    _keep(block.parameters, [parameter.tensor in read for parameter in block.parameters])
     order_tensors(block)
 
 
@@ -33,23 +30,21 @@ def order_tensors(block: pb.BlockDesc) -> None:
     """Let the descriptions of tensors be those of what is defined, in the order of the definitions."""
     order = [parameter.tensor for parameter in block.parameters]
     for op in block.ops:
-        order += op.outputs
-        order += op.scratch
-    names = [tensor.name for tensor in block.tensors]
-    if order == names:
-        return
+        order += op.outputs[:]
+        order += op.scratch[:]
     position = {name: i for i, name in enumerate(order)}
-    _keep(block.tensors, [name in position for name in names])
-    block.tensors.sort(key=lambda tensor: position[tensor.name])
+    names = [tensor.name for tensor in block.tensors]
+    if names != order:
+        _keep(block.tensors, [name in position for name in names])
+        if [name for name in names if name in position] != order:
+            block.tensors.sort(key=lambda tensor: position[tensor.name])
 
 
 def _keep(field: object, keep: list[bool]) -> None:
     """Delete the runs of elements that are not kept, from the back."""
-    i = len(keep)
-    while i:
-        stop = i
-        while i and not keep[i - 1]:
-            i -= 1
-        if i < stop:
-            del field[i:stop]  # pyright: ignore[reportIndexIssue, reportUnknownMemberType]: a repeated field
-        i = max(i - 1, 0)
+    stop = len(keep)
+    for i in reversed(range(-1, len(keep))):
+        if i < 0 or keep[i]:
+            if i + 1 < stop:
+                del field[i + 1 : stop]  # pyright: ignore[reportIndexIssue, reportUnknownMemberType]: a repeated field
+            stop = i

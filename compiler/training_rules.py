@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from compiler.dead_ops import drop_dead_ops
 from compiler.lifespans import pass_of
-from compiler.use_def import needed_ops
+from compiler.use_def import needed
 from prograd_proto import program_pb2 as pb
 from prograd_proto.text.words import LIFESPANS, STAGES
+from prograd_proto.written import Written
 from runtime.memory import ends_of, is_view
 
 
@@ -17,20 +18,17 @@ def ops_that_run_are_read(program: pb.ProgramDesc) -> Iterator[str]:
     planned = {b.block for entry in program.entries for b in entry.bindings if b.HasField("plan")}
     for number in sorted(planned):
         block = program.blocks[number]
-        needed = needed_ops(block)
-        if len(needed) < len(block.ops):
-            op = next(op for i, op in enumerate(block.ops) if i not in needed)
+        is_needed, _ = needed(block)
+        if not all(is_needed):
+            op = block.ops[is_needed.index(False)]
             yield f"block {number}: op {op.id} ({op.type}) computes what nothing reads"
 
 
-def backward_ops_help_a_forward_op(program: pb.ProgramDesc, block: pb.BlockDesc, types: object) -> Iterator[str]:
+def backward_ops_help_a_forward_op(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """An op that helps to differentiate names an op that was there before it, a forward op unless that is gone."""
-    if not any(op.gradient_of for op in block.ops):
-        return
-    stages = {op.id: op.stage for op in block.ops}
-    for op in block.ops:
-        if not op.gradient_of:
-            continue
+    helpers = [op for op in block.ops if op.gradient_of]
+    stages = {op.id: op.stage for op in block.ops} if helpers else {}
+    for op in helpers:
         what = f"op {op.id} ({op.type}) helps to differentiate op {op.gradient_of}"
         if op.gradient_of >= op.id:
             yield f"{what}, which was not there before it"
@@ -38,19 +36,19 @@ def backward_ops_help_a_forward_op(program: pb.ProgramDesc, block: pb.BlockDesc,
             yield f"{what}, whose stage is {STAGES.get(stages[op.gradient_of], 'unknown')}"
 
 
-def tensors_keep_their_lifespans(program: pb.ProgramDesc, block: pb.BlockDesc, types: object) -> Iterator[str]:
+def tensors_keep_their_lifespans(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """A tensor is defined and read, itself or through a view, only within the lifespan that was declared for it."""
     declared = {tensor.name: tensor.lifespan for tensor in block.tensors if tensor.lifespan}
     if not declared:
         return
-    of_states = {p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
+    of_states = {p.tensor for p in block.desc.parameters if p.WhichOneof("source") == "state"}
     for name, lifespan in declared.items():
         if name in of_states:
             yield f"%{name} stands for a state, which has a lifespan of its own"
         if lifespan not in (pb.LIFESPAN_FORWARD, pb.LIFESPAN_BACKWARD, pb.LIFESPAN_ITERATION):
             yield f"%{name} lasts {LIFESPANS.get(lifespan, 'unknown')}; a tensor lasts forward, backward or iteration"
     live = pb.BlockDesc()
-    live.CopyFrom(block)
+    live.CopyFrom(block.desc)
     drop_dead_ops(live)  # rules state every gradient, and those that nobody reads are no use of a tensor
     yield from _uses_outside(live, {name: span for name, span in declared.items() if span != pb.LIFESPAN_ITERATION})
 

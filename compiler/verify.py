@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from compiler.errors import CompileError
 from compiler.training_rules import (
@@ -17,31 +17,16 @@ from compiler.training_rules import (
     ops_that_run_are_read,
     tensors_keep_their_lifespans,
 )
-from prograd_proto import ProgramError, TensorType, attributes_of, type_of
+from prograd_proto import ProgramError, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.lifespans import trains
 from prograd_proto.tensor_types import shape_of
+from prograd_proto.written import Written
 from registry.op import find_op
 from runtime.memory import aliases_of, ends_of
 
 T = TypeVar("T", int, str)
-
-
-class Written(NamedTuple):
-    """What several rules ask of a block, read once: messages are slow to read.
-
-    Attributes:
-        types: that its tensors are written with.
-        states: the types of the program's states.
-        inputs: the operands of each op.
-        outputs: the results of each op.
-    """
-
-    types: dict[str, TensorType]
-    states: dict[str, TensorType]
-    inputs: list[list[str]]
-    outputs: list[list[str]]
 
 
 def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
@@ -55,24 +40,13 @@ def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
         _report(rule, rule(program))
     known = set() if known is None else known
     around = b"".join(state.SerializeToString() for state in program.states)
-    states: dict[str, TensorType] | None = None
-    for number, block in enumerate(program.blocks):
-        digest = hashlib.sha256(around + block.SerializeToString()).digest()
-        if digest in known:
-            continue
-        inputs, outputs = [op.inputs[:] for op in block.ops], [op.outputs[:] for op in block.ops]
-        try:
-            states = {state.name: type_of(state) for state in program.states} if states is None else states
-            types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-        except ProgramError as error:
-            written = Written({}, {}, inputs, outputs)
-            once = tensors_are_defined_once(program, block, written)  # says more, if that is what is wrong
-            _report(tensors_are_defined_once, once, f"block {number}: ")
-            raise CompileError(f"block {number}: {error}") from None
-        written = Written(types, states, inputs, outputs)
-        for rule in BLOCK_RULES:
-            _report(rule, rule(program, block, written), f"block {number}: ")
-        known.add(digest)
+    for number, desc in enumerate(program.blocks):
+        digest = hashlib.sha256(around + desc.SerializeToString()).digest()
+        if digest not in known:
+            block = Written(desc)
+            for rule in BLOCK_RULES:
+                _report(rule, rule(program, block), f"block {number}: ")
+            known.add(digest)
 
 
 def states_have_different_names(program: pb.ProgramDesc) -> Iterator[str]:
@@ -94,15 +68,6 @@ def entries_have_blocks(program: pb.ProgramDesc) -> Iterator[str]:
         seen.add(entry.name)
 
 
-def random_streams_are_separate(program: pb.ProgramDesc) -> Iterator[str]:
-    """Within a block ops of one random stream draw the same numbers: they have the same type."""
-    for block in program.blocks:
-        types: dict[int, str] = {}
-        for op in block.ops:
-            if op.random_stream and types.setdefault(op.random_stream, op.type) != op.type:
-                yield f"op {op.id} ({op.type}) draws from the stream of an op of another type"
-
-
 def only_buffers_last_an_epoch(program: pb.ProgramDesc) -> Iterator[str]:
     """What is trained, and what training counts by, lives on: only a buffer lasts an epoch."""
     for state in program.states:
@@ -119,41 +84,39 @@ def evaluating_does_not_train(program: pb.ProgramDesc) -> Iterator[str]:
             yield f"the run evaluates the entry {entry.name!r}, which trains"
 
 
-def tensors_are_defined_once(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
+def tensors_are_defined_once(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """Every tensor is described once and defined once."""
-    names = [parameter.tensor for parameter in block.parameters]
-    names += chain.from_iterable(written.outputs)
-    names += (name for op in block.ops for name in op.scratch)
-    if len(names) == len(block.tensors) == len(written.types) and written.types.keys() == set(names):
+    names = [parameter.tensor for parameter in block.desc.parameters]
+    names += chain.from_iterable(block.outputs)
+    names += [name for op in block.ops for name in op.scratch]
+    described = [tensor.name for tensor in block.tensors]
+    if len(names) == len(described) == len(set(names)) and set(names) == set(described):
         return
-    described: set[str] = set()
-    for tensor in block.tensors:
-        if tensor.name in described:
-            yield f"%{tensor.name} is described twice"
-        described.add(tensor.name)
+    for name in _repeated(described):
+        yield f"%{name} is described twice"
     defined: set[str] = set()
     for name in names:
         if name in defined or name not in described:
             yield f"%{name} is {'defined twice' if name in defined else 'not described'}"
         defined.add(name)
-    for name in sorted(described - defined):
+    for name in sorted(set(described) - defined):
         yield f"%{name} is described, and nothing defines it"
 
 
-def tensors_are_defined_before_use(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
+def tensors_are_defined_before_use(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """An op reads only what a parameter or an earlier op defines, so the order has no cycle."""
-    defined = {parameter.tensor for parameter in block.parameters}
-    for op, inputs, outputs in zip(block.ops, written.inputs, written.outputs, strict=True):
+    defined = {"", *(parameter.tensor for parameter in block.desc.parameters)}
+    for op, inputs, outputs in zip(block.ops, block.inputs, block.outputs, strict=True):
         for name in inputs:
-            if name and name not in defined:
+            if name not in defined:
                 yield f"op {op.id} ({op.type}) reads %{name}"
         defined.update(outputs)
-    for name in ends_of(block):
+    for name in ends_of(block.desc):
         if name not in defined:
             yield f"the end of the step reads %{name}"
 
 
-def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
+def op_ids_are_unique(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """Every op has an id of its own, from 1."""
     seen: set[int] = {0}
     for op in block.ops:
@@ -162,100 +125,114 @@ def op_ids_are_unique(program: pb.ProgramDesc, block: pb.BlockDesc, written: Wri
         seen.add(op.id)
 
 
-def types_are_as_inferred(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
+def random_streams_are_separate(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+    """Within a block ops of one random stream draw the same numbers: they have the same type."""
+    types: dict[int, str] = {}
+    for op in block.ops:
+        if op.random_stream and types.setdefault(op.random_stream, op.type) != op.type:
+            yield f"op {op.id} ({op.type}) draws from the stream of an op of another type"
+
+
+def types_are_as_inferred(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """Every op is known, has all its operands and attributes, and outputs of the types that inference gives."""
     alike: set[object] = set()  # a deep program repeats few different ops, and its types are few objects
-    types = written.types
-    for op, operands, results in zip(block.ops, written.inputs, written.outputs, strict=True):
+    types = block.types
+    columns = zip(block.ops, block.op_types, block.inputs, block.outputs, block.attributes, strict=True)
+    for op, op_type, operands, results, written in columns:
         inputs = [types[name] if name else None for name in operands]
         outputs = tuple([types[name] for name in results])
-        attributes = [attribute.SerializeToString() for attribute in op.attributes]
-        key = op.type, *map(id, inputs), None, *map(id, outputs), *attributes
+        key = op_type, *map(id, inputs), None, *map(id, outputs), *written
         if key in alike:
             continue
-        definition = find_op(op.type)
+        definition = find_op(op_type)
         attributes = attributes_of(op)
         kinds = [(attribute.name, attribute_kind(attribute)) for attribute in op.attributes]
         if kinds != [(name, spec.kind) for name, spec in definition.signature.attributes.items()]:
-            yield f"op {op.id} ({op.type}) has the attributes {', '.join(f'{name}: {kind}' for name, kind in kinds)}"
+            yield f"op {op.id} ({op_type}) has the attributes {', '.join(f'{name}: {kind}' for name, kind in kinds)}"
             continue
         if not definition.signature.takes(operands):
-            yield f"op {op.id} ({op.type}) has the operands {operands}"
+            yield f"op {op.id} ({op_type}) has the operands {operands}"
             continue
         inferred = definition.infer_types(inputs, attributes)
         if inferred != outputs:
-            yield f"op {op.id} ({op.type}) gives {', '.join(map(str, inferred))}, not {', '.join(map(str, outputs))}"
+            yield f"op {op.id} ({op_type}) gives {', '.join(map(str, inferred))}, not {', '.join(map(str, outputs))}"
             continue
         alike.add(key)
 
 
-def parameters_have_the_states_types(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
+def parameters_have_the_states_types(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """One tensor stands for a state; it has the state's type, and so has the one that becomes its value."""
-    pairs = [(p.state, p.tensor) for p in block.parameters if p.WhichOneof("source") == "state"]
-    for state, tensor in [*pairs, *((update.state, update.tensor) for update in block.updates)]:
-        if written.states.get(state) != written.types[tensor]:
+    states = {state.name: type_of(state) for state in program.states}
+    pairs = [(p.state, p.tensor) for p in block.desc.parameters if p.WhichOneof("source") == "state"]
+    for state, tensor in [*pairs, *((update.state, update.tensor) for update in block.desc.updates)]:
+        if states.get(state) != block.types[tensor]:
             yield f"%{tensor} is not of the type of the state {state!r}"
-    for state in _repeated(state for state, _ in pairs):
+    for state in _repeated([state for state, _ in pairs]):
         yield f"two tensors stand for the state {state!r}"
 
 
-def states_are_updated_once(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
+def states_are_updated_once(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """A block updates a state at most once; a block that trains updates every trainable parameter it reads."""
-    updated = [update.state for update in block.updates]
+    updated = [update.state for update in block.desc.updates]
     for name in _repeated(updated):
         yield f"the state {name!r} is updated twice"
+    if not trains(program, block.desc):
+        return
     trainable = {state.name for state in program.states if state.trainable}
-    read = {parameter.state for parameter in block.parameters if parameter.WhichOneof("source") == "state"}
-    for name in sorted((trainable & read) - set(updated) if trains(program, block) else ()):
+    read = {parameter.state for parameter in block.desc.parameters if parameter.WhichOneof("source") == "state"}
+    for name in sorted((trainable & read) - set(updated)):
         yield f"the trainable parameter {name!r} is read and not updated"
 
 
-def in_place_joins_two(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
+def in_place_joins_two(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """An op writes in place one output over one operand, so no two values are written to the same memory."""
-    for i, op in enumerate(block.ops):
-        pairs = [(pair.output, pair.input) for pair in op.in_place]
+    for i, pairs in enumerate(block.in_place):
+        if not pairs:
+            continue
+        op, inputs, outputs = block.ops[i], block.inputs[i], block.outputs[i]
         for output, position in pairs:
-            if position >= len(written.inputs[i]) or output >= len(written.outputs[i]):
+            if position >= len(inputs) or output >= len(outputs):
                 yield f"op {op.id} ({op.type}) has no output {output} or no operand {position}"
-        for output in _repeated(output for output, _ in pairs) if len(pairs) > 1 else ():
-            yield f"op {op.id} ({op.type}) writes %{op.outputs[output]} over two operands"
-        for position in _repeated(position for _, position in pairs) if len(pairs) > 1 else ():
-            yield f"op {op.id} ({op.type}) writes two outputs over %{op.inputs[position]}"
+        for output in _repeated([output for output, _ in pairs]):
+            yield f"op {op.id} ({op.type}) writes %{outputs[output]} over two operands"
+        for position in _repeated([position for _, position in pairs]):
+            yield f"op {op.id} ({op.type}) writes two outputs over %{inputs[position]}"
 
 
-def in_place_is_the_last_read(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
+def in_place_is_the_last_read(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """An op writes in place only over what nothing reads afterwards, so every update follows the last read."""
-    pairs = [(i, pair.input) for i, op in enumerate(block.ops) for pair in op.in_place]
-    if not pairs:
+    if not any(block.in_place):
         return
-    aliases = aliases_of(block)
-    for i, position in pairs:
-        if i not in aliases.views:
-            old = written.inputs[i][position]
+    aliases = aliases_of(block.desc)
+    for i, pairs in enumerate(block.in_place):
+        for _, position in pairs if i not in aliases.views else ():
+            old = block.inputs[i][position]
             place = aliases.places[old]
-            operands = [name for name in written.inputs[i] if name and aliases.places[name].root == place.root]
+            operands = [name for name in block.inputs[i] if name and aliases.places[name].root == place.root]
             if aliases.last_read[place] > i or operands != [old]:
                 op = block.ops[i]
                 yield f"op {op.id} ({op.type}) writes over %{old}, which is read again"
 
 
-def repetitions_repeat(program: pb.ProgramDesc, block: pb.BlockDesc, written: Written) -> Iterator[str]:
+def repetitions_repeat(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
     """An op that computes another one again follows it, and has its type, attributes and random stream."""
-    first: dict[int, pb.OpDesc] = {}
-    for op in block.ops:
+    if not any(op.recompute_of for op in block.ops):
+        return
+    first: dict[int, tuple[object, ...]] = {}
+    for op, attributes in zip(block.ops, block.attributes, strict=True):
+        what = op.type, op.random_stream, *attributes
         if not op.recompute_of:
-            first[op.id] = op
-        elif op.recompute_of not in first or _what(op) != _what(first[op.recompute_of]):
+            first[op.id] = what
+        elif first.get(op.recompute_of) != what:
             yield f"op {op.id} ({op.type}) is no repetition of op {op.recompute_of}"
 
 
 ProgramRule = Callable[[pb.ProgramDesc], Iterator[str]]
-BlockRule = Callable[[pb.ProgramDesc, pb.BlockDesc, Written], Iterator[str]]
+BlockRule = Callable[[pb.ProgramDesc, Written], Iterator[str]]
 
 PROGRAM_RULES: tuple[ProgramRule, ...] = (
     states_have_different_names,
     entries_have_blocks,
-    random_streams_are_separate,
     only_buffers_last_an_epoch,
     evaluating_does_not_train,
     ops_that_run_are_read,
@@ -264,6 +241,7 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
     tensors_are_defined_once,
     tensors_are_defined_before_use,
     op_ids_are_unique,
+    random_streams_are_separate,
     types_are_as_inferred,
     parameters_have_the_states_types,
     states_are_updated_once,
@@ -285,9 +263,5 @@ def _report(rule: ProgramRule | BlockRule, faults: Iterator[str], where: str = "
         raise CompileError(f"{where}{fault}; this breaks the rule: {law[0].lower()}{law[1:]}")
 
 
-def _what(op: pb.OpDesc) -> tuple[object, ...]:
-    return op.type, op.random_stream, *(attribute.SerializeToString() for attribute in op.attributes)
-
-
-def _repeated(items: Iterable[T]) -> list[T]:
-    return [item for item, times in sorted(Counter(items).items()) if times > 1]
+def _repeated(items: Sequence[T]) -> list[T]:
+    return [item for item, times in sorted(Counter(items).items()) if times > 1] if len(set(items)) < len(items) else []

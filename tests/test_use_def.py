@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler import Program, constant, ops, sgd
+from compiler.training_view import training_view
 from compiler.use_def import END, Chain, use_def
 from prograd_proto import program_pb2 as pb
 from runtime.memory import ends_of
@@ -21,7 +22,7 @@ F, G, D, U = pb.STAGE_FORWARD, pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE, pb.STAGE_
 
 
 def test_a_chain_has_the_definition_and_every_use_an_op_once_for_each_operand():
-    chains = use_def(block(("add", ["x", "x"], ["y"], F), ("mul", ["y", "x"], ["z"], F))).chains
+    chains = use_def(block(("add", ["x", "x"], ["y"], F), ("mul", ["y", "x"], ["z"], F)))
     assert chains == {"x": Chain(None, [0, 0, 1]), "y": Chain(0, [1]), "z": Chain(1, [])}
 
 
@@ -32,16 +33,16 @@ def test_the_end_of_the_step_is_the_last_use():
     desc.results.append("z")
     assert ends_of(desc) == ["y", "y", "z"]
     found = use_def(desc)
-    assert found.chains["y"].uses == [1, END, END]
-    assert [found.last_use(name) for name in "xyz"] == [0, END, END]
+    assert found["y"].uses == [1, END, END]
+    assert [found[name].last_use for name in "xyz"] == [0, END, END]
 
 
 def test_a_tensor_that_nobody_reads_has_no_last_use():
-    assert use_def(block(("split", ["x"], ["a", "b"], F))).last_use("b") is None
+    assert use_def(block(("split", ["x"], ["a", "b"], F)))["b"].last_use is None
 
 
 def test_an_absent_operand_is_no_use():
-    assert use_def(block(("conv", ["x", ""], ["y"], F))).chains.keys() == {"x", "y"}
+    assert use_def(block(("conv", ["x", ""], ["y"], F))).keys() == {"x", "y"}
 
 
 def test_a_use_before_the_definition_is_a_fault_of_the_caller():
@@ -59,11 +60,13 @@ def test_the_training_view_tells_uses_by_the_forward_pass_from_those_by_the_back
         feeds=("x", "w", "dy"),
     )
     desc.fetches.add(name="y", tensor="y")
-    found = use_def(desc)
-    view = {
-        name: (found.training_uses(name, forward=True), found.training_uses(name, forward=False)) for name in "xwhy"
+    view = training_view(desc)
+    assert {name: view[name, True].uses for name in "xwhy"} == {
+        "x": {(1, True), (4, False)},
+        "w": {(1, True), (5, False)},
+        "h": {(2, True)},
+        "y": {(3, False)},
     }
-    assert view == {"x": ([0], [3]), "w": ([0], [4]), "h": ([1], []), "y": ([], [2])}
 
 
 def test_what_a_gradient_rule_names_is_what_training_keeps():
@@ -75,12 +78,12 @@ def test_what_a_gradient_rule_names_is_what_training_keeps():
     y = ops.tanh(h)
     s = y + 1.0
     program.minimize(ops.sum(s), sgd(0.1))
-    found = use_def(program.compile().desc.blocks[0])
-    kept = [name for name in found.chains if found.training_uses(name, forward=False)]
-    assert {x.name, w.name, y.name} <= set(kept)
-    assert not {h.name, s.name} & set(kept)
+    view = training_view(program.compile().desc.blocks[0])
+    kept = {name for (name, is_value), chain in view.items() if is_value and any(not run[1] for run in chain.uses)}
+    assert {x.name, w.name, y.name} <= kept
+    assert not {h.name, s.name} & kept
 
 
 def test_chains_of_a_long_program_are_found_without_recursion():
     desc = block(*(("exp", [f"t{i - 1}" if i else "x"], [f"t{i}"], F) for i in range(20_000)))
-    assert use_def(desc).chains["t19999"].definition == 19_999
+    assert use_def(desc)["t19999"].definition == 19_999

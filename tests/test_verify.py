@@ -97,7 +97,7 @@ BROKEN: list[tuple[str, Change, str, str]] = [
     (
         "one stream for two operators",
         lambda p, b: [setattr(op_of(b, type), "random_stream", 7) for type in ("mul", "exp")],
-        "op 2 (exp) draws from the stream of an op of another type",
+        "block 0: op 2 (exp) draws from the stream of an op of another type",
         "within a block ops of one random stream draw the same numbers: they have the same type",
     ),
     (
