@@ -20,7 +20,7 @@ from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS
 from registry import Block, Value, ops
-from registry.errors import located
+from registry.errors import Located
 from registry.gradients import carries_gradient, differentiate, missing_rule
 from registry.op import find_op
 from registry.ops.fill import gradient_like
@@ -45,7 +45,7 @@ def gradients(
     """
     targets = [targets] if isinstance(targets, Value) else list(targets)
     starts: list[Value | None] = [None] * len(targets) if seeds is None else list(seeds)
-    with located(lambda: targets[0].block.line() if targets else ""):
+    with Located(lambda: targets[0].block.line() if targets else ""):
         return _gradients(targets, list(inputs), starts)
 
 
@@ -93,19 +93,19 @@ class _Walk:
         self.contributions.setdefault(target.name, []).append(seed)
 
     def through(self, desc: pb.OpDesc) -> None:
-        output_grads = [self.total(name) for name in desc.outputs]
+        output_grads = [self.total(name) for name in desc.outputs[:]]
         if all(grad is None for grad in output_grads):
             return
         first = len(self.block.desc.ops)
         with self.block.on_behalf_of(stage=pb.STAGE_DERIVATIVE, op=desc):
             grads = differentiate(self.block, desc, output_grads)
-        pairs = zip(desc.inputs, grads, strict=True)
+        pairs = list(zip(desc.inputs[:], grads, strict=True))
         served = {g.name for name, g in pairs if g is not None and self.trains(name)}
         for new in reversed(self.block.desc.ops[first:]):
-            if served & set(new.outputs) and new.type != "constant":
+            if not served.isdisjoint(new.outputs[:]) and new.type != "constant":
                 new.stage = pb.STAGE_GRADIENT
-                served.update(new.inputs)
-        for name, grad in zip(desc.inputs, grads, strict=True):
+                served.update(new.inputs[:])
+        for name, grad in pairs:
             if grad is not None and name in self.varies:
                 self.contributions.setdefault(name, []).append(grad)
 
@@ -132,7 +132,7 @@ class _Walk:
     def mark_gradients(self, first: int, grads: set[str]) -> None:
         """Count the ops from `first` on that make these tensors to the stage GRADIENT, whatever they were made for."""
         for desc in self.block.desc.ops[first:]:
-            if grads & set(desc.outputs):
+            if not grads.isdisjoint(desc.outputs[:]):
                 desc.stage = pb.STAGE_GRADIENT
 
     def trains(self, name: str) -> bool:
@@ -176,10 +176,10 @@ def _active_ops(block: Block, varies: set[str], targets: Sequence[Value]) -> lis
 
 def _gradient_inputs(block: Block, desc: pb.OpDesc) -> list[str]:
     """Inputs that the outputs depend on smoothly, as far as the operator declares."""
-    op = find_op(desc.type)
+    op, inputs = find_op(desc.type), desc.inputs[:]
     if not op.differentiable:
-        return [name for name in desc.inputs if name and block.types[name].dtype in REALS]
-    return [name for i, name in enumerate(desc.inputs) if carries_gradient(op, desc, i, block)]
+        return [name for name in inputs if name and block.types[name].dtype in REALS]
+    return [name for i, name in enumerate(inputs) if carries_gradient(op, inputs, i, block)]
 
 
 def _faults(block: Block, desc: pb.OpDesc, wanted: set[str]) -> list[str]:

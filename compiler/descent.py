@@ -64,7 +64,7 @@ class Descent:
         return pairs, rates
 
     def _gradients(self, loss: Value, parameters: Sequence[Value] | None) -> Pairs:
-        names = self.states.trainable()
+        names = dict.fromkeys(self.states.trainable())
         given = list(parameters) if parameters is not None else [self.block.state(name) for name in names]
         if not given:
             raise CompileError("minimize: there is no parameter to train")

@@ -99,6 +99,7 @@ class FromFile:
     key: str | None
 
 
+@cache
 def glorot_uniform() -> Initialiser:
     """Uniform on ±sqrt(6 / (fan_in + fan_out)): Glorot and Bengio, 2010."""
 

@@ -22,12 +22,12 @@ from compiler.metrics.metric import Metric, require_metric
 from compiler.optimizers import Optimizer
 from compiler.parameter_groups import Group
 from compiler.state_table import StateTable
-from prograd_proto import TensorType
+from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import NUMBERS, REALS, DTypeName
+from prograd_proto.dtypes import REALS, DTypeName
 from prograd_proto.spelling import closest
 from registry import Block, OpError, Value
-from registry.errors import located
+from registry.errors import Located
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +38,7 @@ def _with_the_line(method: Callable[Concatenate[Program, P], R]) -> Callable[Con
 
     @wraps(method)
     def call(self: Program, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with located(lambda: self.locations.text(self.locations.here())):
+        with Located(lambda: self.locations.text(self.locations.here())):
             return method(self, *args, **kwargs)
 
     return call
@@ -149,8 +149,7 @@ class Program:
         if name not in self.states:
             raise OpError(f"there is no state {name!r}{closest(name, self.states)}")
         if name not in self._block.state_tensors:
-            desc = self.states[name]
-            self._block.define(name, TensorType(_dtype_name(desc), tuple(dim.size for dim in desc.shape.dims)))
+            self._block.define(name, type_of(self.states[name]))
             self._block.desc.parameters.add(tensor=name, state=name)
             self._block.state_tensors.add(name)
         return self._block.value(name)
@@ -411,7 +410,3 @@ class Program:
     def _require_own(self, what: str, value: Value) -> None:
         if value.block is not self._block:
             raise OpError(f"{what}: {value!r} belongs to another program")
-
-
-def _dtype_name(desc: pb.StateDesc) -> str:
-    return next(name for name, number in NUMBERS.items() if number == desc.dtype)

@@ -60,14 +60,16 @@ class StateTable:
         return [name for name, state in self.descs.items() if state.trainable]
 
     def _initial_op(self, name: str, type: TensorType, initial: Initialiser) -> pb.OpDesc:
-        op = self._ops.get((initial, type)) or self._made(name, type, initial)
-        if not op.random_stream:  # the same op would be made again
-            self._ops[initial, type] = op
-        copy = pb.OpDesc()
-        copy.CopyFrom(op)
-        copy.id, copy.outputs[:] = 1, [name]
-        copy.location = self._locate()
-        return copy
+        is_first = (initial, type) not in self._ops
+        if is_first:
+            self._ops[initial, type] = self._made(name, type, initial)
+        op = pb.OpDesc()
+        op.CopyFrom(self._ops[initial, type])
+        op.id, op.outputs[:] = 1, [name]
+        op.location = self._locate()
+        if op.random_stream and not is_first:
+            op.random_stream = next(self._streams)
+        return op
 
     def _made(self, name: str, type: TensorType, initial: Initialiser) -> pb.OpDesc:
         block = Block(locate=self._locate, streams=self._streams, state=lambda state: _counter(block, state))

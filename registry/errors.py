@@ -1,7 +1,6 @@
 """A bad call of an operator, and the one-line check that reports it."""
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from prograd_proto import ProgramError
 
@@ -16,13 +15,18 @@ def require(condition: bool, message: str) -> None:
         raise OpError(message)
 
 
-@contextmanager
-def located(line: Callable[[], str]) -> Generator[None]:
-    """Put the user's line, "" where it is unknown, before an error that does not begin with it yet."""
-    try:
-        yield
-    except ProgramError as error:
-        text = line()
-        if not text or str(error).startswith(f"{text}: "):
-            raise
-        raise type(error)(f"{text}: {error}") from None
+class Located:
+    """A context that puts the user's line, "" where it is unknown, before an error that does not begin with it yet."""
+
+    def __init__(self, line: Callable[[], str]) -> None:
+        self._line = line
+
+    def __enter__(self) -> None:
+        """Do nothing: only errors are looked at."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, ProgramError):
+            return
+        text = self._line()
+        if text and not str(error).startswith(f"{text}: "):
+            raise type(error)(f"{text}: {error}") from None

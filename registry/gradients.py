@@ -61,16 +61,16 @@ def differentiate(block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | 
     scope = op.scope(block, desc, attributes_of(desc))
     scope |= {f"d{name}": grad for name, grad in op.signature.name_outputs(output_grads).items()}
     result = op.gradient_rule(**{name: scope[name] for name in rule_names(op.gradient_rule)})
-    grads = _flat(op, result, len(desc.inputs))
-    for name, grad in zip(desc.inputs, grads, strict=True):
+    inputs = desc.inputs[:]
+    grads = _flat(op, result, len(inputs))
+    for name, grad in zip(inputs, grads, strict=True):
         if grad is not None and grad.type != block.types[name].wide:
             raise OpError(
                 f"the gradient of {op.name!r} gives {grad.type} for the input %{name}: {block.types[name]}; "
                 f"mend the rule in {_file_of(op)}"
             )
     return [
-        grad if name and carries_gradient(op, desc, i, block) else None
-        for i, (name, grad) in enumerate(zip(desc.inputs, grads, strict=True))
+        grad if grad is not None and carries_gradient(op, inputs, i, block) else None for i, grad in enumerate(grads)
     ]
 
 
@@ -81,9 +81,9 @@ def missing_rule(op: Op[..., Any]) -> str:
     return f"has no gradient rule; add one in {_file_of(op)} or declare differentiable=False"
 
 
-def carries_gradient(op: Op[..., Any], desc: pb.OpDesc, position: int, block: Block) -> bool:
+def carries_gradient(op: Op[..., Any], inputs: Sequence[str], position: int, block: Block) -> bool:
     """Whether a gradient may flow into that input: a float tensor that is not declared non-differentiable."""
-    name = desc.inputs[position]
+    name = inputs[position]
     if not name or block.types[name].dtype not in REALS or not op.differentiable:
         return False
     last = len(op.signature.inputs) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import EllipsisType
 from typing import NamedTuple
 
-from registry.errors import OpError, located
+from registry.errors import Located, OpError
 from registry.ops.shape import reshape
 from registry.ops.shape import slice as slice_op
 from registry.shapes import size_known
@@ -14,7 +14,7 @@ from registry.value import Index, Value
 
 def take(x: Value, key: tuple[Index, ...]) -> Value:
     """`x[key]`; raises OpError where a number is out of range or a cut axis has no size yet."""
-    with located(x.block.line):
+    with Located(x.block.line):
         return _taken(x, key)
 
 

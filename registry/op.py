@@ -118,8 +118,8 @@ class Op(Generic[P, R]):
 
     def scope(self, block: Block, desc: pb.OpDesc, attributes: dict[str, Attribute]) -> dict[str, Any]:
         """What a rule may name of an op in `block`: its inputs, outputs and attributes."""
-        inputs = [block.value(name) if name else None for name in desc.inputs]
-        outputs = [block.value(name) for name in desc.outputs]
+        inputs = [block.value(name) if name else None for name in desc.inputs[:]]
+        outputs = [block.value(name) for name in desc.outputs[:]]
         stream = {"random_stream": desc.random_stream} if self.random else {}
         return self.signature.name_inputs(inputs) | self.signature.name_outputs(outputs) | attributes | stream
 
@@ -168,7 +168,7 @@ class Op(Generic[P, R]):
         operand, name = operands[position], self.signature.input_name(position)
         if operand is STATE_MARK:
             operand = block.state(name)
-        elif isinstance(operand, Real) and name in self.signature.numbers:
+        elif not isinstance(operand, Value) and isinstance(operand, Real) and name in self.signature.numbers:
             number = int(operand) if isinstance(operand, Integral) else float(operand)
             operand = block.constant(self._dtype_beside(operand, operands), number)
         if operand is None and name in self.signature.defaults:

@@ -93,7 +93,9 @@ def build(sample: Sample, batch: str = "") -> Case:
     made = op(*operands, **attributes) if any(sample.operands) else op.on(block)(**attributes)
     outputs = [made] if isinstance(made, Value) else list(made)
     desc = block.desc.ops[-1]
-    ins = [value for i, value in enumerate(operands) if value is not None and carries_gradient(op, desc, i, block)]
+    ins = [
+        value for i, value in enumerate(operands) if value is not None and carries_gradient(op, desc.inputs, i, block)
+    ]
     outs = [value for i, value in enumerate(outputs) if emits_gradient(op, desc, i, block)]
     return Case(block, feeds, operands, outputs, (ins, outs), rng)
 

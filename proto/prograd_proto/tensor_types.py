@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import ITEM_BYTES, NAMES, NUMBERS, wide
+from prograd_proto.dtypes import HALVES, ITEM_BYTES, NAMES, NUMBERS, wide
 from prograd_proto.errors import ProgramError
 
 Shape = tuple[int | str, ...]
@@ -36,7 +36,7 @@ class TensorType(NamedTuple):
     @property
     def wide(self) -> TensorType:
         """The type that its elements are computed in, and its gradient has: float32 for 16-bit floats."""
-        return TensorType(wide(self.dtype), self.shape)
+        return TensorType(wide(self.dtype), self.shape) if self.dtype in HALVES else self
 
     @property
     def nbytes(self) -> int:
@@ -61,6 +61,13 @@ def shape_of(message: pb.Shape) -> Shape:
 
 def shape_message(shape: Iterable[int | str]) -> pb.Shape:
     """The `Shape` message of a Python shape."""
+    message = pb.Shape()
+    message.CopyFrom(_shape_message(tuple(shape)))
+    return message
+
+
+@lru_cache(maxsize=1 << 16)
+def _shape_message(shape: Shape) -> pb.Shape:
     return pb.Shape(dims=[pb.Dim(symbol=d) if isinstance(d, str) else pb.Dim(size=d) for d in shape])
 
 
