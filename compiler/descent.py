@@ -54,13 +54,17 @@ class Descent:
         rates: list[Value] = []
         with self.block.on_behalf_of(stage=pb.STAGE_UPDATE):
             cadence = Cadence.of(self.block, accumulate)
-            grads = [self._accumulated(w, dw, cadence) for w, dw in pairs]
-            given = dict(zip((w.name for w, _ in pairs), clip(grads) if clip else grads, strict=True))
+            sums = self._sums(pairs, cadence)
+            means = [so_far + dw / cadence.every for so_far, dw in sums] or [dw for _, dw in pairs]
+            given = dict(zip((w.name for w, _ in pairs), clip(means) if clip else means, strict=True))
             for own, trained in members:
                 rates.append(own.rate(self.block))
                 grads = [given[w.name] for w in trained]
                 for w, dw in zip(trained, own.clip(grads) if own.clip and grads else grads, strict=True):
                     self._append_update(own, w, dw, rates[-1], cadence)
+            if cadence.waits is not None:  # after all that reads the means, so that they are written over
+                for (so_far, _), mean in zip(sums, means, strict=True):
+                    self.update(so_far, ops.where(cadence.waits, mean, 0.0))
         return pairs, rates
 
     def _gradients(self, loss: Value, parameters: Sequence[Value] | None) -> Pairs:
@@ -80,14 +84,11 @@ class Descent:
             raise CompileError(f"minimize(loss: {loss.type}): the loss does not depend on {named}{stops}")
         return found
 
-    def _accumulated(self, w: Value, dw: Value, cadence: Cadence) -> Value:
-        """The mean gradient of the steps that make one update, as far as they are done."""
+    def _sums(self, pairs: Pairs, cadence: Cadence) -> list[tuple[Value, Value]]:
+        """With each parameter's gradient the slot that sums up those of the steps that make one update."""
         if cadence.waits is None:
-            return dw
-        so_far = self._slot(w, Slot("gradient"))
-        total = so_far + dw / cadence.every
-        self.update(so_far, ops.where(cadence.waits, total, 0.0))
-        return total
+            return []
+        return [(self._slot(w, Slot("gradient")), dw) for w, dw in pairs]
 
     def _append_update(self, optimizer: Optimizer, w: Value, dw: Value, rate: Value, cadence: Cadence) -> None:
         state = self.states.descs[w.name]

@@ -143,8 +143,7 @@ class _Edit:
                 graph.readers[value] = [*graph.readers[value], clone]
             graph.writes.append([self._copy(value, clone) for value in graph.writes[op]])
             graph.scratch.append(graph.scratch[op])
-            in_arena = [(written, values[read]) for written, read in graph.over[op] if graph.nbytes[read]]
-            graph.over.append([(self._new_of[written], now[read]) for written, read in in_arena])  # never over a state
+            graph.over.append([(self._new_of[written], now[values[read]]) for written, read in graph.over[op]])
 
     def redirect(self, chosen: Sequence[int], *, merge: bool) -> None:
         """Let the ops from the position on read the copies that are made here."""

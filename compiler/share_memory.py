@@ -3,13 +3,15 @@
 1. An op whose kernel makes a view lies in the memory of its operand, whatever else reads either.
 2. Any other op writes an output over an operand if the kernel allows that pair, the types are equal, the operand is
    neither a constant nor in the same memory as another operand, and nothing reads its value or a view of it
-   afterwards: no later op, no fetch, no update. Over a state, only the output that becomes its value is written.
-3. Both are written into the op. Where an update is not in place the runtime copies at the end of the step.
+   afterwards: no later op, no fetch, no update.
+3. Over a state only a block that updates it writes: the new value, or what is gone before the end of the step. Where
+   an operand in the arena would do as well, the state is written over: that takes no memory.
+4. Both are written into the op. Where an update is not in place the runtime copies at the end of the step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from compiler.bound_blocks import bound_blocks
@@ -36,55 +38,71 @@ class _Value(NamedTuple):
     last_read: int
 
 
-@dataclass
 class _Sharing:
     """One walk over a block."""
 
-    block: pb.BlockDesc
-    values: dict[str, _Value] = field(default_factory=dict[str, _Value])
+    def __init__(self, block: pb.BlockDesc) -> None:
+        self._block = block
+        self._types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+        self._last_read = _last_reads(block)
+        self._owners = _Owners(block)
+        self._values: dict[str, _Value] = {}
 
     def mark(self) -> None:
-        last_read = _last_reads(self.block)
-        tensors = {tensor.name: tensor for tensor in self.block.tensors}
-        for parameter in self.block.parameters:
-            self.values[parameter.tensor] = _Value(parameter.tensor, last_read.get(parameter.tensor, -1))
-        owners = _Owners(self.block)
-        for i, op in enumerate(self.block.ops):
+        for parameter in self._block.parameters:
+            self._begin(parameter.tensor, -1)
+        for i, op in enumerate(self._block.ops):
             del op.in_place[:]
-            outputs = op.outputs[:]
-            for name in outputs:
-                self.values[name] = _Value(name, last_read.get(name, i))
+            for name in op.outputs:
+                self._begin(name, i)
             if is_view(op.type):
                 op.in_place.add(output=0, input=0)
-                self.values[outputs[0]] = self.values[op.inputs[0]]
+                self._values[op.outputs[0]] = self._values[op.inputs[0]]
+            elif pairs := in_place_pairs(op.type):
+                op.in_place.extend(pb.InPlace(output=new, input=old) for new, old in sorted(self._taken(i, op, pairs)))
+
+    def _begin(self, name: str, i: int) -> None:
+        """Let a tensor lie in memory of its own, for now."""
+        self._values[name] = _Value(name, self._last_read.get(name, i))
+
+    def _taken(self, i: int, op: pb.OpDesc, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The pairs of op number i that are in place; its outputs are put where they then lie."""
+        inputs, outputs, values = op.inputs[:], op.outputs[:], self._values
+        pairs = [pair for pair in pairs if inputs[pair[1]]]
+        pairs.sort(key=lambda pair: not self._owners.is_state(values[inputs[pair[1]]].root))
+        taken: list[tuple[int, int]] = []
+        for output, position in pairs:
+            old, new = inputs[position], outputs[output]
+            if values[old].last_read != i or self._types[new] != self._types[old]:
                 continue
-            pairs = in_place_pairs(op.type)
-            inputs = op.inputs[:] if pairs else []
-            taken: list[tuple[int, int]] = []
-            for output, position in pairs:
-                old, new = inputs[position], outputs[output]
-                if not old or self.values[old].last_read != i or type_of(tensors[new]) != type_of(tensors[old]):
-                    continue
-                root = self.values[old].root
-                alone = [self.values[name].root for name in inputs if name].count(root) == 1
-                free = all(output != one and position != other for one, other in taken)
-                if alone and free and owners.allow(root, new):
-                    taken.append((output, position))
-                    op.in_place.add(output=output, input=position)
-                    self.values[new] = _Value(root, self.values[new].last_read)
+            root, last_read = values[old].root, values[new].last_read
+            alone = [values[name].root for name in inputs if name].count(root) == 1
+            free = all(output != one and position != other for one, other in taken)
+            if alone and free and self._owners.allow(root, new, lasts=last_read == len(self._block.ops)):
+                taken.append((output, position))
+                values[new] = _Value(root, last_read)
+        return taken
 
 
 class _Owners:
-    """What may be written over memory outside the arena: a state's update over the state, nothing over a constant."""
+    """What may be written over memory outside the arena: nothing over a constant, nor over a state that stays."""
 
     def __init__(self, block: pb.BlockDesc) -> None:
-        becomes = {update.state: update.tensor for update in block.updates}
-        self._only = {p.tensor: becomes.get(p.state) for p in block.parameters if p.WhichOneof("source") == "state"}
-        self._only |= {name: None for op in block.ops if op.type == "constant" for name in op.outputs}
+        begins: dict[str, str] = {}
+        for op in block.ops:
+            if is_view(op.type):
+                begins[op.outputs[0]] = begins.get(op.inputs[0], op.inputs[0])
+        becomes = {update.state: begins.get(update.tensor, update.tensor) for update in block.updates}
+        self._becomes = {p.tensor: becomes.get(p.state) for p in block.parameters if p.WhichOneof("source") == "state"}
+        self._becomes |= {name: None for op in block.ops if op.type == "constant" for name in op.outputs}
 
-    def allow(self, root: str, new: str) -> bool:
-        """Whether `new` may be written there."""
-        return root not in self._only or self._only[root] == new
+    def is_state(self, root: str) -> bool:
+        """Whether it is a state that the block updates."""
+        return self._becomes.get(root) is not None
+
+    def allow(self, root: str, new: str, *, lasts: bool) -> bool:
+        """Whether `new`, which the end of the step reads if it `lasts`, may be written there."""
+        return root not in self._becomes or (self.is_state(root) and (self._becomes[root] == new or not lasts))
 
 
 def _last_reads(block: pb.BlockDesc) -> dict[str, int]:

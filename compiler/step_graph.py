@@ -1,14 +1,16 @@
 """A block that runs, as numbers: what each op waits for, reads, writes and needs beside, and the memory of an order.
 
 A value is a tensor with all its views. States and constants take no bytes of the arena; an output that may be
-written over an operand takes none either, if that operand dies with the op: the rule of `share_memory`.
+written over an operand takes none either, if that operand dies with the op: the rule of `share_memory`. What is
+written over a state lies in the state's memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from math import inf
 
 from prograd_proto import TensorType, type_of
@@ -30,6 +32,7 @@ class StepGraph:
     before: list[list[int]] = field(default_factory=list[list[int]])  # of each op: those that must be done, each once
     fed: list[int] = field(default_factory=list[int])  # values that are there at the start
     value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
+    becomes: dict[int, int] = field(default_factory=dict[int, int])  # of each state that is updated: its new value
 
     @cached_property
     def after(self) -> list[list[int]]:
@@ -42,7 +45,10 @@ class StepGraph:
 
     def floor(self) -> int:
         """The most bytes that one op alone reads, writes and needs beside: no order takes less."""
-        nbytes = self.nbytes
+        in_a_state = set(self.becomes)
+        for over in self.over:
+            in_a_state.update(written for written, read in over if read in in_a_state)
+        nbytes = [0 if value in in_a_state else size for value, size in enumerate(self.nbytes)]
         return max(
             (
                 sum([nbytes[value] for value in reads])
@@ -54,10 +60,16 @@ class StepGraph:
             default=0,
         )
 
-    def live(self, order: Sequence[int]) -> Iterator[int]:
-        """The bytes that are needed while each op of the order runs, its scratch included."""
-        nbytes = self.nbytes
+    def live(self, order: Sequence[int], nbytes: list[int] | None = None) -> Iterator[int]:
+        """The bytes that are needed while each op of the order runs, its scratch included.
+
+        Args:
+            order: of ops.
+            nbytes: a copy of those of the values, which is kept up to date: none of what was written over.
+        """
+        nbytes = list(self.nbytes) if nbytes is None else nbytes
         missing = [len(ops) + last for ops, last in zip(self.readers, self.lasts, strict=True)]
+        state_of = {state: state for state in self.becomes}  # whose memory a value lies in
         now = sum(nbytes[value] for value in self.fed)
         for i in order:
             fresh = dead = 0
@@ -67,10 +79,10 @@ class StepGraph:
                 missing[value] -= 1
                 if not missing[value]:
                     dead += nbytes[value]
-            if self.over[i]:
-                taken = self._taken(i, missing)
-                fresh -= sum(nbytes[written] for written, _ in taken)
-                dead -= sum(nbytes[read] for _, read in taken)
+            for written, read in self._taken(i, missing, state_of) if self.over[i] else ():
+                fresh -= nbytes[written]
+                dead -= nbytes[read]
+                nbytes[written], nbytes[read] = nbytes[read], 0
             now += fresh
             yield now + self.scratch[i]
             now -= dead
@@ -78,23 +90,32 @@ class StepGraph:
                 if not missing[value]:
                     now -= nbytes[value]
 
-    def _taken(self, i: int, missing: Sequence[int]) -> list[tuple[int, int]]:
-        """The pairs of an op that are in place if its reads have left these numbers of reads missing."""
+    def _taken(self, i: int, missing: Sequence[int], state_of: dict[int, int]) -> list[tuple[int, int]]:
+        """The pairs of an op that are in place if its reads have left these numbers of reads missing.
+
+        What is written over a state's memory is added to `state_of`.
+        """
+        pairs = self.over[i]
+        if len(pairs) > 1:
+            pairs = sorted(pairs, key=lambda pair: pair[1] not in state_of)
         taken: list[tuple[int, int]] = []
-        for written, read in self.over[i]:
-            if not missing[read] and all(written != one and read != other for one, other in taken):
+        for written, read in pairs:
+            if missing[read] or any(written == one or read == other for one, other in taken):
+                continue
+            if read not in state_of:
+                taken.append((written, read))
+            elif not self.lasts[written] or self.becomes[state_of[read]] == written:
+                state_of[written] = state_of[read]
                 taken.append((written, read))
         return taken
 
     def working_set(self, order: Sequence[int], at: int) -> int:
         """The bytes that the op at a position of the order itself reads, writes and needs beside."""
+        nbytes = list(self.nbytes)
+        for _ in islice(self.live(order, nbytes), at + 1):
+            pass
         i = order[at]
-        later = {*order[at + 1 :]}
-        missing = [int(last) for last in self.lasts]
-        for value in self.reads[i]:
-            missing[value] += sum(reader in later for reader in self.readers[value])
-        in_place = sum(self.nbytes[written] for written, _ in self._taken(i, missing))
-        return sum(self.nbytes[value] for value in (*self.reads[i], *self.writes[i])) + self.scratch[i] - in_place
+        return sum(nbytes[value] for value in (*self.reads[i], *self.writes[i])) + self.scratch[i]
 
     def peak(self, order: Sequence[int], limit: float = inf) -> int:
         """The most bytes that are needed at once: no placement of this order takes less.
@@ -116,8 +137,9 @@ def step_graph(block: pb.BlockDesc) -> StepGraph:
     state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     outside = {*state_of, *(name for op in block.ops if op.type == "constant" for name in op.outputs)}
     graph, roots = _values(block, types, outside)
-    becomes = {update.state: update.tensor for update in block.updates}
-    allowed = {name: becomes.get(state) for name, state in state_of.items()}
+    becomes = {update.state: graph.value_of[update.tensor] for update in block.updates}
+    new_values = {graph.value_of[name]: becomes[state] for name, state in state_of.items() if state in becomes}
+    graph.becomes.update(new_values)
     for i, op in enumerate(block.ops):
         pairs = () if is_view(op.type) else in_place_pairs(op.type)
         inputs, outputs = (op.inputs[:], op.outputs[:]) if pairs else ([], [])
@@ -127,12 +149,12 @@ def step_graph(block: pb.BlockDesc) -> StepGraph:
                 continue
             value = graph.value_of[old]
             alone = [graph.value_of[name] for name in inputs if name].count(value) == 1
-            if alone and (roots[value] not in outside or allowed.get(roots[value]) == new):
+            if alone and (roots[value] not in outside or value in graph.becomes):
                 graph.over[i].append((graph.value_of[new], value))
     for name in ends_of(block):
         graph.lasts[graph.value_of[name]] = True
     _order_views(block, graph)
-    _order_updates(graph, [graph.value_of[name] for name in state_of])
+    _order_updates(graph)
     graph.before[:] = [sorted(set(before)) if len(before) > 1 else before for before in graph.before]
     return graph
 
@@ -181,10 +203,26 @@ def _order_views(block: pb.BlockDesc, graph: StepGraph) -> None:
         graph.before[i].extend(maker[name] for name in op.inputs if name in maker)
 
 
-def _order_updates(graph: StepGraph, states: Iterable[int]) -> None:
-    """Let an op that may write over a state wait for the earlier ops that read it, or it could not be in place."""
-    known = set(states)
-    for i, pairs in enumerate(graph.over):
-        for _, old in pairs:
-            if old in known:
-                graph.before[i].extend(j for j in graph.readers[old] if j < i)
+def _order_updates(graph: StepGraph) -> None:
+    """Let the ops that may make a new value over a state wait for the earlier readers of what they write over."""
+    maker = {value: i for i, writes in enumerate(graph.writes) for value in writes}
+    for state, new in graph.becomes.items():
+        for i, old in _written_over(graph, maker, state, new):
+            graph.before[i].extend(j for j in graph.readers[old] if j < i)
+
+
+def _written_over(graph: StepGraph, maker: Mapping[int, int], state: int, new: int) -> Iterator[tuple[int, int]]:
+    """Ops, and what each may write over, on a way from the state to its new value; none if there is no way."""
+    next_on_the_way: dict[int, tuple[int, int]] = {}
+    waiting = [new]
+    while waiting and state not in next_on_the_way:
+        value = waiting.pop()
+        for written, read in graph.over[maker[value]] if value in maker else ():
+            if written == value and read not in next_on_the_way and not graph.lasts[read]:
+                next_on_the_way[read] = maker[value], value
+                waiting.append(read)
+    value = state
+    while value in next_on_the_way:
+        i, written = next_on_the_way[value]
+        yield i, value
+        value = written

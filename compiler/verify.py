@@ -200,18 +200,21 @@ def in_place_joins_two(program: pb.ProgramDesc, block: Written) -> Iterator[str]
 
 
 def in_place_is_the_last_read(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
-    """An op writes in place only over what nothing reads afterwards, so every update follows the last read."""
+    """An op writes in place only over what nothing reads afterwards, and over a state only if the block updates it."""
     if not any(block.in_place):
         return
     aliases = aliases_of(block.desc)
+    updated = {update.state for update in block.desc.updates}
+    stay = {p.tensor for p in block.desc.parameters if p.WhichOneof("source") == "state" and p.state not in updated}
     for i, pairs in enumerate(block.in_place):
         for _, position in pairs if i not in aliases.views else ():
             old = block.inputs[i][position]
             place = aliases.places[old]
             operands = [name for name in block.inputs[i] if name and aliases.places[name].root == place.root]
             if aliases.last_read[place] > i or operands != [old]:
-                op = block.ops[i]
-                yield f"op {op.id} ({op.type}) writes over %{old}, which is read again"
+                yield f"op {block.ops[i].id} ({block.ops[i].type}) writes over %{old}, which is read again"
+            if place.root in stay:
+                yield f"op {block.ops[i].id} ({block.ops[i].type}) writes over the state %{place.root}, which stays"
 
 
 def repetitions_repeat(program: pb.ProgramDesc, block: Written) -> Iterator[str]:

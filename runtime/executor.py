@@ -99,7 +99,10 @@ class Executor:
         self._stopwatch: Stopwatch | None = None
 
     def step(self) -> None:
-        """Compute every op, copy what is fetched, update the states. Raises ExecutionError that names the op."""
+        """Compute every op, copy what is fetched, update the states.
+
+        Raises ExecutionError that names the op; what the states hold is then of no use.
+        """
         self._step(self._watch().calls if self._trials_left else self._calls)
 
     def profile_step(self) -> list[Spell]:
@@ -205,14 +208,18 @@ class Executor:
 
 
 def _update_copies(block: pb.BlockDesc, arrays: dict[str, Array], states: dict[str, Array]) -> list[Call]:
-    """The updates that no op has made in place; sources that are states themselves are read before any is written."""
+    """The updates that no op has made in place.
+
+    A source may lie in the memory of another state: it is a state itself, or was written over one. If that state is
+    copied to as well, the source is read before.
+    """
     pairs = [(states[update.state], arrays[update.tensor]) for update in block.updates]
     pairs = [(state, source) for state, source in pairs if state.ctypes.data != source.ctypes.data or not state.size]
-    owned = {array.ctypes.data for array in states.values() if array.size}
+    written = {state.ctypes.data for state, _ in pairs if state.size}
     early: list[Call] = []
     late: list[Call] = []
     for state, source in pairs:
-        if source.size and source.ctypes.data in owned:
+        if source.size and source.ctypes.data in written:
             copy = np.empty_like(source)
             early.append(partial(np.copyto, copy, source))
             source = copy

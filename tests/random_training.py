@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from compiler import Program, adam, constant, global_norm, momentum, ops, sgd
+from compiler import Program, Value, adam, constant, global_norm, momentum, ops, sgd
 from compiler.optimizers import Optimizer
 
 OPTIMIZERS: dict[str, Any] = {
@@ -32,12 +32,28 @@ def training_programs(draw: st.DrawFn) -> Program:
         program.fetch("middle", draw(st.sampled_from(made)))
     if draw(st.booleans()):
         program.fetch("state", weights[0])
+    remember(draw, program, [ops.mean(made[-1], axes=(0,)), weights[1]])
     loss = ops.mean(ops.square(made[0] + made[1] + made[2] + made[-1]))
     program.minimize(loss, optimizer(draw), accumulate=draw(st.sampled_from([1, 1, 2])))
     if draw(st.booleans()):
         program.minimize(ops.mean(ops.abs(made[-1] + made[0])), optimizer(draw), [weights[0]])
     program.outputs(y=made[-1])
     return program
+
+
+def remember(draw: st.DrawFn, program: Program, others: list[Value]) -> None:
+    """Append states of one type that become what ops in any pattern make of each other's old values."""
+    buffers = [
+        program.buffer(f"b{i}", (4,), constant(0.3 * i), dtype="float64") for i in range(draw(st.integers(0, 3)))
+    ]
+    made = buffers + others
+    for _ in range(draw(st.integers(1, 8)) if buffers else 0):
+        made.append(draw(st.sampled_from(MIXTURES))(draw(st.sampled_from(made)), draw(st.sampled_from(made))))
+    for buffer in buffers:
+        if draw(st.booleans()):
+            program.update(buffer, draw(st.sampled_from(made)))
+    if draw(st.booleans()):
+        program.fetch("mixture", draw(st.sampled_from(made)))
 
 
 def optimizer(draw: st.DrawFn) -> Optimizer:
@@ -56,4 +72,14 @@ STEPS = [
     lambda a, b: ops.identity(a),
     lambda a, b: ops.stop_gradient(a) * b,
     lambda a, b: a - ops.mean(b, axes=(0,), keepdims=True),
+]
+
+MIXTURES = [
+    lambda a, b: ops.tanh(a - b),
+    lambda a, b: a * 0.5 + b * 0.5,
+    lambda a, b: ops.sin(b),
+    lambda a, b: ops.where(a > b, a, b),
+    lambda a, b: ops.reshape(ops.cos(ops.reshape(a, shape=(2, 2))), shape=(4,)),
+    lambda a, b: ops.identity(b),
+    lambda a, b: ops.tanh(ops.cumsum(a) + b),
 ]

@@ -65,6 +65,19 @@ def with_scratch(block: pb.BlockDesc) -> None:
         block.tensors.append(tensor_desc(f"s{i}", type))
 
 
+def over_a_view_of_a_state(program: pb.ProgramDesc, block: pb.BlockDesc) -> None:
+    """The block reads another state, whose view an op is to be written over."""
+    program.states.add().CopyFrom(program.states[W])
+    program.states[-1].name = program.states[-1].op.outputs[0] = "v"
+    block.parameters.add(tensor="v", state="v")
+    block.tensors.extend(tensor_desc(name, TensorType("float32", (3,))) for name in ("v", "seen", "turned"))
+    block.ops.add(id=98, type="identity", inputs=["v"], outputs=["seen"], stage=pb.STAGE_FORWARD)
+    block.ops.add(id=99, type="neg", inputs=["seen"], outputs=["turned"], stage=pb.STAGE_FORWARD)
+    for op in block.ops[-2:]:
+        op.in_place.add(output=0, input=0)
+    program.operators.extend(pb.OperatorVersion(type=type, version=1) for type in ("identity", "neg"))
+
+
 def set_all(message: object, **values: object) -> None:
     for name, value in values.items():
         setattr(message, name, value)
@@ -445,7 +458,7 @@ REFUSALS: list[tuple[str, Change, str]] = [
     (
         "an update from scratch",
         lambda p, b: (with_scratch(b), setattr(b.updates[0], "tensor", "s0")),
-        f"block {{n}}: {UPDATE}: it writes over the state 'w' without being its update",
+        "block {n}: the update of 'w' reads %s0, which nothing defines",
     ),
     (
         "a fetch of scratch",
@@ -474,9 +487,19 @@ REFUSALS: list[tuple[str, Change, str]] = [
         f"block {{n}}: {UPDATE}: it writes over %w, which is read again",
     ),
     (
-        "a write over a state that it does not update",
-        lambda p, b: (setattr(b.updates[0], "tensor", "w.velocity"), setattr(b.updates[1], "tensor", "w.velocity")),
-        f"block {{n}}: {UPDATE}: it writes over the state 'w' without being its update",
+        "a write over a state that another one takes the value of",
+        lambda p, b: setattr(b.updates[0], "tensor", "w.velocity"),
+        f"block {{n}}: {UPDATE}: it writes over %w.velocity, which is read again",
+    ),
+    (
+        "a write over a state that the block does not update",
+        lambda p, b: b.updates.remove(b.updates[0]),
+        f"block {{n}}: {UPDATE}: it writes over the state 'w', which stays",
+    ),
+    (
+        "a write over a view of a state that the block does not update",
+        over_a_view_of_a_state,
+        "block {n}: op 99 (neg): it writes over the state 'v', which stays",
     ),
     (
         "a write over a constant",

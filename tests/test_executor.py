@@ -97,6 +97,50 @@ def test_in_place_and_not_in_place_give_equal_bits():
         same_bits(one.snapshot(), other.snapshot())
 
 
+def marked_by_hand(in_place: dict[str, int]) -> tuple[pb.ProgramDesc, pb.ProgramDesc]:
+    """a and b each become what is made of the other; the ops of these types are in place, in a copy."""
+    program = Program()
+    a = program.buffer("a", (3,), constant(1.0), dtype="float64")
+    b = program.buffer("b", (3,), constant(2.0), dtype="float64")
+    program.update(a, ops.exp(b))
+    program.update(b, ops.sin(a))
+    plain = program.compile().desc
+    marked = pb.ProgramDesc()
+    marked.CopyFrom(plain)
+    for op in bound_block(marked).ops:
+        if op.type in in_place:
+            op.in_place.add(output=0, input=in_place[op.type])
+    return plain, marked
+
+
+@pytest.mark.parametrize("types", [("exp", "sin"), ("exp",), ("sin",)], ids=" and ".join)
+def test_what_lies_over_one_state_and_becomes_another_is_read_before_it_is_copied_over(types: tuple[str, ...]):
+    plain, marked = marked_by_hand(dict.fromkeys(types, 0))
+    one, other = Stepper(plain), Stepper(marked, plan=None)
+    for _ in range(3):
+        one.step(), other.step()
+        same_bits(one.snapshot(), other.snapshot())
+
+
+def test_what_lies_over_a_state_and_is_fetched_is_read_before_the_state_gets_its_value():
+    program = Program()
+    x = program.input("x", "float64", (3,))
+    a = program.buffer("a", (3,), constant(1.0), dtype="float64")
+    made = ops.exp(a)
+    program.fetch("y", ops.sum(ops.square(made)))
+    program.update(a, ops.sin(x))
+    compiled = program.compile()
+    assert sorted(in_place(compiled.desc)) == ["add", "exp"]
+    plain, stepper = Stepper(compiled), Stepper(compiled, fetch=[made.name, "a"])
+    for x in (0.5, 0.25):
+        before = stepper.snapshot()["a"]
+        plain.step(x=x)
+        fetched = stepper.step(x=x)
+        assert fetched["a"].tolist() == before.tolist()
+        assert fetched[made.name].tolist() == np.exp(before).tolist()
+        same_bits(plain.snapshot(), stepper.snapshot())
+
+
 def test_feeds_are_views_that_a_step_reads_and_fetches_are_the_callers_to_keep_until_the_next():
     program = counter()
     program.fetch("double", program.block.value("x") * 2.0)

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from steps import Stepper
+from steps import Stepper, same_bits
 
 from compiler import Program, adam, constant, global_norm, ops, sgd, warmup_cosine
 from compiler.bind_dimensions import bind_dimensions
@@ -15,7 +15,7 @@ from compiler.bound_blocks import bound_blocks
 from compiler.errors import LimitError
 from compiler.order_ops import order_ops
 from compiler.pipeline import PASSES, run_passes
-from compiler.plan_memory import plan_memory
+from compiler.plan_memory import block_buffers, plan_memory
 from compiler.share_memory import share_memory
 from prograd_proto import program_pb2 as pb
 
@@ -95,6 +95,40 @@ def test_what_is_computed_again_to_fit_a_budget_changes_no_bit(threads: int, exp
     assert compiled.desc.entries[0].bindings[0].plan.arena_bytes <= int(least)
     assert any(op.recompute_of for op in bound_blocks(compiled.desc)[0].ops)
     assert states_after(compiled.desc, threads=threads) == expected
+
+
+def accumulating(every: int, clip: float | None = None) -> Program:
+    """A perceptron whose parameters are updated by the mean gradient of some steps."""
+    program = Program()
+    x = h = program.input("x", "float32", ("n", 16))
+    for i in range(6):
+        h = ops.tanh(h @ program.parameter(f"w{i}", (16, 16)))
+    optimizer = adam(0.01, clip=global_norm(clip) if clip else None)
+    program.minimize(ops.mean(ops.square(h - x)), optimizer, accumulate=every)
+    return program
+
+
+@pytest.mark.parametrize("clip", [None, 0.1], ids=["plain", "clipped"])
+def test_sums_of_gradients_take_nothing_of_the_arena(clip: float | None):
+    desc = accumulating(3, clip).compile(n=2).desc
+    block = bound_blocks(desc)[0]
+    [total] = {b.nbytes for b in block_buffers(block) if b.nbytes == 16 * 16 * 4}
+    kept = [buffer for buffer in block_buffers(block) if buffer.stop > 2 * len(block.ops)]
+    assert max(buffer.nbytes for buffer in kept) < total, "only the loss and what counts is there at the end"
+    once = accumulating(1, clip).compile(n=2).desc.entries[0].bindings[0].plan.arena_bytes
+    assert desc.entries[0].bindings[0].plan.arena_bytes < once + 4 * total, "what one update gives and a choice"
+
+
+def test_training_with_sums_of_gradients_has_the_bits_that_it_has_when_nothing_is_in_place():
+    x = np.random.default_rng(0).normal(size=(2, 16))
+    shared, apart = accumulating(3, 0.1).compile(n=2).desc, accumulating(3, 0.1).compile(n=2).desc
+    for op in bound_blocks(apart)[0].ops:
+        del op.in_place[:]
+    one, other = Stepper(shared, plan=shared.entries[0].bindings[0].plan), Stepper(apart)
+    assert one.executor.arena_bytes < other.executor.arena_bytes
+    for _ in range(7):
+        one.step(x=x), other.step(x=x)
+        same_bits(one.snapshot(), other.snapshot())
 
 
 def test_the_techniques_are_not_without_effect():

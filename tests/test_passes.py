@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from steps import Oracle, Stepper, bound_block, same_bits
 
-from compiler import CompileError, Program, Value, constant, gradients, momentum, ops, sgd
+from compiler import CompileError, Program, Value, constant, global_norm, gradients, momentum, ops, sgd
 from compiler.compiled import Compiled, compile_program
 from compiler.dead_ops import eliminate_dead_ops
+from compiler.optimizers import Optimizer
 from compiler.pipeline import MUST_PRECEDE, PASSES, run_passes
 from compiler.share_memory import share_memory
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
+from runtime.memory import aliases_of
 
 
 def small_network(*, norm: bool = False, dropout: bool = False) -> Program:
@@ -341,12 +343,74 @@ def test_a_dead_read_does_not_keep_an_update_from_being_in_place():
     assert "w" in marked(program)
 
 
-def test_only_the_last_of_two_updates_could_be_in_place_and_neither_is():
+def in_state(program: Program, state: str, entry: str = "train") -> list[str]:
+    """The ops whose results lie in the memory of a state, views not among them."""
+    block = bound_block(program.compile().desc, entry)
+    aliases = aliases_of(block)
+    there = [(i, op) for i, op in enumerate(block.ops) if i not in aliases.views]
+    return [op.type for _, op in there for name in op.outputs if aliases.places[name].root == state]
+
+
+def test_of_two_updates_neither_is_written_over_what_the_gradient_of_the_second_reads():
     program = Program()
     w = program.parameter("w", (3,))
     program.minimize(ops.sum(w), sgd(0.1))
     program.minimize(ops.sum(ops.square(w)), sgd(0.1))
-    assert marked(program) == ["step"]
+    assert in_state(program, "w") == ["mul"], "twice the old value"
+
+
+@pytest.mark.parametrize("optimizer", [momentum(0.1), momentum(0.1, clip=global_norm(1.0))], ids=["plain", "clipped"])
+def test_the_sum_of_the_gradients_of_several_steps_is_written_over_the_one_before(optimizer: Optimizer):
+    program = Program()
+    x, w = program.input("x", "float32", (3,)), program.parameter("w", (3,))
+    program.minimize(ops.sum(ops.square(x * w)), optimizer, accumulate=2)
+    assert in_state(program, "w.gradient") == ["add", "where"]
+    assert [in_state(program, name) for name in ("w", "w.velocity")] == [["where"], ["where"]]
+
+
+def test_a_state_is_written_over_rather_than_an_operand_in_the_arena():
+    program = Program()
+    x, total = program.input("x", "float32", (3,)), program.buffer("total", (3,))
+    program.update(total, ops.abs(ops.sin(x) + total))
+    assert in_state(program, "total") == ["add", "abs"]
+
+
+def test_what_is_gone_before_the_end_of_the_step_may_lie_where_a_state_did():
+    program = Program()
+    x, a = program.input("x", "float32", (3,)), program.buffer("a", (3,))
+    program.fetch("y", ops.sum(ops.exp(a)))
+    program.update(a, ops.sin(x))
+    assert in_state(program, "a") == ["exp"]
+
+
+def test_what_a_fetch_or_another_state_takes_is_written_over_no_state():
+    program = Program()
+    x, a, b = program.input("x", "float32", (3,)), program.buffer("a", (3,)), program.buffer("b", (3,))
+    program.update(b, ops.exp(a))
+    program.update(a, ops.sin(x))
+    program.fetch("y", ops.reshape(ops.neg(b), shape=(3, 1)))
+    assert in_state(program, "a") == in_state(program, "b") == []
+
+
+def test_a_new_value_may_be_a_view_of_what_is_written_over_a_view_of_the_state():
+    program = Program()
+    a = program.buffer("a", (2, 3))
+    turned = ops.exp(ops.sin(ops.reshape(a, shape=(3, 2))))
+    program.update(a, ops.reshape(turned, shape=(2, 3)))
+    assert in_state(program, "a") == ["sin", "exp"]
+
+
+def test_an_entry_writes_only_over_the_states_that_it_updates():
+    program = Program()
+    x = program.input("x", "float32", (3,))
+    kept, passing = program.buffer("kept", (3,)), program.buffer("passing", (3,), lifespan="epoch")
+    program.update(kept, ops.exp(kept))
+    total = ops.exp(passing)
+    program.update(passing, total)
+    program.outputs(y=x + ops.sum(ops.exp(kept)) + ops.sum(total))
+    assert in_state(program, "kept") == in_state(program, "passing") == ["exp"]
+    assert in_state(program, "kept", "predict") == []
+    assert in_state(program, "passing", "predict") == ["exp"]
 
 
 # Sizes

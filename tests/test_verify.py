@@ -61,7 +61,9 @@ IDS = "every op has an id of its own, from 1"
 TYPES = "every op is known, has all its operands and attributes, and outputs of the types that inference gives"
 STATES = "one tensor stands for a state; it has the state's type, and so has the one that becomes its value"
 UPDATES = "a block updates a state at most once; a block that trains updates every trainable parameter it reads"
-IN_PLACE = "an op writes in place only over what nothing reads afterwards, so every update follows the last read"
+IN_PLACE = (
+    "an op writes in place only over what nothing reads afterwards, and over a state only if the block updates it"
+)
 
 AGAIN = "an op that computes another one again follows it, and has its type, attributes and random stream"
 JOINS = "an op writes in place one output over one operand, so no two values are written to the same memory"
@@ -260,6 +262,12 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         IN_PLACE,
     ),
     (
+        "a write over a state that stays",
+        lambda p, b: (op_of(b, "add").in_place.add(), b.updates.remove(b.updates[-1])),
+        "block 0: op {add} (add) writes over the state %step, which stays",
+        IN_PLACE,
+    ),
+    (
         "a write over an operand that is not there",
         lambda p, b: op_of(b, "exp").in_place.add(output=0, input=5),
         "block 0: op 2 (exp) has no output 0 or no operand 5",
@@ -330,7 +338,7 @@ def test_a_good_program_breaks_no_rule():
 def test_a_broken_rule_is_reported_with_its_place_and_its_words(change: Change, fault: str, law: str):
     program = good()
     block = program.blocks[0]
-    names = {"new": block.updates[0].tensor, "sgd": op_of(block, "sgd").id}
+    names = {"new": block.updates[0].tensor, "sgd": op_of(block, "sgd").id, "add": op_of(block, "add").id}
     change(program, block)
     with pytest.raises(CompileError) as error:
         verify(program)
