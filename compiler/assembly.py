@@ -99,7 +99,7 @@ def _part_for(built: Built, outputs: Outputs) -> pb.BlockDesc:
     passing = {name for name, state in built.states.items() if state.lifespan == pb.LIFESPAN_EPOCH}
     totals = {state: value for state, value in built.updates.items() if state in passing} | dict(built.totals)
     updates = _reached(built.block, totals, needed)
-    block = pb.BlockDesc(ops=(op for op in built.block.ops if not needed.isdisjoint(op.outputs)))
+    block = pb.BlockDesc(ops=(op for op in built.block.ops if not needed.isdisjoint(op.outputs[:])))
     block.parameters.extend(p for p in built.block.parameters if p.tensor in needed)
     block.tensors.extend(tensor for tensor in built.block.tensors if tensor.name in needed)
     _add_updates(block, updates)
@@ -113,8 +113,9 @@ def _reached(block: pb.BlockDesc, totals: Mapping[str, Value], needed: set[str])
     updates: dict[str, Value] = {}
     while True:
         for op in reversed(block.ops):
-            if not needed.isdisjoint(op.outputs):
-                needed.update(op.inputs, op.outputs)
+            outputs = op.outputs[:]
+            if not needed.isdisjoint(outputs):
+                needed.update(op.inputs[:], outputs)
         read = {state for tensor, state in state_of.items() if tensor in needed}
         more = {state: value for state, value in totals.items() if state in read and state not in updates}
         if not more:

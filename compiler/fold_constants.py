@@ -70,7 +70,7 @@ def _fold(block: pb.BlockDesc) -> None:
         type = op.type
         if type == "constant":
             value = op.attributes[0].tensor_value
-        elif type in EXACT and all(name in known for name in op.inputs if name) and _is_exact(op, tensors):
+        elif type in EXACT and known.keys() >= set(op.inputs[:]) - {""} and _is_exact(op, tensors):
             value = values.get(key := computation(op))
             if value is None:
                 [value] = evaluate(op, [known[name] if name else None for name in op.inputs])
@@ -93,11 +93,12 @@ def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor]) -> bool:
     is_changed = False
     needed = set(ends_of(block))
     for op in reversed(block.ops):
-        if needed.isdisjoint(op.outputs):
+        outputs = op.outputs[:]
+        if needed.isdisjoint(outputs):
             continue
-        value = known.get(op.outputs[0])
+        value = known.get(outputs[0])
         if value is None or not _is_worth(op, value.data):
-            needed.update(op.inputs)
+            needed.update(op.inputs[:])
         elif op.type != "constant":
             op.type = "constant"
             del op.inputs[:], op.attributes[:]

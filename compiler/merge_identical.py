@@ -29,7 +29,7 @@ def _merge(block: pb.BlockDesc) -> None:
     kept_id: dict[int, int] = {}
 
     def visit(op: pb.OpDesc) -> Sequence[str] | None:
-        reader = readers.setdefault((op.type, *op.inputs), op)
+        reader = readers.setdefault((op.type, *op.inputs[:]), op)
         if reader is op:
             return None
         first.setdefault(computation(reader), reader)
@@ -43,4 +43,5 @@ def _merge(block: pb.BlockDesc) -> None:
 
     rewrite(block, visit)
     for op in block.ops if kept_id else ():
-        op.gradient_of = kept_id.get(op.gradient_of, op.gradient_of)
+        if op.gradient_of in kept_id:
+            op.gradient_of = kept_id[op.gradient_of]

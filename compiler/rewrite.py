@@ -67,11 +67,11 @@ def _careful(visit: Visitor, declared: Set[str]) -> Visitor:
 def computation(op: pb.OpDesc) -> object:
     """What decides the bits of an op's outputs."""
     attributes = [attribute.SerializeToString() for attribute in op.attributes]
-    return op.type, op.random_stream, tuple(op.inputs), *attributes, *op.blocks
+    return op.type, op.random_stream, tuple(op.inputs[:]), *attributes, *op.blocks
 
 
 def _read_instead(names: object, now: dict[str, str]) -> None:
-    for i, name in enumerate(names):  # pyright: ignore[reportArgumentType, reportUnknownVariableType, reportUnknownArgumentType]: a repeated field of strings
+    for i, name in enumerate(names[:]):  # pyright: ignore[reportArgumentType, reportUnknownVariableType, reportUnknownArgumentType]: a repeated field of strings
         if name in now:
             names[i] = now[name]  # pyright: ignore[reportIndexIssue, reportUnknownArgumentType]: as above
 

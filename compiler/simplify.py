@@ -40,7 +40,7 @@ def _simplify(block: pb.BlockDesc) -> None:
         while found is EDITED:
             found = _simpler(scope, op)
             instead = found or EDITED
-        scope.makers.update(dict.fromkeys(op.outputs, op))
+        scope.makers.update(dict.fromkeys(op.outputs[:], op))
         return instead
 
     rewrite(block, visit)

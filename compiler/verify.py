@@ -21,7 +21,6 @@ from prograd_proto import ProgramError, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.lifespans import trains
-from prograd_proto.tensor_types import shape_of
 from prograd_proto.written import Written
 from registry.op import find_op
 from runtime.memory import aliases_of, ends_of
@@ -53,7 +52,7 @@ def states_have_different_names(program: pb.ProgramDesc) -> Iterator[str]:
     """Every state has a name of its own and a static shape."""
     seen: set[str] = set()
     for state in program.states:
-        if state.name in seen or not all(isinstance(extent, int) for extent in shape_of(state.shape)):
+        if state.name in seen or any(isinstance(extent, str) for extent in type_of(state).shape):
             yield f"the state {state.name!r} is there twice or has a symbol in its shape"
         seen.add(state.name)
 
@@ -90,7 +89,7 @@ def tensors_are_defined_once(program: pb.ProgramDesc, block: Written) -> Iterato
     names += chain.from_iterable(block.outputs)
     names += [name for op in block.ops for name in op.scratch]
     described = [tensor.name for tensor in block.tensors]
-    if len(names) == len(described) == len(set(names)) and set(names) == set(described):
+    if len(names) == len(described) and set(names) == set(described) and not _repeated(names):
         return
     for name in _repeated(described):
         yield f"%{name} is described twice"
