@@ -50,8 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def show(options: argparse.Namespace) -> None:
     """Print a program, or the training-time form of one entry, as text; or a view of how an entry runs.
 
-    A view is of one entry, the one that the program runs unless --entry names another, with its first sizes.
+    A view is of one entry, the one that the program runs unless --entry names another, with its first sizes unless
+    --bind asks for others.
     """
+    from compiler.commands.chosen_entry import chosen_binding, chosen_entry
     from compiler.commands.show import show_views
 
     if show_views(options):
@@ -60,11 +62,9 @@ def show(options: argparse.Namespace) -> None:
     if options.entry is None:
         print(to_text(program), end="")
         return
-    entry = next((entry for entry in program.entries if entry.name == options.entry), None)
-    if entry is None:
-        near = closest(options.entry, [entry.name for entry in program.entries])
-        raise ProgramError(f"{options.program}: there is no entry {options.entry!r}{near}")
-    number = entry.bindings[0].block if options.bound and entry.bindings else entry.source_block
+    number = chosen_entry(options.program, program, options.entry).source_block
+    if options.bound:
+        number = chosen_binding(options.program, program, options.entry, options.bind)[1].block
     print(block_to_text(program, number), end="")
 
 
@@ -166,13 +166,10 @@ def _read(path: str) -> pb.ProgramDesc:
 
 def _sizes(given: Sequence[str], program: pb.ProgramDesc) -> dict[str, int]:
     """The sizes the file was compiled with, replaced by those given as symbol=size."""
+    from compiler.commands.chosen_entry import sizes_given
+
     sizes = {dim.symbol: dim.size for e in program.entries for b in e.bindings[:1] for dim in b.dims}
-    for text in given:
-        symbol, _, size = text.partition("=")
-        if not size.isdecimal():
-            raise ProgramError(f"--bind {text}: write symbol=size, as in batch=64")
-        sizes[symbol] = int(size)
-    return sizes
+    return sizes | sizes_given(given)
 
 
 def _dumper(name: str) -> Callable[[str, pb.ProgramDesc], None]:
@@ -235,6 +232,9 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("program")
     verb.add_argument("--entry", help="only the block of this entry")
     verb.add_argument("--bound", action="store_true", help="with --entry: with sizes instead of symbols")
+    verb.add_argument(
+        "--bind", action="append", default=[], metavar="SYMBOL=SIZE", help="the sizes that run, as in batch=1"
+    )
     verb.add_argument("--memory", action="store_true", help="every buffer, how long it lives, and who makes the peak")
     verb.add_argument("--sort", choices=("offset", "bytes", "time"), help="with --memory: the buffers; else by offset")
     verb.add_argument("--order", action="store_true", help="of every forward op, when it and what belongs to it runs")

@@ -50,6 +50,13 @@ def test_show_of_an_entry_prints_only_its_block(program, capsys):
     assert "sgd" not in out
 
 
+def test_show_of_an_entry_prints_the_block_of_the_sizes_that_are_asked_for(program, capsys):
+    code, out, _ = run(capsys, "show", program, "--entry", "evaluate", "--bound", "--bind", "batch=1")
+    assert code == 0
+    assert "float32[1, 3]" in out
+    assert "float32[4, 3]" not in out
+
+
 def test_show_of_an_unknown_entry_names_the_ones_there_are(program, capsys):
     code, out, err = run(capsys, "show", program, "--entry", "tran")
     assert (code, out) == (3, "")
@@ -114,6 +121,7 @@ def test_compile_dumps_the_program_after_a_pass(program, capsys):
             "there is no pass 'eliminate'; did you mean 'eliminate_dead_ops'?; the passes are ",
         ),
         (["--bind", "batch"], "--bind batch: write symbol=size, as in batch=64"),
+        (["--bind", "batch=²"], "--bind batch=²: write symbol=size, as in batch=64"),
         (["--bind", "btch=3"], "there is no symbol 'btch' in this program; did you mean 'batch'?"),
         (["--bind", "batch=0"], "batch=0: a symbol is bound to a whole number, 1 or more"),
     ],

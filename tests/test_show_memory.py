@@ -83,6 +83,29 @@ def test_another_entry_is_shown_by_its_name(path: Path, capsys):
     assert "backward" not in out
 
 
+def test_other_sizes_of_an_entry_are_shown_by_their_symbols(path: Path, capsys, tmp_path: Path):
+    asked = ["--entry", "evaluate", "--bind", "rows=1"]
+    _, large, _ = run(capsys, path, "--memory", "--order", "--entry", "evaluate")
+    code, small, _ = run(capsys, path, "--memory", "--order", *asked, "--svg", tmp_path / "m.svg")
+    assert code == 0
+    assert large.replace("rows=8", "rows=1").split(" bytes", 1)[0] != small.split(" bytes", 1)[0]
+    assert small.count("evaluate with {rows=1}: ") == 2
+    assert "evaluate with {rows=1}" in (tmp_path / "m.svg").read_text()
+    assert run(capsys, path, "--memory", "--order", "--entry", "evaluate", "--bind", "rows=8") == (0, large, "")
+
+
+def test_a_binding_is_found_by_some_of_its_sizes(tmp_path: Path, capsys):
+    program = Program("two symbols")
+    x = program.input("x", "float32", ("rows", "columns"))
+    program.outputs(y=ops.exp(x))
+    program.compile(rows=4, columns=6).save(tmp_path / "two.pb")
+    _, out, _ = run(capsys, tmp_path / "two.pb", "--memory", "--bind", "columns=6")
+    assert out.startswith("predict with {columns=6, rows=4}: ")
+    code, out, err = run(capsys, tmp_path / "two.pb", "--memory", "--bind", "columns=5", "--bind", "rows=4")
+    assert (code, out) == (3, "")
+    assert "the entry 'predict' is not bound to {columns=5, rows=4}; it is to {columns=6, rows=4}" in err
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_the_peak_is_the_busiest_tick_and_its_buffers_are_those_alive(name: str):
     program = Program(name)
@@ -264,6 +287,20 @@ def with_an_overlap(desc: pb.ProgramDesc) -> None:
         (with_another_plan, ["--memory"], 3, "{}: the plan and the block differ in %gone; compile again"),
         (with_an_overlap, ["--memory"], 3, "{}: the plan puts %x and %y in the same bytes while both are needed"),
         (None, ["--memory", "--entry", "tran"], 3, "{}: there is no entry 'tran'; did you mean 'train'?"),
+        (
+            None,
+            ["--memory", "--entry", "evaluate", "--bind", "rows=2"],
+            3,
+            "{}: the entry 'evaluate' is not bound to {{rows=2}}; it is to {{rows=8}} and {{rows=1}}",
+        ),
+        (None, ["--order", "--bind", "row=8"], 3, "{}: the entry 'train' has no symbol 'row'; did you mean 'rows'?"),
+        (None, ["--order", "--bind", "rows"], 2, "--bind rows: write symbol=size, as in batch=64"),
+        (
+            None,
+            ["--entry", "train", "--bind", "rows=8"],
+            2,
+            "--bind is for --memory, --order, --html and --svg, and for --entry with --bound",
+        ),
         (None, ["--sort", "time"], 2, "--sort is for --memory"),
         (None, ["--memory", "--force"], 2, "--force is for --html and --svg"),
         (None, ["--html", "a", "--svg", "a"], 2, "--html and --svg both name a; give two files"),

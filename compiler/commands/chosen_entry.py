@@ -1,7 +1,10 @@
-"""The entry that a view is of."""
+"""The entry that a view is of, and the sizes that it is bound to."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from compiler.errors import UsageError
 from compiler.plugins import require_used
 from compiler.verify import verify
 from prograd_proto import ProgramError
@@ -34,15 +37,40 @@ def chosen_entry(path: str, program: pb.ProgramDesc, name: str | None) -> pb.Ent
     return entries[name]
 
 
-def chosen_binding(path: str, program: pb.ProgramDesc, name: str | None) -> tuple[str, pb.Binding]:
-    """The first binding of an entry, and both in words: `train with {batch=32}`."""
+def chosen_binding(path: str, program: pb.ProgramDesc, name: str | None, bind: Sequence[str]) -> tuple[str, pb.Binding]:
+    """The first binding of an entry to these sizes, and both in words: `train with {batch=32}`."""
     entry = chosen_entry(path, program, name)
     if not entry.bindings:
         raise ProgramError(f"{path}: the entry {entry.name!r} has no block that runs; compile the program")
-    return binding_in_words(entry.name, entry.bindings[0]), entry.bindings[0]
+    wanted = sizes_given(bind)
+    known = dict.fromkeys(dim.symbol for binding in entry.bindings for dim in binding.dims)
+    for symbol in wanted:
+        if symbol not in known:
+            raise ProgramError(f"{path}: the entry {entry.name!r} has no symbol {symbol!r}{closest(symbol, known)}")
+    for binding in entry.bindings:
+        if wanted.items() <= {dim.symbol: dim.size for dim in binding.dims}.items():
+            return binding_in_words(entry.name, binding), binding
+    asked = ", ".join(f"{in_words(symbol)}={size}" for symbol, size in wanted.items())
+    there = " and ".join(f"{{{_sizes_in_words(binding)}}}" for binding in entry.bindings)
+    raise ProgramError(f"{path}: the entry {entry.name!r} is not bound to {{{asked}}}; it is to {there}")
+
+
+def sizes_given(bind: Sequence[str]) -> dict[str, int]:
+    """The sizes of symbols, from words as `batch=64`."""
+    sizes: dict[str, int] = {}
+    for text in bind:
+        symbol, _, size = text.partition("=")
+        if not (size.isascii() and size.isdecimal() and len(size) <= 18):
+            raise UsageError(f"--bind {text}: write symbol=size, as in batch=64")
+        sizes[symbol] = int(size)
+    return sizes
 
 
 def binding_in_words(name: str, binding: pb.Binding) -> str:
     """An entry's name and the sizes that it is bound to."""
-    sizes = ", ".join(f"{in_words(dim.symbol)}={dim.size}" for dim in binding.dims)
+    sizes = _sizes_in_words(binding)
     return f"{in_words(name)} with {{{sizes}}}" if sizes else in_words(name)
+
+
+def _sizes_in_words(binding: pb.Binding) -> str:
+    return ", ".join(f"{in_words(dim.symbol)}={dim.size}" for dim in binding.dims)

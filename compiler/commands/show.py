@@ -22,7 +22,7 @@ def show_views(options: argparse.Namespace) -> bool:
     if not (options.memory or options.order or pictures):
         return False
     program = well_formed(options.program)
-    title, binding = chosen_binding(options.program, program, options.entry)
+    title, binding = chosen_binding(options.program, program, options.entry, options.bind)
     try:
         memory = step_memory(program, binding)
     except ProgramError as error:
@@ -38,6 +38,9 @@ def show_views(options: argparse.Namespace) -> bool:
 def _require_sense(options: argparse.Namespace, pictures: list[str]) -> None:
     if options.sort and not options.memory:
         raise UsageError("--sort is for --memory")
+    runs = options.memory or options.order or pictures or (options.entry is not None and options.bound)
+    if options.bind and not runs:
+        raise UsageError("--bind is for --memory, --order, --html and --svg, and for --entry with --bound")
     if options.force and not pictures:
         raise UsageError("--force is for --html and --svg")
     if len(set(pictures)) < len(pictures):
