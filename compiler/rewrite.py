@@ -71,7 +71,7 @@ def computation(op: pb.OpDesc) -> object:
 
 
 def _read_instead(names: object, now: dict[str, str]) -> None:
-    for i, name in enumerate(names[:]):  # pyright: ignore[reportArgumentType, reportUnknownVariableType, reportUnknownArgumentType]: a repeated field of strings
+    for i, name in enumerate(names):  # pyright: ignore[reportArgumentType, reportUnknownVariableType, reportUnknownArgumentType]: a repeated field of strings
         if name in now:
             names[i] = now[name]  # pyright: ignore[reportIndexIssue, reportUnknownArgumentType]: as above
 
