@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from compiler.costs import operations_of
+from compiler.room_for_threads import Room
 from compiler.step_graph import step_graph
 from compiler.update_times import UpdateTime, update_times
 from prograd_proto import program_pb2 as pb
@@ -24,6 +25,7 @@ class BindingMemory:
         repeated: how many ops compute again what was computed before.
         cost: how many times the operations of the step without repetitions, as `compiler.costs` estimates them.
         updates: when trained parameters get their new values.
+        room: what the plan gives to threads; None if it was made for one.
     """
 
     entry: str
@@ -33,6 +35,7 @@ class BindingMemory:
     repeated: int
     cost: float
     updates: list[UpdateTime]
+    room: Room | None
 
     @property
     def plan(self) -> pb.MemoryPlan:
@@ -48,12 +51,12 @@ class MemoryReport:
     bindings: list[BindingMemory]
 
 
-def memory_report(program: pb.ProgramDesc) -> MemoryReport:
-    """The report of a well-formed program with plans."""
-    return MemoryReport(sum(type_of(state).nbytes for state in program.states), list(_bindings(program)))
+def memory_report(program: pb.ProgramDesc, rooms: Mapping[int, Room]) -> MemoryReport:
+    """The report of a well-formed program with plans, and of the blocks that were planned for threads with that."""
+    return MemoryReport(sum(type_of(state).nbytes for state in program.states), list(_bindings(program, rooms)))
 
 
-def _bindings(program: pb.ProgramDesc) -> Iterator[BindingMemory]:
+def _bindings(program: pb.ProgramDesc, rooms: Mapping[int, Room]) -> Iterator[BindingMemory]:
     for entry in program.entries:
         for binding in entry.bindings:
             block = program.blocks[binding.block]
@@ -71,4 +74,5 @@ def _bindings(program: pb.ProgramDesc) -> Iterator[BindingMemory]:
                 len(again),
                 sum(costs) / max(1, sum(costs) - sum(again)),
                 update_times(program, block),
+                rooms.get(binding.block),
             )

@@ -42,7 +42,7 @@ def order_ops(program: pb.ProgramDesc) -> None:
         if graph.peak(early) <= least:
             best = early
         if best != sorted(best):
-            _reorder(block, best)
+            reorder(block, best)
 
 
 def as_written(block: pb.BlockDesc, graph: StepGraph) -> Order:
@@ -142,7 +142,8 @@ def _is_goal(block: pb.BlockDesc, graph: StepGraph, i: int) -> bool:
     return block.ops[i].stage == pb.STAGE_UPDATE or not any(graph.readers[value] for value in graph.writes[i])
 
 
-def _reorder(block: pb.BlockDesc, order: Order) -> None:
+def reorder(block: pb.BlockDesc, order: Order) -> None:
+    """Put the ops of a block into a legal order, and its tensors into that of their definitions."""
     ids = [op.id for op in block.ops]
     position = {ids[i]: place for place, i in enumerate(order)}
     block.ops.sort(key=lambda op: position[op.id])

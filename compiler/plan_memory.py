@@ -9,9 +9,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from runtime.memory import QUICK, Buffer, Effort, buffers_of, check_placement, place, scratch_of
+from runtime.memory import QUICK, Buffer, Effort, Placement, buffers_of, check_placement, place, scratch_of
 
 
 def plan_memory(program: pb.ProgramDesc, effort: Effort = QUICK) -> None:
@@ -27,7 +29,11 @@ def plan_memory(program: pb.ProgramDesc, effort: Effort = QUICK) -> None:
 def plan_of(block: pb.BlockDesc, effort: Effort = QUICK) -> pb.MemoryPlan:
     """The plan of a block with static types."""
     buffers = block_buffers(block)
-    placed = place(buffers, effort)
+    return plan_from(buffers, place(buffers, effort))
+
+
+def plan_from(buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
+    """The plan that puts a block's buffers at the offsets of a placement, once they are checked."""
     check_placement(buffers, placed.offsets, placed.arena_bytes)
     plan = pb.MemoryPlan(arena_bytes=placed.arena_bytes, lower_bound=placed.lower_bound, optimal=placed.optimal)
     plan.placements.extend(

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-from compiler.bound_blocks import bound_blocks
-from compiler.errors import LimitError
+from compiler.errors import CompileError, LimitError
 from compiler.memory_budget import plan_within
 from compiler.memory_report import MemoryReport, memory_report
 from compiler.pipeline import run_passes
-from compiler.plan_memory import plan_memory
+from compiler.plan_memory import plan_memory, plan_of
+from compiler.room_for_threads import Room, make_room
 from compiler.verify import verify
 from prograd_proto import program_pb2 as pb
 from runtime.memory import THOROUGH
 
 
-def plan_program(program: pb.ProgramDesc, budget: int | None = None) -> MemoryReport:
+def plan_program(program: pb.ProgramDesc, budget: int | None = None, threads: int = 1) -> MemoryReport:
     """Plan every binding of a compiled program, edited in place; untouched if that fails.
 
-    Without a budget the ops stay as they are. With one, what an earlier budget made run again is forgotten first.
+    With neither a budget nor several threads the ops stay as they are. Else what an earlier plan did to them is
+    forgotten first.
 
     Args:
         program: well formed.
         budget: bytes that no arena may exceed.
+        threads: how many are to run ops; more than one get room, within the budget or else within a limit.
 
     Raises:
+        CompileError: the number of threads is none.
         LimitError: the budget cannot be met; it says by how much, and which op is in the way.
     """
-    if budget is None:
+    if not hasattr(threads, "__index__") or threads < 1:
+        raise CompileError(f"threads={threads}: a plan is for a whole number of threads, 1 or more")
+    if budget is None and threads == 1:
         plan_memory(program, THOROUGH)
-        return memory_report(program)
+        return memory_report(program, {})
     planned = pb.ProgramDesc()
     planned.CopyFrom(program)
-    if any(op.recompute_of for block in bound_blocks(planned) for op in block.ops):
-        run_passes(planned)
+    run_passes(planned)
+    rooms: dict[int, Room] = {}
     for entry in planned.entries:
         for binding in entry.bindings:
+            block = planned.blocks[binding.block]
             try:
-                binding.plan.CopyFrom(plan_within(planned.blocks[binding.block], budget))
+                tight = plan_of(block, THOROUGH) if budget is None else plan_within(block, budget)
             except LimitError as error:
                 raise LimitError(f"entry {entry.name!r}: {error}") from None
+            rooms[binding.block] = make_room(block, tight, threads, budget)
+            binding.plan.CopyFrom(rooms[binding.block].plan)
     verify(planned)
     program.CopyFrom(planned)
-    return memory_report(program)
+    return memory_report(program, rooms if threads > 1 else {})

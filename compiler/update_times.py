@@ -25,7 +25,7 @@ class UpdateTime(NamedTuple):
 
 OTHERS: Final = "they read the gradients of other parameters too, like clipping by the global norm"
 READ: Final = "their parameters are read until then"
-ORDER: Final = "the step then needs less memory"
+ORDER: Final = "the step then needs less memory or keeps more threads busy"
 
 
 def update_times(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[UpdateTime]:

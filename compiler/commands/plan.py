@@ -13,6 +13,7 @@ from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
 from compiler.errors import LimitError, UsageError
 from compiler.memory_report import BindingMemory, MemoryReport
 from compiler.plan_program import plan_program
+from compiler.room_for_threads import CLOSE, Room
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import save
@@ -27,7 +28,7 @@ def plan_file(options: argparse.Namespace) -> None:
     if not all(entry.bindings for entry in program.entries):
         raise ProgramError(f"{options.program}: there are entries without a block that runs; compile the program")
     try:
-        report = plan_program(program, options.budget)
+        report = plan_program(program, options.budget, options.threads)
     except LimitError as error:
         raise LimitError(f"{options.program}: {error}") from None
     output = options.program if options.in_place else options.output
@@ -59,6 +60,24 @@ def _details(program: pb.ProgramDesc, memory: BindingMemory) -> Iterator[str]:
         yield f"updates: {'; '.join(parts)}"
     if memory.repeated:
         yield f"{memory.repeated} ops run again: costs {memory.cost:.2f} times the operations"
+    if memory.room is not None:
+        yield room_in_words(memory.room)
+
+
+def room_in_words(room: Room) -> str:
+    """How many times faster threads can be by what memory, and by what means."""
+    if room.free_gain < 1.005:
+        return f"{room.threads} threads: no faster, in whatever memory"
+    words = f"{room.threads} threads: at most {room.gain:.2f} times faster"
+    if room.plan != room.tight:
+        words += f", {room.tight_gain:.2f} in {size_in_words(room.tight.arena_bytes)}"
+    if room.gain < CLOSE * room.free_gain:
+        words += f", {room.free_gain:.2f} if no buffers shared memory"
+    if room.of_order > 1:
+        words += f"; ops in the order in which {room.of_order} threads start them"
+    if room.longer:
+        words += f"; buffers last {room.longer} ops longer"
+    return words
 
 
 def _note_files(output: str, program: pb.ProgramDesc) -> None:

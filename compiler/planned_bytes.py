@@ -1,0 +1,46 @@
+"""Which bytes each op of a block touches, as its plan places them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from runtime.memory import Touched, aliases_of, scratch_of
+
+
+def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
+    """The bytes that each op reads and writes: of the arena, and behind it those of states.
+
+    Views and constants touch none, as they have nothing to compute.
+    """
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    scratch = scratch_of(block, types)
+    sizes = {name: type.nbytes for name, type in (*types.items(), *(named for row in scratch for named in row))}
+    aliases = aliases_of(block)
+    address = {placement.tensor: placement.offset for placement in plan.placements}
+    end = plan.arena_bytes
+    for name, (root, _) in aliases.places.items():
+        if root not in address:
+            address[root], end = end, end + sizes[root]
+        address[name] = address[root]
+
+    def ranges(names: Sequence[str]) -> list[tuple[int, int]]:
+        return [(address[name], address[name] + sizes[name]) for name in names if name and sizes[name]]
+
+    return [
+        Touched([], [])
+        if i in aliases.views or op.type == "constant"
+        else Touched(ranges(op.inputs), ranges([*op.outputs, *(name for name, _ in row)]))
+        for i, (op, row) in enumerate(zip(block.ops, scratch, strict=True))
+    ]
+
+
+def buffers_of_ops(block: pb.BlockDesc) -> list[set[str]]:
+    """Of each op the buffers that it reads, writes and needs beside."""
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    places = aliases_of(block).places
+    return [
+        {places[name].root for name in (*op.inputs, *op.outputs) if name} | {name for name, _ in row}
+        for op, row in zip(block.ops, scratch_of(block, types), strict=True)
+    ]
