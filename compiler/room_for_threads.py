@@ -78,7 +78,7 @@ def make_room(block: pb.BlockDesc, tight: pb.MemoryPlan, threads: int, limit: in
     ways = [_Way(block, tight, _gain(block, tight, threads), 1, 0)]
     if free * CLOSE > ways[0].gain:
         for count in _counts(block, threads):
-            ways.extend(_ways(block, count, threads, limit))
+            ways.extend(_ways(block, count, threads, limit, free))
     least = max(ways[0].gain, CLOSE * max(way.gain for way in ways))
     best = min((way for way in ways if way.gain >= least), key=lambda way: way.plan.arena_bytes)
     block.CopyFrom(best.block)
@@ -108,20 +108,21 @@ def _counts(block: pb.BlockDesc, threads: int) -> Iterator[int]:
     yield most
 
 
-def _ways(block: pb.BlockDesc, count: int, threads: int, limit: int) -> Iterator[_Way]:
-    """The plans within the limit in which ops start as so many threads start them."""
+def _ways(block: pb.BlockDesc, count: int, threads: int, limit: int, free: float) -> Iterator[_Way]:
+    """The plans within the limit in which ops start as so many threads start them; none after one without a wait."""
     block, until = _started_by(block, count)
     buffers = block_buffers(block)
     bound = place(buffers).lower_bound
-    longer = 0
-    while longer <= len(block.ops):
+    gain, longer = 0.0, 0
+    while longer <= len(block.ops) and gain < free:
         placed = place(_lasting(buffers, until, longer, len(block.ops)), THOROUGH)
         if placed.lower_bound > limit:
             return
         if placed.arena_bytes <= limit:
             plan = plan_from(buffers, placed)
             plan.lower_bound, plan.optimal = bound, plan.arena_bytes == bound
-            yield _Way(block, plan, _gain(block, plan, threads), count, longer)
+            gain = _gain(block, plan, threads)
+            yield _Way(block, plan, gain, count, longer)
         longer = 2 * longer or 1
 
 

@@ -197,7 +197,7 @@ def planned_within(budget: int) -> Compiled:
 
 
 @given(training_programs(), st.integers(2, 3))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_any_program_keeps_its_limit_and_its_bits_and_gains_no_less(program: Program, threads: int):
     plain, roomy = program.compile(rows=16), program.compile(rows=16)
     plain.plan()
