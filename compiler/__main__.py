@@ -267,8 +267,8 @@ def _parser() -> argparse.ArgumentParser:
         verbs,
         "plan",
         plan,
-        "plan memory with care, and within a budget",
-        "compiler plan digits.pb --budget 800KiB -o small.pb",
+        "plan memory with care, within a budget, or for threads",
+        "compiler plan digits.pb --budget 800KiB -o small.pb\n  compiler plan digits.pb --threads 2 -o roomy.pb",
     )
     verb.add_argument("program")
     verb.add_argument("--budget", type=_bytes, metavar="SIZE", help="of each arena, as in 800KiB or 1000000")
