@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -39,7 +39,7 @@ def order_ops(program: pb.ProgramDesc) -> None:
             if least == floor:
                 break
         early = with_updates_first(block, graph, best)
-        if graph.peak(early) <= least:
+        if early != best and graph.peak(early) <= least:
             best = early
         if best != sorted(best):
             reorder(block, best)
@@ -57,14 +57,14 @@ def updates_first(block: pb.BlockDesc, graph: StepGraph) -> Order:
 
 def with_updates_first(block: pb.BlockDesc, graph: StepGraph, order: Order) -> Order:
     """An order, but every update as soon as it can run."""
-    early = [op.stage == pb.STAGE_UPDATE for op in block.ops]
+    stages = [op.stage for op in block.ops]
+    early = [stage == pb.STAGE_UPDATE for stage in stages]
     if not any(early):
         return order
     for i in reversed(range(len(early))):  # what an update needs beside its gradient, for instance its rate
         for j in graph.before[i] if early[i] else ():
-            early[j] = early[j] or (block.ops[j].stage == pb.STAGE_FORWARD and _serves_early(graph, j, early))
-    rank = {i: at for at, i in enumerate(order)}
-    return _scheduled(graph, lambda i: (not early[i], rank[i], i))
+            early[j] = early[j] or (stages[j] == pb.STAGE_FORWARD and _serves_early(graph, j, early))
+    return _scheduled(graph, [*(i for i in order if early[i]), *(i for i in order if not early[i])])
 
 
 def on_demand(block: pb.BlockDesc, graph: StepGraph) -> Order:
@@ -120,20 +120,21 @@ def _serves_early(graph: StepGraph, i: int, early: list[bool]) -> bool:
     return all(early[j] for value in graph.writes[i] for j in graph.readers[value])
 
 
-def _scheduled(graph: StepGraph, key: Callable[[int], tuple[bool, int, int]]) -> Order:
-    """Of the ops that are ready always the one with the lowest key."""
+def _scheduled(graph: StepGraph, ranking: Sequence[int]) -> Order:
+    """Of the ops that are ready always the first of the ranking."""
+    rank = dict(zip(ranking, range(len(ranking)), strict=True))
     waits = [len(before) for before in graph.before]
     after = graph.after
-    ready = [key(i) for i, count in enumerate(waits) if not count]
+    ready = [rank[i] for i, count in enumerate(waits) if not count]
     heapify(ready)
     order: Order = []
     while ready:
-        *_, i = heappop(ready)
+        i = ranking[heappop(ready)]
         order.append(i)
         for j in after[i]:
             waits[j] -= 1
             if not waits[j]:
-                heappush(ready, key(j))
+                heappush(ready, rank[j])
     return order
 
 

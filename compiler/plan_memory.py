@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto import type_of
+from prograd_proto.written import Written
 from runtime.memory import QUICK, Buffer, Effort, Placement, buffers_of, check_placement, place, scratch_of
 
 
@@ -44,6 +44,6 @@ def plan_from(buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
 
 def block_buffers(block: pb.BlockDesc) -> list[Buffer]:
     """The buffers of a block with static types, scratch included."""
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-    scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(block, types)]
-    return buffers_of(block, types, scratch)
+    written = Written(block)
+    scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(written)]
+    return buffers_of(block, written.types, scratch)

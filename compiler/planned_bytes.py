@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto import type_of
+from prograd_proto.written import Written
 from runtime.memory import Touched, aliases_of, scratch_of
 
 
@@ -14,9 +14,9 @@ def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
 
     Views and constants touch none, as they have nothing to compute.
     """
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-    scratch = scratch_of(block, types)
-    sizes = {name: type.nbytes for name, type in (*types.items(), *(named for row in scratch for named in row))}
+    written = Written(block)
+    scratch = scratch_of(written)
+    sizes = {name: type.nbytes for name, type in (*written.types.items(), *(named for row in scratch for named in row))}
     aliases = aliases_of(block)
     address = {placement.tensor: placement.offset for placement in plan.placements}
     end = plan.arena_bytes
@@ -38,9 +38,8 @@ def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
 
 def buffers_of_ops(block: pb.BlockDesc) -> list[set[str]]:
     """Of each op the buffers that it reads, writes and needs beside."""
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     places = aliases_of(block).places
     return [
         {places[name].root for name in (*op.inputs, *op.outputs) if name} | {name for name, _ in row}
-        for op, row in zip(block.ops, scratch_of(block, types), strict=True)
+        for op, row in zip(block.ops, scratch_of(Written(block)), strict=True)
     ]

@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import islice
 from math import inf
 
-from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
 from runtime.memory import aligned, ends_of, in_place_pairs, is_view, scratch_of
 
 
@@ -131,76 +131,78 @@ class StepGraph:
         return most
 
 
-def step_graph(block: pb.BlockDesc) -> StepGraph:
+def step_graph(desc: pb.BlockDesc) -> StepGraph:
     """The graph of a block with static types."""
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-    state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    block = Written(desc)
+    state_of = {p.tensor: p.state for p in desc.parameters if p.WhichOneof("source") == "state"}
     outside = {*state_of, *(name for op in block.ops if op.type == "constant" for name in op.outputs)}
-    graph, roots = _values(block, types, outside)
-    becomes = {update.state: graph.value_of[update.tensor] for update in block.updates}
+    graph, roots = _values(block, outside)
+    becomes = {update.state: graph.value_of[update.tensor] for update in desc.updates}
     new_values = {graph.value_of[name]: becomes[state] for name, state in state_of.items() if state in becomes}
     graph.becomes.update(new_values)
-    for i, op in enumerate(block.ops):
-        pairs = () if is_view(op.type) else in_place_pairs(op.type)
-        inputs, outputs = (op.inputs[:], op.outputs[:]) if pairs else ([], [])
-        for output, position in pairs:
+    types, value_of = block.types, graph.value_of
+    pairs_of = {type: () if is_view(type) else in_place_pairs(type) for type in set(block.op_types)}
+    for i, type in enumerate(block.op_types):
+        inputs, outputs = block.inputs[i], block.outputs[i]
+        for output, position in pairs_of[type]:
             old, new = inputs[position], outputs[output]
             if not old or types[new] != types[old]:
                 continue
-            value = graph.value_of[old]
-            alone = [graph.value_of[name] for name in inputs if name].count(value) == 1
+            value = value_of[old]
+            alone = [value_of[name] for name in inputs if name].count(value) == 1
             if alone and (roots[value] not in outside or value in graph.becomes):
-                graph.over[i].append((graph.value_of[new], value))
-    for name in ends_of(block):
-        graph.lasts[graph.value_of[name]] = True
+                graph.over[i].append((value_of[new], value))
+    for name in ends_of(desc):
+        graph.lasts[value_of[name]] = True
     _order_views(block, graph)
     _order_updates(graph)
     graph.before[:] = [sorted(set(before)) if len(before) > 1 else before for before in graph.before]
     return graph
 
 
-def _values(
-    block: pb.BlockDesc, types: Mapping[str, TensorType], outside: Collection[str]
-) -> tuple[StepGraph, list[str]]:
+def _values(block: Written, outside: Collection[str]) -> tuple[StepGraph, list[str]]:
     """The graph with its values, and the tensor that each begins with; what may be in place is still missing."""
-    graph = StepGraph()
-    writer: list[int | None] = []
-    roots: list[str] = []
-
-    def define(name: str, op: int | None) -> int:
-        graph.value_of[name] = len(roots)
-        graph.nbytes.append(0 if name in outside else aligned(types[name].nbytes))
-        graph.readers.append([])
-        graph.lasts.append(False)
-        writer.append(op)
-        roots.append(name)
-        return graph.value_of[name]
-
-    graph.fed.extend(define(parameter.tensor, None) for parameter in block.parameters)
-    for i, (op, row) in enumerate(zip(block.ops, scratch_of(block, types), strict=True)):
-        reads = list(dict.fromkeys([graph.value_of[name] for name in op.inputs if name]))
-        before: list[int] = []
-        for value in reads:
-            graph.readers[value].append(i)
-            if (maker := writer[value]) is not None:
-                before.append(maker)
-        if is_view(op.type):
-            graph.value_of[op.outputs[0]] = reads[0]
-            graph.writes.append([])
-        else:
-            graph.writes.append([define(name, i) for name in op.outputs])
-        graph.reads.append(reads)
-        graph.scratch.append(sum([aligned(type.nbytes) for _, type in row]))
-        graph.before.append(before)
-        graph.over.append([])
+    views = {type for type in set(block.op_types) if is_view(type)}
+    roots = [parameter.tensor for parameter in block.desc.parameters]
+    value_of = {name: value for value, name in enumerate(roots)}
+    fed = list(range(len(roots)))
+    writer = [-1] * len(roots)
+    reads: list[list[int]] = []
+    writes: list[list[int]] = []
+    for i, (type, inputs, outputs) in enumerate(zip(block.op_types, block.inputs, block.outputs, strict=True)):
+        reads.append(list(dict.fromkeys([value_of[name] for name in inputs if name])))
+        if type in views:
+            value_of[outputs[0]] = reads[i][0]
+            writes.append([])
+            continue
+        writes.append(list(range(len(roots), len(roots) + len(outputs))))
+        value_of.update(zip(outputs, writes[i], strict=True))
+        roots += outputs
+        writer += [i] * len(outputs)
+    readers: list[list[int]] = [[] for _ in roots]
+    for i, values in enumerate(reads):
+        for value in values:
+            readers[value].append(i)
+    graph = StepGraph(
+        nbytes=[0 if name in outside else aligned(block.types[name].nbytes) for name in roots],
+        readers=readers,
+        lasts=[False] * len(roots),
+        reads=reads,
+        writes=writes,
+        over=[[] for _ in reads],
+        scratch=[sum([aligned(type.nbytes) for _, type in row]) for row in scratch_of(block)],
+        before=[[writer[value] for value in values if writer[value] >= 0] for values in reads],
+        fed=fed,
+        value_of=value_of,
+    )
     return graph, roots
 
 
-def _order_views(block: pb.BlockDesc, graph: StepGraph) -> None:
+def _order_views(block: Written, graph: StepGraph) -> None:
     """Let the readers of a view wait for it: the value itself is written by another op."""
-    maker = {op.outputs[0]: i for i, op in enumerate(block.ops) if is_view(op.type)}
-    for i, op in enumerate(block.ops) if maker else ():
-        graph.before[i].extend(maker[name] for name in op.inputs if name in maker)
+    maker = {block.outputs[i][0]: i for i, writes in enumerate(graph.writes) if not writes}
+    for before, inputs in zip(graph.before, block.inputs, strict=True) if maker else ():
+        before.extend(maker[name] for name in inputs if name in maker)
 
 
 def _order_updates(graph: StepGraph) -> None:

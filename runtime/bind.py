@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prograd_proto import ProgramError, attributes_of, type_of
+from prograd_proto import ProgramError, attributes_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
 from runtime.arena import address_ranges, aligned_bytes, view
 from runtime.dtypes import numpy_dtype
 from runtime.kernel import Array
@@ -88,8 +89,8 @@ def bind(
         plan: the compiler's offsets; used, after a check, unless tensors are pinned, which it does not know of.
         memory: gives at least so many aligned bytes for the arena.
     """
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-    scratch = scratch_of(block, types)
+    written = Written(block)
+    types, scratch = dict(written.types), scratch_of(written)
     sizes = [[(name, type.nbytes) for name, type in row] for row in scratch]
     buffers = buffers_of(block, types, sizes, pinned)
     offsets, arena_bytes = _offsets(buffers, {name for row in sizes for name, _ in row}, None if pinned else plan)

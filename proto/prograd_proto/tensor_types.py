@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
@@ -41,10 +42,12 @@ class TensorType(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of all elements; raises ProgramError while a symbol is unbound."""
-        count = ITEM_BYTES[self.dtype]
-        for extent in self.shape:
-            count *= known(extent)
-        return count
+        return _nbytes(self)
+
+
+@lru_cache(maxsize=1 << 16)  # a program has few different types and very many tensors
+def _nbytes(type: TensorType) -> int:
+    return ITEM_BYTES[type.dtype] * prod(type.static_shape)
 
 
 def known(extent: int | str) -> int:

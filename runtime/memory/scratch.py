@@ -7,29 +7,29 @@ from collections.abc import Mapping
 
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
 from runtime.kernels import KERNELS
 
 
-def scratch_of(block: pb.BlockDesc, types: Mapping[str, TensorType]) -> list[list[tuple[str, TensorType]]]:
+def scratch_of(block: Written) -> list[list[tuple[str, TensorType]]]:
     """For each op the scratch arrays that its kernel asks for, named by the file or, where it is silent, here."""
     known: dict[object, tuple[TensorType, ...]] = {}  # a deep program repeats few different ops
-    return [_named(op, _wanted(op, types, known), types) for op in block.ops]
+    types = block.types
+    result: list[list[tuple[str, TensorType]]] = []
+    for op, op_type, operands, attributes in zip(
+        block.ops, block.op_types, block.inputs, block.attributes, strict=True
+    ):
+        inputs = [types[name] if name else None for name in operands]
+        key = op_type, *inputs, *attributes
+        if key not in known:
+            known[key] = KERNELS[op_type].rule(*inputs, **attributes_of(op)).scratch
+        result.append(_named(op, known[key], types))
+    return result
 
 
 def is_scratch(name: str) -> bool:
     """Whether a name is one that `scratch_of` gives."""
     return re.fullmatch(r"scratch \d+ of op \d+_*", name) is not None
-
-
-def _wanted(
-    op: pb.OpDesc, types: Mapping[str, TensorType], known: dict[object, tuple[TensorType, ...]]
-) -> tuple[TensorType, ...]:
-    inputs = [types[name] if name else None for name in op.inputs]
-    key = op.type, *inputs, *[attribute.SerializeToString() for attribute in op.attributes]
-    wanted = known.get(key)
-    if wanted is None:
-        wanted = known[key] = KERNELS[op.type].rule(*inputs, **attributes_of(op)).scratch
-    return wanted
 
 
 def _named(
