@@ -9,11 +9,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
 from prograd_proto.written import Written
-from runtime.memory import QUICK, Buffer, Effort, Placement, buffers_of, check_placement, place, scratch_of
+from runtime.memory import (
+    PAGE,
+    QUICK,
+    Buffer,
+    Effort,
+    Placement,
+    buffers_of,
+    check_placement,
+    place,
+    scratch_of,
+    spilled_of,
+)
 
 
 def plan_memory(program: pb.ProgramDesc, effort: Effort = QUICK) -> None:
@@ -29,16 +41,20 @@ def plan_memory(program: pb.ProgramDesc, effort: Effort = QUICK) -> None:
 def plan_of(block: pb.BlockDesc, effort: Effort = QUICK) -> pb.MemoryPlan:
     """The plan of a block with static types."""
     buffers = block_buffers(block)
-    return plan_from(buffers, place(buffers, effort))
+    return plan_from(block, buffers, place(buffers, effort))
 
 
-def plan_from(buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
-    """The plan that puts a block's buffers at the offsets of a placement, once they are checked."""
+def plan_from(block: pb.BlockDesc, buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
+    """The plan that puts a block's buffers at the offsets of a placement, once they are checked; and what it spills."""
     check_placement(buffers, placed.offsets, placed.arena_bytes)
     plan = pb.MemoryPlan(arena_bytes=placed.arena_bytes, lower_bound=placed.lower_bound, optimal=placed.optimal)
-    plan.placements.extend(
-        pb.Placement(tensor=buffer.name, offset=offset) for buffer, offset in zip(buffers, placed.offsets, strict=True)
-    )
+    plan.placements.extend(_placements(buffers, placed.offsets))
+    spilled = spilled_buffers(block)
+    if spilled:
+        in_file = place(spilled, alignment=PAGE)
+        check_placement(spilled, in_file.offsets, in_file.arena_bytes, alignment=PAGE)
+        plan.file_bytes = in_file.arena_bytes
+        plan.spilled.extend(_placements(spilled, in_file.offsets))
     return plan
 
 
@@ -47,3 +63,12 @@ def block_buffers(block: pb.BlockDesc) -> list[Buffer]:
     written = Written(block)
     scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(written)]
     return buffers_of(block, written.types, scratch)
+
+
+def spilled_buffers(block: pb.BlockDesc) -> list[Buffer]:
+    """The buffers of a block with static types that lie in the file beside the arena."""
+    return spilled_of(block, {tensor.name: type_of(tensor) for tensor in block.tensors})
+
+
+def _placements(buffers: Sequence[Buffer], offsets: Sequence[int]) -> Iterator[pb.Placement]:
+    return (pb.Placement(tensor=buffer.name, offset=offset) for buffer, offset in zip(buffers, offsets, strict=True))

@@ -119,7 +119,7 @@ def _ways(block: pb.BlockDesc, count: int, threads: int, limit: int, free: float
         if placed.lower_bound > limit:
             return
         if placed.arena_bytes <= limit:
-            plan = plan_from(buffers, placed)
+            plan = plan_from(block, buffers, placed)
             plan.lower_bound, plan.optimal = bound, plan.arena_bytes == bound
             gain = _gain(block, plan, threads)
             yield _Way(block, plan, gain, count, longer)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from compiler.bound_blocks import bound_blocks
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from runtime.memory import ends_of, in_place_pairs, is_view
+from runtime.memory import ends_of, in_place_pairs, is_view, spills
 
 
 def share_memory(program: pb.ProgramDesc) -> None:
@@ -94,7 +94,9 @@ class _Owners:
                 begins[op.outputs[0]] = begins.get(op.inputs[0], op.inputs[0])
         becomes = {update.state: begins.get(update.tensor, update.tensor) for update in block.updates}
         self._becomes = {p.tensor: becomes.get(p.state) for p in block.parameters if p.WhichOneof("source") == "state"}
-        self._becomes |= {name: None for op in block.ops if op.type == "constant" for name in op.outputs}
+        self._becomes |= {
+            name: None for op in block.ops if op.type == "constant" or spills(op.type) for name in op.outputs
+        }
 
     def is_state(self, root: str) -> bool:
         """Whether it is a state that the block updates."""

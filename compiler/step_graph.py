@@ -1,8 +1,8 @@
 """A block that runs, as numbers: what each op waits for, reads, writes and needs beside, and the memory of an order.
 
-A value is a tensor with all its views. States and constants take no bytes of the arena; an output that may be
-written over an operand takes none either, if that operand dies with the op: the rule of `share_memory`. What is
-written over a state lies in the state's memory.
+A value is a tensor with all its views. States, constants and what is spilled take no bytes of the arena; an output
+that may be written over an operand takes none either, if that operand dies with the op: the rule of `share_memory`.
+What is written over a state lies in the state's memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import inf
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
-from runtime.memory import aligned, ends_of, in_place_pairs, is_view, scratch_of
+from runtime.memory import aligned, ends_of, in_place_pairs, is_view, scratch_of, spills
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,10 @@ def step_graph(desc: pb.BlockDesc) -> StepGraph:
     """The graph of a block with static types."""
     block = Written(desc)
     state_of = {p.tensor: p.state for p in desc.parameters if p.WhichOneof("source") == "state"}
-    outside = {*state_of, *(name for op in block.ops if op.type == "constant" for name in op.outputs)}
+    outside = {
+        *state_of,
+        *(name for op in block.ops if op.type == "constant" or spills(op.type) for name in op.outputs),
+    }
     graph, roots = _values(block, outside)
     becomes = {update.state: graph.value_of[update.tensor] for update in desc.updates}
     new_values = {graph.value_of[name]: becomes[state] for name, state in state_of.items() if state in becomes}

@@ -1,8 +1,8 @@
 """From a bound block to arrays in one arena and calls without arguments.
 
 1. Every op's rule gives its output and scratch types.
-2. What lives within a step gets an offset in the arena; tensors of states are the states' own arrays, constants
-   are the bytes of the program.
+2. What lives within a step gets an offset in the arena, or in the file beside it if it is spilled; tensors of states
+   are the states' own arrays, constants are the bytes of the program.
 3. Every op becomes a call with its arrays and attributes already in place; views have nothing to compute.
 """
 
@@ -13,14 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prograd_proto import ProgramError, attributes_of
+from prograd_proto import ProgramError, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
 from runtime.arena import address_ranges, aligned_bytes, view
 from runtime.dtypes import numpy_dtype
+from runtime.errors import UsageError
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
 from runtime.memory import (
+    PAGE,
     Buffer,
     Touched,
     aliases_of,
@@ -30,9 +32,15 @@ from runtime.memory import (
     is_scratch,
     place,
     scratch_of,
+    spilled_of,
 )
 
 Call = Callable[[], object]
+
+
+def no_file(nbytes: int) -> Array:
+    """There is no file beside the arena: raises UsageError."""
+    raise UsageError(f"the plan moves {nbytes} bytes to a file and back; say in which folder with --spill DIR")
 
 
 @dataclass(frozen=True)
@@ -60,12 +68,13 @@ class BoundBuffer:
 
 @dataclass(frozen=True)
 class BoundBlock:
-    """The arrays of every tensor, the ops in order, and the one allocation behind them: its buffers and its size."""
+    """The arrays of every tensor, the ops in order, the one allocation behind them with its buffers, and the file."""
 
     arrays: dict[str, Array]
     ops: list[BoundOp]
     buffers: list[BoundBuffer]
     arena_bytes: int
+    file_bytes: int
 
     def touched(self) -> list[Touched]:
         """The memory that each op reads and writes."""
@@ -79,6 +88,7 @@ def bind(
     pinned: Sequence[str] = (),
     plan: pb.MemoryPlan | None = None,
     memory: Callable[[int], Array] = aligned_bytes,
+    file: Callable[[int], Array] = no_file,
 ) -> BoundBlock:
     """Place and bind a checked block.
 
@@ -88,16 +98,22 @@ def bind(
         pinned: tensors that must keep their values to the end of a step, besides fetches and updates.
         plan: the compiler's offsets; used, after a check, unless tensors are pinned, which it does not know of.
         memory: gives at least so many aligned bytes for the arena.
+        file: gives at least so many bytes for what is spilled; not called if nothing is.
     """
     written = Written(block)
     types, scratch = dict(written.types), scratch_of(written)
     sizes = [[(name, type.nbytes) for name, type in row] for row in scratch]
     buffers = buffers_of(block, types, sizes, pinned)
     offsets, arena_bytes = _offsets(buffers, {name for row in sizes for name, _ in row}, None if pinned else plan)
+    spilled = spilled_of(block, types, pinned)
+    in_file, file_bytes = _offsets_in_file(spilled, None if pinned else plan) if spilled else ([], 0)
     arena = memory(arena_bytes)
     types.update(name_and_type for row in scratch for name_and_type in row)
     arrays = _outside(block, states)
     arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in zip(buffers, offsets, strict=True))
+    if file_bytes:
+        beside = file(file_bytes)
+        arrays.update((b.name, view(beside, offset, types[b.name])) for b, offset in zip(spilled, in_file, strict=True))
     aliases = aliases_of(block, pinned)
     for name, (root, _) in aliases.places.items():
         if name not in arrays:
@@ -108,7 +124,7 @@ def bind(
         if op.type != "constant" and i not in aliases.views
     ]
     root = {name: place.root for name, place in aliases.places.items()}
-    return BoundBlock(arrays, ops, _bound_buffers(buffers, ops, root, 2 * len(block.ops)), arena_bytes)
+    return BoundBlock(arrays, ops, _bound_buffers(buffers, ops, root, 2 * len(block.ops)), arena_bytes, file_bytes)
 
 
 def _offsets(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
@@ -143,6 +159,23 @@ def _planned(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPla
     except (KeyError, ProgramError):
         return None
     return offsets
+
+
+def _offsets_in_file(spilled: list[Buffer], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
+    """The plan's offsets in the file, after a check; of our own if there is no plan."""
+    if plan is None or not plan.placements:
+        placement = place(spilled, alignment=PAGE)
+        return placement.offsets, placement.arena_bytes
+    planned = {placement.tensor: placement.offset for placement in plan.spilled}
+    wrong = planned.keys() ^ {buffer.name for buffer in spilled}
+    if wrong:
+        raise ProgramError(f"the plan and the block differ in %{min(wrong)}; compile again")
+    offsets = [planned[buffer.name] for buffer in spilled]
+    apart = sum(aligned(buffer.nbytes, PAGE) for buffer in spilled)
+    if plan.file_bytes > apart:
+        raise ProgramError(f"the plan has a file of {plan.file_bytes} bytes; apart its tensors take {apart}")
+    check_placement(spilled, offsets, plan.file_bytes, alignment=PAGE)
+    return offsets, plan.file_bytes
 
 
 def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:

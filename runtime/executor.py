@@ -14,7 +14,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.plugins import namespace_of, plugin_failed
 from runtime.arena import aligned_bytes
-from runtime.bind import BoundOp, bind
+from runtime.bind import BoundOp, bind, no_file
 from runtime.conversion import conversion, given_dtype
 from runtime.dtypes import count_nonfinite, is_float
 from runtime.errors import ExecutionError, NonFinite
@@ -59,6 +59,7 @@ class Executor:
         fetch: Sequence[str] = (),
         plan: pb.MemoryPlan | None = None,
         memory: Callable[[int], Array] = aligned_bytes,
+        file: Callable[[int], Array] = no_file,
     ) -> None:
         """Place and bind the block.
 
@@ -76,9 +77,10 @@ class Executor:
             fetch: tensors to fetch besides those the block declares, by tensor name.
             plan: offsets made by the compiler.
             memory: gives at least so many aligned bytes for the arena; executors that take turns may share them.
+            file: gives at least so many bytes for what is spilled, likewise.
         """
         self._locations = program.locations
-        self._bound = bind(block, states.arrays, pinned=fetch, plan=plan, memory=memory)
+        self._bound = bind(block, states.arrays, pinned=fetch, plan=plan, memory=memory, file=file)
         self.arena_bytes = self._bound.arena_bytes
         self.state_bytes = states.nbytes
         self.ops = [op.desc for op in self._bound.ops]

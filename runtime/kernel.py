@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from prograd_proto.upgrades import declare_version
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Rule = Callable[..., "Types"]
+FileSide = Literal["", "to", "from"]
 
 BFLOAT16: Final = np.dtype([("bfloat16", np.uint16)])
 """NumPy has no bfloat16; arrays hold its bits, in a dtype that nothing else has and nothing computes with."""
@@ -66,6 +67,7 @@ class Kernel:
     view: bool  # output 0 has the bytes of input 0: where they share memory, there is nothing to compute
     elementwise: bool  # the function is a ufunc: inputs and outputs by position
     halves: bool  # it only moves elements, and takes 16-bit floats too, bfloat16 as uint16
+    file: FileSide  # "to" the file beside the arena, where its output lies, or "from" it; "" for all others
     random: bool  # the function takes random_stream
     inputs: tuple[str, ...]
     optional: int  # how many of the last inputs may be absent
@@ -109,6 +111,7 @@ def kernel(
     in_place: Sequence[tuple[int, int]] = (),
     view: bool = False,
     halves: bool = False,
+    file: FileSide = "",
     variadic_outputs: bool = False,
     namespace: str = "",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -120,6 +123,7 @@ def kernel(
         in_place: (output, input) pairs that the kernel allows to be the same memory.
         view: output 0 has the bytes of input 0, so they may be the same memory, and the input keeps its value.
         halves: the kernel takes and gives 16-bit floats, which it sees as float16 and, for bfloat16, as uint16.
+        file: "to" puts the output into the file beside the arena, "from" reads an operand that lies there.
         variadic_outputs: `out` is a list whatever the number of outputs.
         namespace: of a plugin's kernels, the plugin's name; it stands before a dot in the op type.
     """
@@ -128,7 +132,8 @@ def kernel(
         function.variadic_outputs = variadic_outputs  # pyright: ignore[reportFunctionMemberAccess]: read by many_outputs
         name = function.__name__.removesuffix("_")
         pairs = ((0, 0),) if view else tuple(in_place)
-        _register(namespace, _kernel(name, function, rule, version=version, in_place=pairs, view=view, halves=halves))
+        made = _kernel(name, function, rule, version=version, in_place=pairs, view=view, halves=halves, file=file)
+        _register(namespace, made)
         return function
 
     return declare
@@ -164,6 +169,7 @@ def _kernel(
     in_place: tuple[tuple[int, int], ...],
     view: bool = False,
     halves: bool = False,
+    file: FileSide = "",
     elementwise: bool = False,
 ) -> Kernel:
     code = rule.__code__
@@ -183,6 +189,7 @@ def _kernel(
         view=view,
         elementwise=elementwise,
         halves=halves,
+        file=file,
         random=own is not None and "random_stream" in own.co_varnames[: own.co_argcount + own.co_kwonlyargcount],
         inputs=positional,
         optional=len(rule.__defaults__ or ()),

@@ -72,6 +72,7 @@ COPY = [
     sample("identity", (2, 3)),
     sample("identity", bools(()), order=0),
     sample("stop_gradient", (2, 3)),
+    *(sample(op, (2, 3)) for op in ("spill", "reload")),
 ]
 
 REDUCE = [
@@ -393,7 +394,7 @@ LARGE = [
     *(sample(op, WIDE) for op in ("neg", "abs", "sign", "square", "exp", "sin", "cos", "tanh", "sigmoid", "relu")),
     *(sample(op, positive(WIDE)) for op in ("sqrt", "log")),
     *(sample("cast", WIDE, dtype=dtype) for dtype in ("float32", "int32", "bool")),
-    *(sample(op, WIDE) for op in ("identity", "stop_gradient")),
+    *(sample(op, WIDE) for op in ("identity", "stop_gradient", "spill", "reload")),
     *(sample(op, WIDE, axes=axes) for op in ("sum", "mean", "max") for axes in ((), (0,), (1,))),
     *(sample("sum", typed(dtype, (400, 300)), axes=axes) for dtype in ("uint8", "int32") for axes in ((0,), (1,))),
     *(sample("argmax", WIDE, axis=axis) for axis in (0, 1)),

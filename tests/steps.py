@@ -10,6 +10,7 @@ from interpret import interpret
 
 from compiler.compiled import Compiled
 from prograd_proto import program_pb2 as pb
+from runtime.arena import aligned_bytes
 from runtime.check import check_program
 from runtime.executor import Executor
 from runtime.states import States
@@ -29,6 +30,7 @@ class Stepper:
         self.states = States(self.program, Path())
         self.states.initialise()
         self.block = bound_block(self.program, entry)
+        options.setdefault("file", aligned_bytes)
         self.executor = Executor(self.program, self.block, self.states, **options)  # type: ignore[arg-type]
 
     def step(self, **feeds: np.ndarray | float) -> dict[str, np.ndarray]:

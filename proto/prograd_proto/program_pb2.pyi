@@ -464,16 +464,20 @@ class FileDesc(_message.Message):
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
 
 class MemoryPlan(_message.Message):
-    __slots__ = ("arena_bytes", "placements", "lower_bound", "optimal")
+    __slots__ = ("arena_bytes", "placements", "lower_bound", "optimal", "file_bytes", "spilled")
     ARENA_BYTES_FIELD_NUMBER: _ClassVar[int]
     PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
     OPTIMAL_FIELD_NUMBER: _ClassVar[int]
+    FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_FIELD_NUMBER: _ClassVar[int]
     arena_bytes: int
     placements: _containers.RepeatedCompositeFieldContainer[Placement]
     lower_bound: int
     optimal: bool
-    def __init__(self, arena_bytes: _Optional[int] = ..., placements: _Optional[_Iterable[_Union[Placement, _Mapping]]] = ..., lower_bound: _Optional[int] = ..., optimal: bool = ...) -> None: ...
+    file_bytes: int
+    spilled: _containers.RepeatedCompositeFieldContainer[Placement]
+    def __init__(self, arena_bytes: _Optional[int] = ..., placements: _Optional[_Iterable[_Union[Placement, _Mapping]]] = ..., lower_bound: _Optional[int] = ..., optimal: bool = ..., file_bytes: _Optional[int] = ..., spilled: _Optional[_Iterable[_Union[Placement, _Mapping]]] = ...) -> None: ...
 
 class Placement(_message.Message):
     __slots__ = ("tensor", "offset")

@@ -44,6 +44,7 @@ from registry.ops.shape import *
 from registry.ops.spatial import *
 from registry.ops.special import *
 from registry.ops.statistics import *
+from registry.ops.transfer import *
 from registry.ops.unfold import *
 from registry.ops.update import *
 from registry.spelled import SPELLED

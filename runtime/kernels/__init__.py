@@ -31,5 +31,6 @@ from runtime.kernels import scatter as scatter
 from runtime.kernels import shape as shape
 from runtime.kernels import special as special
 from runtime.kernels import statistics as statistics
+from runtime.kernels import transfer as transfer
 from runtime.kernels import unfold as unfold
 from runtime.kernels import update as update

@@ -15,12 +15,15 @@ from runtime.memory.aliases import aliases_of as aliases_of
 from runtime.memory.aliases import ends_of as ends_of
 from runtime.memory.aliases import in_place_pairs as in_place_pairs
 from runtime.memory.aliases import is_view as is_view
+from runtime.memory.aliases import spills as spills
 from runtime.memory.check import check_placement as check_placement
 from runtime.memory.hazards import Touched as Touched
 from runtime.memory.hazards import dependencies as dependencies
 from runtime.memory.lifetimes import Buffer as Buffer
 from runtime.memory.lifetimes import buffers_of as buffers_of
+from runtime.memory.lifetimes import spilled_of as spilled_of
 from runtime.memory.place import EXHAUSTIVE as EXHAUSTIVE
+from runtime.memory.place import PAGE as PAGE
 from runtime.memory.place import QUICK as QUICK
 from runtime.memory.place import THOROUGH as THOROUGH
 from runtime.memory.place import Effort as Effort

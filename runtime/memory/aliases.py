@@ -62,6 +62,11 @@ def in_place_pairs(op_type: str) -> tuple[tuple[int, int], ...]:
     return KERNELS[op_type].in_place if op_type in KERNELS else ()
 
 
+def spills(op_type: str) -> bool:
+    """Whether the output of such ops lies in the file beside the arena."""
+    return op_type in KERNELS and KERNELS[op_type].file == "to"
+
+
 def is_view(op_type: str) -> bool:
     """Whether output 0 of such ops has the bytes of input 0."""
     return op_type in KERNELS and KERNELS[op_type].view

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from runtime.memory.aliases import aliases_of, ends_of
+from runtime.memory.aliases import aliases_of, ends_of, spills
 
 
 class Buffer(NamedTuple):
@@ -34,14 +34,14 @@ def buffers_of(
     """The buffers of a bound block that belong in the arena, in the order of their definition.
 
     Args:
-        block: with static types; tensors of states and constants are left out.
+        block: with static types; tensors of states, constants and what is spilled are left out.
         types: of every tensor of the block.
         scratch: for each op, the names and bytes of its scratch arrays.
         pinned: tensors that must live to the end, besides fetches and updates.
     """
     storage = {name: place.root for name, place in aliases_of(block, pinned).places.items()}
     outside = {parameter.tensor for parameter in block.parameters if parameter.WhichOneof("source") == "state"}
-    outside |= {name for op in block.ops if op.type == "constant" for name in op.outputs}
+    outside |= {name for op in block.ops if op.type == "constant" or spills(op.type) for name in op.outputs}
     start: dict[str, int] = {p.tensor: 0 for p in block.parameters if p.tensor not in outside}
     stop = dict.fromkeys(start, 1)
     result: list[Buffer] = []
@@ -60,3 +60,18 @@ def buffers_of(
             stop[storage[name]] = end
     result.extend(Buffer(name, types[name].nbytes, start[name], stop[name]) for name in start)
     return sorted(result, key=lambda buffer: (buffer.start, buffer.name))
+
+
+def spilled_of(block: pb.BlockDesc, types: Mapping[str, TensorType], pinned: Collection[str] = ()) -> list[Buffer]:
+    """The buffers of a bound block that lie in the file beside the arena, as `buffers_of` gives those of the arena."""
+    storage = {name: place.root for name, place in aliases_of(block, pinned).places.items()}
+    made = {name: i for i, op in enumerate(block.ops) if spills(op.type) for name in op.outputs}
+    stop = {name: 2 * i + 2 for name, i in made.items()}
+    stop |= {
+        storage[name]: 2 * i + 2
+        for i, op in enumerate(block.ops)
+        for name in op.inputs
+        if name and storage[name] in made
+    }
+    stop |= {storage[name]: 2 * len(block.ops) + 1 for name in (*ends_of(block), *pinned) if storage[name] in made}
+    return [Buffer(name, types[name].nbytes, 2 * i + 1, stop[name]) for name, i in made.items()]

@@ -28,6 +28,9 @@ from runtime.memory.skyline import lowest_offsets
 ALIGNMENT: Final = 64
 """Bytes; a cache line, and the widest vector of today's CPUs."""
 
+PAGE: Final = 4096
+"""Bytes; what the system reads and writes files by."""
+
 MOST_FOR_GAPS: Final = 2_000
 """Buffers of a part; gaps take time with their square."""
 

@@ -1,0 +1,29 @@
+"""Between the arena and the file beside it: what a budget moves out of memory and back (`compiler plan --spill`)."""
+
+from __future__ import annotations
+
+from prograd_proto import TensorType
+from registry.op import op
+from registry.value import Value
+
+
+@op(halves=True)
+def spill(x: Value) -> TensorType:
+    """The tensor in the file beside the arena, where it takes no memory; reload brings it back."""
+    return x.type
+
+
+@spill.gradient
+def spill_gradient(dy: Value) -> Value:
+    return dy
+
+
+@op(halves=True)
+def reload(x: Value) -> TensorType:
+    """A spilled tensor, in the arena again. Reading starts as soon as its place is free, ahead of what needs it."""
+    return x.type
+
+
+@reload.gradient
+def reload_gradient(dy: Value) -> Value:
+    return dy
