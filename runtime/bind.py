@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
@@ -38,9 +39,11 @@ from runtime.memory import (
 Call = Callable[[], object]
 
 
-def no_file(nbytes: int) -> Array:
+def no_file(nbytes: int) -> NoReturn:
     """There is no file beside the arena: raises UsageError."""
-    raise UsageError(f"the plan moves {nbytes} bytes to a file and back; say in which folder with --spill DIR")
+    raise UsageError(
+        f"the plan moves {nbytes} bytes to a file and back; name a folder for it, by --spill DIR or spill=DIR in Python"
+    )
 
 
 @dataclass(frozen=True)
@@ -106,14 +109,13 @@ def bind(
     buffers = buffers_of(block, types, sizes, pinned)
     offsets, arena_bytes = _offsets(buffers, {name for row in sizes for name, _ in row}, None if pinned else plan)
     spilled = spilled_of(block, types, pinned)
-    in_file, file_bytes = _offsets_in_file(spilled, None if pinned else plan) if spilled else ([], 0)
+    in_file, file_bytes = _offsets_in_file(spilled, None if pinned else plan)
     arena = memory(arena_bytes)
     types.update(name_and_type for row in scratch for name_and_type in row)
     arrays = _outside(block, states)
     arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in zip(buffers, offsets, strict=True))
-    if file_bytes:
-        beside = file(file_bytes)
-        arrays.update((b.name, view(beside, offset, types[b.name])) for b, offset in zip(spilled, in_file, strict=True))
+    beside = file(file_bytes) if file_bytes else arena
+    arrays.update((b.name, view(beside, offset, types[b.name])) for b, offset in zip(spilled, in_file, strict=True))
     aliases = aliases_of(block, pinned)
     for name, (root, _) in aliases.places.items():
         if name not in arrays:
@@ -125,6 +127,11 @@ def bind(
     ]
     root = {name: place.root for name, place in aliases.places.items()}
     return BoundBlock(arrays, ops, _bound_buffers(buffers, ops, root, 2 * len(block.ops)), arena_bytes, file_bytes)
+
+
+def file_bytes_of(block: pb.BlockDesc, plan: pb.MemoryPlan | None) -> int:
+    """The bytes of the file beside the arena that a block needs. Raises ProgramError for another plan's."""
+    return _offsets_in_file(spilled_of(block, {tensor.name: type_of(tensor) for tensor in block.tensors}), plan)[1]
 
 
 def _offsets(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
@@ -174,7 +181,7 @@ def _offsets_in_file(spilled: list[Buffer], plan: pb.MemoryPlan | None) -> tuple
     apart = sum(aligned(buffer.nbytes, PAGE) for buffer in spilled)
     if plan.file_bytes > apart:
         raise ProgramError(f"the plan has a file of {plan.file_bytes} bytes; apart its tensors take {apart}")
-    check_placement(spilled, offsets, plan.file_bytes, alignment=PAGE)
+    check_placement(spilled, offsets, plan.file_bytes, alignment=PAGE, what="a file")
     return offsets, plan.file_bytes
 
 

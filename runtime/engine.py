@@ -10,10 +10,12 @@ from typing import Protocol
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from runtime.arena import aligned_bytes
+from runtime.bind import file_bytes_of, no_file
 from runtime.entries import BoundEntry
-from runtime.errors import ResourceLimit
+from runtime.errors import ResourceLimit, UsageError
 from runtime.executor import Executor
 from runtime.kernel import Array
+from runtime.spill_file import spill_file
 from runtime.states import States
 
 
@@ -30,6 +32,7 @@ class Engine:
 
     Attributes:
         arena_bytes: of all allocations for the arena: one, unless a later executor needed a larger one.
+        file_bytes: of all files beside the arena, likewise; 0 if nothing is spilled.
     """
 
     def __init__(
@@ -41,24 +44,41 @@ class Engine:
         schedule: str | None = None,
         check_nan: bool = False,
         max_memory: int | None = None,
+        spill: Path | None = None,
     ) -> None:
         self.arena_bytes = 0
+        self.file_bytes = 0
         self.trace: Trace | None = None
         self._states = states
         self._executor = partial(Executor, program, threads=threads, schedule=schedule, check_nan=check_nan)
         self._max_memory = max_memory
         self._arenas: list[Array] = []
+        self._folder = spill
+        self._files: list[Array] = []
         self._executors: dict[tuple[int, frozenset[str]], Executor] = {}
+
+    def require_file(self, bound: BoundEntry) -> None:
+        """Raise UsageError if a bound entry needs a file beside the arena, and no folder is there for it."""
+        nbytes = file_bytes_of(bound.block, bound.plan)
+        if not nbytes:
+            return
+        if self._folder is None:
+            no_file(nbytes)
+        if not self._folder.is_dir():
+            raise UsageError(f"{self._folder}: there is no such folder")
 
     def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
         """The executor of a bound entry that also fetches those tensors.
 
-        Raises ResourceLimit if its memory is more than the limit or than there is.
+        Raises ResourceLimit if its memory is more than the limit or than there is, or the disk has no room for its
+        file, and UsageError if that cannot be made.
         """
         key = bound.number, frozenset(fetch)
         if key not in self._executors:
             try:
-                made = self._executor(bound.block, self._states, fetch=fetch, plan=bound.plan, memory=self._memory)
+                made = self._executor(
+                    bound.block, self._states, fetch=fetch, plan=bound.plan, memory=self._memory, file=self._file
+                )
             except MemoryError:
                 raise ResourceLimit(f"entry {bound.name!r} needs more memory than there is") from None
             self._executors[key] = made
@@ -80,6 +100,15 @@ class Engine:
             self._arenas.append(aligned_bytes(nbytes))
             self.arena_bytes += nbytes
         return self._arenas[-1]
+
+    def _file(self, nbytes: int) -> Array:
+        """The file beside the arena, a new one if it is too small."""
+        if self._folder is None:
+            no_file(nbytes)
+        if not self._files or len(self._files[-1]) < nbytes:
+            self._files.append(spill_file(self._folder, nbytes))
+            self.file_bytes += nbytes
+        return self._files[-1]
 
 
 def new_states(program: pb.ProgramDesc, folder: Path, max_memory: int | None) -> States:

@@ -19,11 +19,13 @@ from runtime.conversion import conversion, given_dtype
 from runtime.dtypes import count_nonfinite, is_float
 from runtime.errors import ExecutionError, NonFinite
 from runtime.kernel import Array
+from runtime.kernels import KERNELS
+from runtime.lanes import Lanes
 from runtime.memory import dependencies
 from runtime.states import States
-from runtime.stopwatch import Spell, Stopwatch
+from runtime.stopwatch import TRANSFERS, Spell, Stopwatch
 from runtime.tasks import TINY, tasks_of
-from runtime.worklist import Worklist
+from runtime.worklist import Failure, Worklist
 
 Call = Callable[[], object]
 
@@ -43,6 +45,7 @@ class Executor:
         ops: what a step computes, in order; views and constants are not among them.
         buffers: of the arena.
         arena_bytes: of the one allocation that holds everything that dies within a step.
+        file_bytes: of the file beside the arena, 0 if nothing is spilled.
         state_bytes: of all states of the program.
     """
 
@@ -82,6 +85,7 @@ class Executor:
         self._locations = program.locations
         self._bound = bind(block, states.arrays, pinned=fetch, plan=plan, memory=memory, file=file)
         self.arena_bytes = self._bound.arena_bytes
+        self.file_bytes = self._bound.file_bytes
         self.state_bytes = states.nbytes
         self.ops = [op.desc for op in self._bound.ops]
         self.buffers = self._bound.buffers
@@ -98,6 +102,8 @@ class Executor:
         self._probes_left = PROBES
         self._in_order_seconds = self._at_once_seconds = float("inf")
         self._worklist: Worklist | None = None
+        transfers = [bool(KERNELS[op.type].file) for op in self.ops]
+        self._lanes = Lanes(dependencies(self._bound.touched()), transfers) if any(transfers) else None
         self._stopwatch: Stopwatch | None = None
 
     def step(self) -> None:
@@ -114,18 +120,23 @@ class Executor:
         return watch.spells()
 
     def close(self) -> None:
-        """Let the threads of a parallel schedule end."""
+        """Let all threads end but the caller's; a later step of transfers is made on that alone."""
         if self._worklist is not None:
             self._worklist.close()
+        if self._lanes is not None:
+            self._lanes.close()
+            self._lanes = None
 
     def _step(self, calls: Sequence[Call]) -> None:
         with np.errstate(all="ignore"):
             for call in self._before:
                 call()
-            if self._worklist is None:
-                self._in_order(calls)
-            else:
+            if self._worklist is not None:
                 self._at_once(self._worklist, calls)
+            elif self._lanes is not None:
+                self._raise_if_any(self._lanes.run(calls))
+            else:
+                self._in_order(calls)
             for call in self._after:
                 call()
         if self._trials_left:
@@ -141,11 +152,13 @@ class Executor:
 
     def _at_once(self, worklist: Worklist, calls: Sequence[Call]) -> None:
         start = perf_counter()
-        failure = worklist.run(calls)
-        if failure is not None:
-            self._raise(failure.position, failure.error)
+        self._raise_if_any(worklist.run(calls))
         if self._probes_left:
             self._compare(worklist, perf_counter() - start)
+
+    def _raise_if_any(self, failure: Failure | None) -> None:
+        if failure is not None:
+            self._raise(failure.position, failure.error)
 
     def _raise(self, position: int, error: BaseException) -> None:
         op = self._bound.ops[position].desc
@@ -189,7 +202,8 @@ class Executor:
         """After the last trial it is known what is worth a thread."""
         seconds = self._watch().seconds()
         self._shortest = list(map(min, self._shortest, seconds))
-        self._in_order_seconds = min(self._in_order_seconds, sum(seconds))
+        taken = sum(seconds) if self._lanes is None else self._watch().span()
+        self._in_order_seconds = min(self._in_order_seconds, taken)
         self._trials_left -= 1
         if not self._trials_left:
             tasks = tasks_of(dependencies(self._bound.touched()), self._shortest, self._threads, tiny=self._tiny)
@@ -205,7 +219,8 @@ class Executor:
 
     def _watch(self) -> Stopwatch:
         if self._stopwatch is None:
-            self._stopwatch = Stopwatch(self._calls)
+            known = {} if self._lanes is None else {self._lanes.transfer_thread: TRANSFERS}
+            self._stopwatch = Stopwatch(self._calls, known)
         return self._stopwatch
 
 

@@ -73,6 +73,7 @@ class Run:
         seed: in place of the program's.
         check_nan: look at every output of every op, and raise NonFinite at the first NaN or Inf.
         max_memory: bytes that the states and the arena may take.
+        spill: a folder for the file beside the arena, which a program that spills needs; nothing is left in it.
         data: a file in place of the program's own data file, with the same keys.
 
     Attributes:
@@ -95,6 +96,7 @@ class Run:
         seed: int | None = None,
         check_nan: bool = False,
         max_memory: int | None = None,
+        spill: Path_ | None = None,
         data: Path_ | None = None,
     ) -> None:
         if engine != "reference" or math != "exact":
@@ -110,7 +112,13 @@ class Run:
         self.data = Data(program, self.folder, None if data is None else Path(data))
         self.states = new_states(program, self.folder, max_memory)
         self.engine = Engine(
-            program, self.states, threads=threads, schedule=schedule, check_nan=check_nan, max_memory=max_memory
+            program,
+            self.states,
+            threads=threads,
+            schedule=schedule,
+            check_nan=check_nan,
+            max_memory=max_memory,
+            spill=None if spill is None else Path(spill),
         )
         self.position = Position()
         self.fetched: dict[str, Array] = {}
@@ -234,9 +242,15 @@ class Run:
         load_parameters(read_checkpoint(Path(path)), self.program, self.states)
 
     def bindings(self, entry: str) -> list[BoundEntry]:
-        """The bindings of an entry, the one with the most rows first."""
+        """The bindings of an entry, the one with the most rows first.
+
+        Raises UsageError if there is no such entry, or no folder for the file that it needs.
+        """
         if entry not in self._bound:
-            self._bound[entry] = bound_entries(self.program, entry)
+            found = bound_entries(self.program, entry)
+            for bound in found:
+                self.engine.require_file(bound)
+            self._bound[entry] = found
         return self._bound[entry]
 
     def training_entry(self) -> str:
@@ -270,7 +284,7 @@ class Run:
         return [name for name in fetch if name not in declared]
 
     def close(self) -> None:
-        """Let the threads of a parallel schedule end."""
+        """Let all threads end but the caller's."""
         self.engine.close()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
 from time import perf_counter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 Call = Callable[[], object]
+
+TRANSFERS: Final = -1
+"""The number of the thread that only moves tensors to the file beside the arena and back."""
 
 
 class Spell(NamedTuple):
@@ -15,7 +18,7 @@ class Spell(NamedTuple):
 
     start: float
     stop: float
-    thread: int  # 0 is the thread that made the step
+    thread: int  # 0 is the thread that made the step, TRANSFERS one for transfers alone
 
 
 class Stopwatch:
@@ -25,11 +28,13 @@ class Stopwatch:
         calls: to make in place of those that were given.
     """
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, calls: Sequence[Call], known: Mapping[int, int]) -> None:
+        """Watch the calls; `known` are numbers below 0 of threads, by the identity of the thread."""
         self._start = [0.0] * len(calls)
         self._stop = [0.0] * len(calls)
         self._thread = [0] * len(calls)
-        self._known: dict[int, int] = {}
+        self._known = dict(known)
+        self._unnumbered = len(known)
         self.calls = [self._watched(i, call) for i, call in enumerate(calls)]
 
     def spells(self) -> list[Spell]:
@@ -39,6 +44,10 @@ class Stopwatch:
     def seconds(self) -> list[float]:
         """That each call took in the last step."""
         return [stop - start for start, stop in zip(self._start, self._stop, strict=True)]
+
+    def span(self) -> float:
+        """The seconds from the first call of the last step to the end of the last one."""
+        return max(self._stop, default=0.0) - min(self._start, default=0.0)
 
     def _watched(self, i: int, call: Call) -> Call:
         start, stop, thread = self._start, self._stop, self._thread
@@ -53,4 +62,4 @@ class Stopwatch:
 
     def _number(self, ident: int) -> int:
         self._known.setdefault(get_ident(), 0)
-        return self._known.setdefault(ident, len(self._known))
+        return self._known.setdefault(ident, len(self._known) - self._unnumbered)

@@ -233,15 +233,14 @@ def outcome(raw: bytes, folder: Path) -> str:
     path = folder / "mutated.pb"
     path.write_bytes(raw)
     try:
-        run = load(path, max_memory=MEMORY)
+        run = load(path, max_memory=MEMORY, spill=folder)
+        bindings = [bound for entry in run.program.entries for bound in run.bindings(entry.name)]
     except (ProgramError, ExecutionError) as error:
         return type(error).__name__
-    for entry in run.program.entries:
-        for bound in run.bindings(entry.name):
-            result = step(run, entry.name, bound)
-            if result != "ran":
-                return result
-    return "ran"
+    try:
+        return next((word for word in (step(run, bound.name, bound) for bound in bindings) if word != "ran"), "ran")
+    finally:
+        run.close()
 
 
 def step(run: Run, entry: str, bound: Any) -> str:

@@ -227,7 +227,8 @@ def branch_block() -> pb.BlockDesc:
 
 
 def plan() -> pb.MemoryPlan:
-    plan = pb.MemoryPlan(arena_bytes=8192, lower_bound=8192, optimal=True)
+    plan = pb.MemoryPlan(arena_bytes=8192, lower_bound=8192, optimal=True, file_bytes=4096)
     plan.placements.add(tensor="y", offset=0)
     plan.placements.add(tensor="mask", offset=4096)
+    plan.spilled.add(tensor="x", offset=0)
     return plan

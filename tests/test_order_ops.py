@@ -106,7 +106,7 @@ def test_training_by_the_plan_with_dead_memory_poisoned_gives_the_oracles_bits(p
 def test_the_poison_finds_a_life_that_is_too_short():
     compiled = deep().compile(n=2)
     stepper = Poisoned(compiled)
-    stepper._buffers = [buffer._replace(stop=buffer.stop - 2) for buffer in stepper._buffers]
+    stepper._buffers = [(at, [b._replace(stop=b.stop - 2) for b in buffers]) for at, buffers in stepper._buffers]
     stepper.step(x=np.ones((2, 16)))
     assert any(np.isnan(array).any() for array in stepper.snapshot().values())
 

@@ -18,7 +18,8 @@ def check_entries(program: pb.ProgramDesc) -> None:
         for binding in entry.bindings:
             require(binding.block < count, f"entry {entry.name!r}: there is no block {binding.block}")
             check_unique((dim.symbol for dim in binding.dims), "bound symbol")
-            sane = all(dim.size > 0 for dim in binding.dims) and binding.plan.arena_bytes >= 0
+            plan = binding.plan
+            sane = all(dim.size > 0 for dim in binding.dims) and plan.arena_bytes >= 0 and plan.file_bytes >= 0
             require(sane, f"entry {entry.name!r}: a size is not positive")
 
 

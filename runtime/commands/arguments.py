@@ -79,6 +79,7 @@ def _execute(verbs: Any, name: str) -> None:
         "runtime execute digits.pb --entry evaluate --load trained.safetensors",
         "runtime execute digits.pb --entry predict --load trained.safetensors \\",
         "    --feed image=@images.npy --fetch probabilities=@p.npy",
+        "runtime execute small.pb --spill /var/tmp    # compiler plan --spill made it",
     )
     what = verb.add_argument_group("what to run")
     what.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
@@ -130,6 +131,7 @@ def _profile(verbs: Any, name: str) -> None:
         "--steps", type=_positive, default=20, metavar="N", help="to measure, after eight that are not; default 20"
     )
     _add_who(verb)
+    _add_spill(verb)
     verb.add_argument(
         "--by", type=_one_of("type", "stage", "line", "thread", "op"), metavar="{type,stage,line,thread,op}",
         help="one table instead of several",
@@ -148,8 +150,15 @@ def _add_who(group: Any) -> None:
     )  # fmt: skip
 
 
+def _add_spill(group: Any) -> None:
+    group.add_argument(
+        "--spill", type=Path, metavar="DIR", help="a folder on a disk, for the file that a spilling program needs"
+    )
+
+
 def _add_how(group: Any) -> None:
     _add_who(group)
+    _add_spill(group)
     group.add_argument(
         "--engine", type=_one_of("reference"), default="reference", metavar="{reference}", help="what computes"
     )

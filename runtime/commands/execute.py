@@ -145,6 +145,7 @@ def _loaded(options: argparse.Namespace) -> Run:
         seed=options.seed,
         check_nan=options.check_nan,
         max_memory=options.max_memory,
+        spill=options.spill,
         data=options.data,
     )
     if options.load:
@@ -255,9 +256,11 @@ def _interrupted(options: argparse.Namespace, steps: int) -> str:
 
 
 def _common_fields(options: argparse.Namespace, run: Run, seconds: float) -> Fields:
+    spilled = [("spill", run.engine.file_bytes)] if run.engine.file_bytes else []
     return [
         ("wall", f"{seconds:.3f}"),
         ("arena", run.engine.arena_bytes),
+        *spilled,
         ("state", run.states.nbytes),
         ("rss", peak_rss()),
         ("engine", options.engine),

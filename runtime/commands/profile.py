@@ -13,7 +13,7 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from runtime.commands.feeds import read_feeds
 from runtime.commands.outcome import EXIT_DONE, result_line
-from runtime.commands.trace import TraceFile, stage_of
+from runtime.commands.trace import TraceFile, stage_of, thread_name
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
 from runtime.executor import PROBES, TRIALS, Executor
@@ -50,7 +50,9 @@ def profile(options: argparse.Namespace) -> int:
     if options.trace is not None and options.trace.exists() and not options.force:
         raise UsageError(f"{options.trace}: the file exists; --force replaces it")
     feeds = read_feeds(options.feed) or None
-    run = load(options.program, data=options.data, threads=options.threads, schedule=options.schedule)
+    run = load(
+        options.program, data=options.data, threads=options.threads, schedule=options.schedule, spill=options.spill
+    )
     try:
         entry = options.entry or run.training_entry()
         bound = run.bindings(entry)[0]
@@ -110,11 +112,11 @@ def _print(
         "type": lambda op, _: op.type,
         "stage": lambda op, _: stage_of(op),
         "line": lambda op, _: program.locations[op.location - 1] if op.location else "none",
-        "thread": lambda _, spell: f"thread {spell.thread}",
+        "thread": lambda _, spell: thread_name(spell.thread),
         "op": lambda op, _: _described(program, op),
     }
     tables = {by: _grouped(executor.ops, measured, name) for by, name in names.items()}
-    threads = ["thread"] if options.threads > 1 else []
+    threads = ["thread"] if options.threads > 1 or executor.file_bytes else []
     chosen = [options.by] if options.by else ["type", "stage", "line", *threads]
     total = sum(spell.stop - spell.start for step in measured.steps for spell in step)
     peak = max(measured.alive, default=0)
@@ -131,7 +133,9 @@ def _print(
     fields += [("seconds_per_step", total / options.steps), ("wall_per_step", measured.wall / options.steps)]
     fields += [("forward", stages.get("forward", 0.0))]
     fields += [("backward", sum(stages.get(name, 0.0) for name in ("gradient", "derivative", "recompute")))]
-    fields += [("update", stages.get("update", 0.0)), ("arena", executor.arena_bytes), ("peak", peak)]
+    fields += [("update", stages.get("update", 0.0))]
+    fields += [("transfer", stages["transfer"])] if "transfer" in stages else []
+    fields += [("arena", executor.arena_bytes), ("peak", peak)]
     print(result_line("OK", fields))
 
 

@@ -12,8 +12,9 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from runtime.executor import Executor
+from runtime.kernels import KERNELS
 from runtime.output import write_output
-from runtime.stopwatch import Spell
+from runtime.stopwatch import TRANSFERS, Spell
 
 MAX_EVENTS: Final = 200_000
 """What comes later is not in the trace: viewers become slow."""
@@ -21,6 +22,7 @@ MAX_EVENTS: Final = 200_000
 Event = dict[str, object]
 
 _STEPS: Final = 0  # the track of the steps; thread n has track n + 1
+_LAST: Final = 1000  # the track of transfers, below all others
 
 
 class TraceFile:
@@ -54,7 +56,7 @@ class TraceFile:
             line = self._locations[op.location - 1] if op.location else ""
             details: Event = {"id": op.id, "outputs": list(op.outputs), "line": line}
             self._events.append(
-                self._complete(op.type, stage_of(op), spell.start, spell.stop, spell.thread + 1, details)
+                self._complete(op.type, stage_of(op), spell.start, spell.stop, _track(spell.thread), details)
             )
         for at, nbytes in alive(executor, begin, spells, end):
             counter: Event = {"name": "arena", "ph": "C", "ts": self._microseconds(at), "pid": 1}
@@ -64,7 +66,7 @@ class TraceFile:
         """Write the file; for errors see `write_output`."""
         from json import dumps
 
-        tracks = {_STEPS: "steps"} | {thread + 1: f"thread {thread}" for thread in sorted(self._threads)}
+        tracks = {_STEPS: "steps"} | {_track(thread): thread_name(thread) for thread in sorted(self._threads)}
         names: list[Event] = [{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "prograd"}}]
         for track, name in tracks.items():
             names.append({"name": "thread_name", "ph": "M", "pid": 1, "tid": track, "args": {"name": name}})
@@ -81,8 +83,19 @@ class TraceFile:
 
 
 def stage_of(op: pb.OpDesc) -> str:
-    """The stage of an op, as people write it; `recompute` for one that runs again."""
+    """The stage of an op, as people write it; `recompute` for one that runs again, `transfer` to the file and back."""
+    if KERNELS[op.type].file:
+        return "transfer"
     return "recompute" if op.recompute_of else pb.Stage.Name(op.stage).removeprefix("STAGE_").lower()
+
+
+def thread_name(thread: int) -> str:
+    """What people call the thread of a spell."""
+    return "transfers" if thread == TRANSFERS else f"thread {thread}"
+
+
+def _track(thread: int) -> int:
+    return _LAST if thread == TRANSFERS else thread + 1
 
 
 def alive(executor: Executor, begin: float, spells: Sequence[Spell], end: float) -> list[tuple[float, int]]:

@@ -1,11 +1,21 @@
-"""Between the arena and the file beside it; the bytes are copied, and the executor decides when."""
+"""Between the arena and the file beside it; the bytes are copied, and the executor decides when.
+
+What was copied is given back to the system part by part, so that no tensor is ever in memory twice.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from prograd_proto import TensorType
 from runtime.kernel import Array, Types, kernel, types
+from runtime.spill_file import expect, give_back
+
+PART: Final = 1 << 20
+"""Bytes that are copied at a time, a multiple of every page."""
 
 
 def _same_rule(x: TensorType) -> Types:
@@ -14,9 +24,21 @@ def _same_rule(x: TensorType) -> Types:
 
 @kernel(_same_rule, halves=True, file="to")
 def spill(x: Array, *, out: Array) -> None:
-    np.copyto(out, x)
+    for source, target in _parts(x, out):
+        np.copyto(target, source)
+        give_back(target)
 
 
 @kernel(_same_rule, halves=True, file="from")
 def reload(x: Array, *, out: Array) -> None:
-    np.copyto(out, x)
+    expect(x)
+    for source, target in _parts(x, out):
+        np.copyto(target, source)
+        give_back(source)
+
+
+def _parts(*arrays: Array) -> Iterator[list[Array]]:
+    """The bytes of contiguous arrays of one size, part by part."""
+    flat = [array.reshape(-1).view(np.uint8) for array in arrays]
+    for start in range(0, len(flat[0]), PART):
+        yield [each[start : start + PART] for each in flat]

@@ -10,14 +10,19 @@ from runtime.memory.lifetimes import Buffer
 
 
 def check_placement(
-    buffers: Sequence[Buffer], offsets: Sequence[int], arena_bytes: int, *, alignment: int = 64
+    buffers: Sequence[Buffer],
+    offsets: Sequence[int],
+    arena_bytes: int,
+    *,
+    alignment: int = 64,
+    what: str = "an arena",
 ) -> None:
     """Raise ProgramError unless every buffer is aligned, inside the arena, and disjoint from all alive with it."""
     events: list[tuple[int, int, int]] = []
     for i, (buffer, offset) in enumerate(zip(buffers, offsets, strict=True)):
         if offset < 0 or offset % alignment or offset + buffer.nbytes > arena_bytes:
             raise ProgramError(
-                f"the plan puts %{buffer.name} ({buffer.nbytes} bytes) at offset {offset} of an arena of {arena_bytes} "
+                f"the plan puts %{buffer.name} ({buffer.nbytes} bytes) at offset {offset} of {what} of {arena_bytes} "
                 f"bytes; it must lie inside, at a multiple of {alignment}"
             )
         if buffer.nbytes and buffer.start < buffer.stop:

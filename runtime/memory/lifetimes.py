@@ -64,8 +64,10 @@ def buffers_of(
 
 def spilled_of(block: pb.BlockDesc, types: Mapping[str, TensorType], pinned: Collection[str] = ()) -> list[Buffer]:
     """The buffers of a bound block that lie in the file beside the arena, as `buffers_of` gives those of the arena."""
-    storage = {name: place.root for name, place in aliases_of(block, pinned).places.items()}
     made = {name: i for i, op in enumerate(block.ops) if spills(op.type) for name in op.outputs}
+    if not made:
+        return []
+    storage = {name: place.root for name, place in aliases_of(block, pinned).places.items()}
     stop = {name: 2 * i + 2 for name, i in made.items()}
     stop |= {
         storage[name]: 2 * i + 2

@@ -14,8 +14,10 @@ NOT_COMPARED = {
     "alpha_dropout": ANOTHER_GENERATOR,
     "feature_dropout": ANOTHER_GENERATOR,
     "linear_scan": "PyTorch has no such function",
+    "reload": "PyTorch has no such function",
     "rotary_embedding": "PyTorch has no such function",
     "sinusoidal_positions": "PyTorch has no such function",
+    "spill": "PyTorch has no such function",
 }
 """Operators with a gradient, and spelled functions, that no line of the table compares."""
 

@@ -160,8 +160,10 @@ def entry_lines(entry: pb.EntryDesc) -> Iterator[str]:
             f"    plan {plan.arena_bytes} bytes",
             f"lower bound {plan.lower_bound}" if plan.lower_bound else "",
             "optimal" if plan.optimal else "",
+            f"file {plan.file_bytes} bytes" if plan.file_bytes else "",
         )
         yield from (f"      place {tensor(p.tensor)} at {p.offset}" for p in plan.placements)
+        yield from (f"      spill {tensor(p.tensor)} at {p.offset}" for p in plan.spilled)
 
 
 def sizes(binding: pb.Binding) -> str:
