@@ -52,7 +52,7 @@ def plan_from(block: pb.BlockDesc, buffers: Sequence[Buffer], placed: Placement)
     spilled = spilled_buffers(block)
     if spilled:
         in_file = place(spilled, alignment=PAGE)
-        check_placement(spilled, in_file.offsets, in_file.arena_bytes, alignment=PAGE)
+        check_placement(spilled, in_file.offsets, in_file.arena_bytes, alignment=PAGE, what="a file")
         plan.file_bytes = in_file.arena_bytes
         plan.spilled.extend(_placements(spilled, in_file.offsets))
     return plan
