@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from compiler.bound_blocks import bound_blocks
@@ -43,7 +42,7 @@ class _Sharing:
 
     def __init__(self, block: pb.BlockDesc) -> None:
         self._block = block
-        self._types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+        self._tensors = {tensor.name: tensor for tensor in block.tensors}
         self._last_read = _last_reads(block)
         self._owners = _Owners(block)
         self._values: dict[str, _Value] = {}
@@ -58,22 +57,25 @@ class _Sharing:
             if is_view(op.type):
                 op.in_place.add(output=0, input=0)
                 self._values[op.outputs[0]] = self._values[op.inputs[0]]
-            elif pairs := in_place_pairs(op.type):
-                op.in_place.extend(pb.InPlace(output=new, input=old) for new, old in sorted(self._taken(i, op, pairs)))
+            else:
+                for output, position in self._taken(i, op):
+                    op.in_place.add(output=output, input=position)
 
     def _begin(self, name: str, i: int) -> None:
         """Let a tensor lie in memory of its own, for now."""
         self._values[name] = _Value(name, self._last_read.get(name, i))
 
-    def _taken(self, i: int, op: pb.OpDesc, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _taken(self, i: int, op: pb.OpDesc) -> list[tuple[int, int]]:
         """The pairs of op number i that are in place; its outputs are put where they then lie."""
-        inputs, outputs, values = op.inputs[:], op.outputs[:], self._values
-        pairs = [pair for pair in pairs if inputs[pair[1]]]
-        pairs.sort(key=lambda pair: not self._owners.is_state(values[inputs[pair[1]]].root))
+        pairs = in_place_pairs(op.type)
+        inputs, outputs, values = op.inputs[:] if pairs else [], op.outputs[:] if pairs else [], self._values
+        pairs = [pair for pair in pairs if inputs[pair[1]] and values[inputs[pair[1]]].last_read == i]
+        if len(pairs) > 1:
+            pairs.sort(key=lambda pair: not self._owners.is_state(values[inputs[pair[1]]].root))
         taken: list[tuple[int, int]] = []
         for output, position in pairs:
             old, new = inputs[position], outputs[output]
-            if values[old].last_read != i or self._types[new] != self._types[old]:
+            if type_of(self._tensors[new]) != type_of(self._tensors[old]):
                 continue
             root, last_read = values[old].root, values[new].last_read
             alone = [values[name].root for name in inputs if name].count(root) == 1
@@ -81,7 +83,7 @@ class _Sharing:
             if alone and free and self._owners.allow(root, new, lasts=last_read == len(self._block.ops)):
                 taken.append((output, position))
                 values[new] = _Value(root, last_read)
-        return taken
+        return sorted(taken)
 
 
 class _Owners:
