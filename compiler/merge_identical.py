@@ -6,24 +6,49 @@
 2. The first one is kept, under its id and its names, and all readers of the others read it.
 3. It counts to the earliest stage among them, and helps to differentiate what the op of that stage helped to: what
    the forward pass needs is a part of the forward pass, whoever else uses it.
+4. What is computed once is kept from the first reader to the last. If that raises the peak of the block, those that
+   are cheap to compute again stay, as many of them as it takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
+from typing import Final
 
 from compiler.bound_blocks import bound_blocks
+from compiler.costs import operations
+from compiler.order_ops import best_order
 from compiler.rewrite import computation, rewrite
+from compiler.step_graph import step_graph
 from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from runtime.memory import is_view
+
+SLACK: Final = 1000
+"""What is kept of identical ops is not looked at if all of it has less bytes than the largest result by this factor."""
+
+SMALL: Final = 64
+"""Bytes that are kept without a look: the least that a buffer takes."""
+
+MOST_TRIED: Final = 16
+"""Ops that are tried one by one where the peak rises; further ones stay."""
 
 
 def merge_identical(program: pb.ProgramDesc) -> None:
     """Keep the first of identical ops in every block that runs."""
     for block in bound_blocks(program):
-        _merge(block)
+        before = pb.BlockDesc()
+        before.CopyFrom(block)
+        merged = _merge(block)
+        stay = _that_stay(before, merged) if merged else ()
+        if stay:
+            block.CopyFrom(before)
+            _merge(block, stay)
 
 
-def _merge(block: pb.BlockDesc) -> None:
+def _merge(block: pb.BlockDesc, stay: Collection[int] = ()) -> Mapping[int, int]:
+    """Leave out identical ops but those of these ids; gives by id the op that is kept instead."""
     readers: dict[object, pb.OpDesc] = {}  # the first of a type that reads these operands; few ops are not alone
     first: dict[object, pb.OpDesc] = {}
     kept_id: dict[int, int] = {}
@@ -36,6 +61,9 @@ def _merge(block: pb.BlockDesc) -> None:
         kept = first.setdefault(computation(op), op)
         if kept is op:
             return None
+        if op.id in stay:
+            first[computation(op)] = op
+            return None
         kept_id[op.id] = kept.id
         if op.stage < kept.stage:
             kept.stage, kept.gradient_of = op.stage, op.gradient_of
@@ -45,3 +73,53 @@ def _merge(block: pb.BlockDesc) -> None:
     for op in block.ops if kept_id else ():
         if op.gradient_of in kept_id:
             op.gradient_of = kept_id[op.gradient_of]
+    return kept_id
+
+
+def _that_stay(block: pb.BlockDesc, merged: Mapping[int, int]) -> set[int]:
+    """The ids of those ops, of the ones that merging leaves out, without which the peak would be higher."""
+    cheap = _cheap(block, merged)
+    stay = set(cheap)
+    if not cheap or _peak(block) <= (least := _peak(block, stay)):
+        return set()
+    for number in cheap[:MOST_TRIED]:
+        need = _peak(block, stay - {number})
+        if need <= least:
+            stay, least = stay - {number}, need
+    return stay
+
+
+def _cheap(block: pb.BlockDesc, merged: Mapping[int, int]) -> list[int]:
+    """Those of the merged ops that make many bytes for what computing them again takes, in order.
+
+    What reads the results of an op that stays has to stay too, so that is to be cheap as well.
+    """
+    tensors = {tensor.name: tensor for tensor in block.tensors}
+    cheap: dict[int, int] = {}
+    needed: set[str] = set()  # by merged ops that are not cheap
+    for op in reversed(block.ops):
+        if op.id not in merged:
+            continue
+        inputs = [type_of(tensors[name]) if name else None for name in op.inputs]
+        results = [type_of(tensors[name]) for name in op.outputs]
+        is_dear = operations(op.type, inputs, results) > sum(prod(type.static_shape) for type in results)
+        if is_dear or not needed.isdisjoint(op.outputs):
+            needed.update(op.inputs)
+        elif _makes_bytes(op) and (nbytes := sum(type.nbytes for type in results)) > SMALL:
+            cheap[op.id] = nbytes
+    if not cheap:
+        return []
+    largest = max(type_of(tensors[name]).nbytes for op in block.ops if _makes_bytes(op) for name in op.outputs)
+    return [*reversed(cheap)] if sum(cheap.values()) * SLACK >= largest else []
+
+
+def _makes_bytes(op: pb.OpDesc) -> bool:
+    return op.type != "constant" and not is_view(op.type)
+
+
+def _peak(block: pb.BlockDesc, stay: Collection[int] = ()) -> int:
+    """The bytes that the block needs in its best order when all identical ops but those of these ids are merged."""
+    trial = pb.BlockDesc()
+    trial.CopyFrom(block)
+    _merge(trial, stay)
+    return best_order(trial, step_graph(trial))[1]

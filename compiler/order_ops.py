@@ -30,19 +30,25 @@ def order_ops(program: pb.ProgramDesc) -> None:
     """Put the ops of every block that runs into the best order that the candidates give."""
     for block in bound_blocks(program):
         graph = step_graph(block)
-        best, least, floor = as_written(block, graph), inf, graph.floor()
-        for candidate in CANDIDATES:
-            order = candidate(block, graph)
-            need = graph.peak(order, least)
-            if need < least:
-                best, least = order, need
-            if least == floor:
-                break
+        best, least = best_order(block, graph)
         early = with_updates_first(block, graph, best)
         if early != best and graph.peak(early) <= least:
             best = early
         if best != sorted(best):
             reorder(block, best)
+
+
+def best_order(block: pb.BlockDesc, graph: StepGraph) -> tuple[Order, int]:
+    """The first of the candidates with the lowest peak, and that peak."""
+    best, least, floor = as_written(block, graph), inf, graph.floor()
+    for candidate in CANDIDATES:
+        order = candidate(block, graph)
+        need = graph.peak(order, least)
+        if need < least:
+            best, least = order, need
+        if least == floor:
+            break
+    return best, int(least)
 
 
 def as_written(block: pb.BlockDesc, graph: StepGraph) -> Order:

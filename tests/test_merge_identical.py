@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from one_pass import Build, block_after, types
 from steps import Oracle, Stepper, bound_block, same_bits
 
-from compiler import Program, gradients, ops, sgd
+from compiler import Program, Value, gradients, ops, sgd
 from compiler.merge_identical import merge_identical
 from prograd_proto import program_pb2 as pb
 
@@ -140,6 +142,42 @@ def test_states_that_become_the_same_are_updated_each():
         same_bits(stepper.step(x=x), oracle.step(x=x))
         same_bits(stepper.snapshot(), oracle.states)
     assert stepper.snapshot()["b"].tolist() == [3.0] * 3
+
+
+def between(x: Value, table: Callable[[], Value]) -> Value:
+    """A table [8, 8] for rows [2, 8], made at either end of what needs most."""
+    wide = ops.exp(ops.concat(*[x @ table()] * 16, axis=1)) * 0.5
+    return ops.sum(ops.reshape(wide, shape=(2, 16, 8)), axes=(1,)) @ table()
+
+
+def filled(x: Value, value: float, *shape: int) -> Value:
+    return ops.full.on(x.block)(shape=shape, value=value)
+
+
+ROWS, TABLE = ("float32", (2, 8)), ("float32", (8, 8))
+
+
+def test_what_is_cheap_stays_where_keeping_it_raises_the_peak():
+    found = left(lambda x: between(x, lambda: ops.sin(filled(x, 2.0, 8, 8))), ROWS)
+    assert (found.count("full"), found.count("sin")) == (2, 2)
+
+
+def test_what_is_cheap_is_computed_once_where_its_operand_would_be_kept_instead():
+    assert left(lambda x, w: between(x, lambda: ops.cos(w)), ROWS, TABLE).count("cos") == 1
+
+
+def test_what_is_dear_is_computed_once_whatever_that_takes():
+    found = left(lambda x: between(x, lambda: filled(x, 2.0, 8, 8) @ filled(x, 3.0, 8, 8)), ROWS)
+    assert (found.count("full"), found.count("matmul")) == (2, 3)
+
+
+def test_only_those_stay_that_make_the_difference():
+    def build(x):
+        y = between(x, lambda: filled(x, 2.0, 8, 8))
+        return filled(x, 3.0, 2, 16) * (filled(x, 3.0, 2, 16) + ops.concat(y, y, axis=1))
+
+    found = left(build, ROWS)
+    assert found.count("full") == 3, "two tables, and one of the other two"
 
 
 def test_a_second_walk_finds_nothing():
