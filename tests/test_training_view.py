@@ -12,9 +12,17 @@ from prograd_proto import program_pb2 as pb
 
 Build = Callable[[Value, Value], Value]
 
+
+def labels(x: Value) -> Value:
+    """A class for each row."""
+    return ops.cast(ops.mean(ops.stop_gradient(x), axes=(1,)), dtype="int64")
+
+
 TABLE: list[tuple[str, tuple[int, ...], tuple[int, ...], Build, set[str]]] = [
     ("add", (2, 3), (2, 3), lambda x, w: x + w, set()),
+    ("sub", (2, 3), (2, 3), lambda x, w: x - w, set()),
     ("mul", (2, 3), (2, 3), lambda x, w: x * w, {"x", "w"}),
+    ("div", (2, 3), (2, 3), lambda x, w: x / w, {"w", "y"}),
     ("matmul", (2, 3), (3, 4), lambda x, w: x @ w, {"x", "w"}),
     ("conv2d", (1, 4, 4, 2), (3, 3, 2, 2), lambda x, w: ops.conv2d(x, w), {"x", "w"}),
     ("depthwise conv2d", (1, 4, 4, 2), (3, 3, 1, 2), lambda x, w: ops.conv2d(x, w, groups=2), {"x", "w"}),
@@ -23,8 +31,22 @@ TABLE: list[tuple[str, tuple[int, ...], tuple[int, ...], Build, set[str]]] = [
     ("mean", (2, 3), (2, 3), lambda x, w: ops.mean(x + w, axes=(1,)), set()),
     ("reshape", (2, 3), (2, 3), lambda x, w: ops.reshape(x + w, shape=(3, 2)), set()),
     ("pad", (2, 3), (2, 3), lambda x, w: ops.pad(x + w, before=(0, 1), after=(0, 1)), set()),
+    (
+        "max_pool2d",
+        (1, 4, 4, 2),
+        (1, 4, 4, 2),
+        lambda x, w: ops.max_pool2d(x + w, window=(2, 2), stride=(2, 2)),
+        {"sum"},
+    ),
     ("avg_pool2d", (1, 4, 4, 2), (1, 4, 4, 2), lambda x, w: ops.avg_pool2d(x + w, window=(2, 2), stride=(2, 2)), set()),
     ("squared_error", (2, 3), (2, 3), lambda x, w: ops.squared_error(w, x), {"x", "w"}),
+    (
+        "softmax_cross_entropy",
+        (2, 3),
+        (2, 3),
+        lambda x, w: ops.softmax_cross_entropy(x + w, labels(x)),
+        {"sum", "labels"},
+    ),
 ]
 
 
@@ -38,10 +60,11 @@ def test_a_backward_run_reads_of_the_forward_pass_what_the_table_says(
     x = program.parameter("x", shape, constant(0.5))
     w = program.parameter("w", weights, constant(0.25))
     y = build(x, w)
-    op = program.block.desc.ops[-1].id
+    op, operands = program.block.desc.ops[-1].id, program.block.desc.ops[-1].inputs[:]
     program.minimize(ops.sum(y), sgd(0.1))
     view = training_view(program.compile().desc.blocks[0])
-    names = {"x": x.name, "w": w.name, "y": y.name}
+    names = dict(zip(("sum", "labels"), operands, strict=False)) if x.name not in operands else {}
+    names |= {"x": x.name, "w": w.name, "y": y.name}
     assert {word for word, name in names.items() if (op, False) in view[name, True].uses} == kept
 
 
