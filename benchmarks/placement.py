@@ -24,7 +24,7 @@ from runtime.memory.rankings import ranking_of
 from runtime.memory.sections import parts_of
 
 PUBLISHED = {"A": 4.910, "C": 0.637, "E": 3.717, "G": 1.181, "I": 3.908, "K": 0.628}
-TARGETS = {"G_1": (1.0, 10), "resnet50": (1.001, 10), "pangu_2.6B": (1.008, 10)}  # ratio, seconds
+TARGETS = {"G_1": (1.0, 10), "resnet50": (1.001, 10), "pangu_2.6B": (1.001, 10)}  # ratio, seconds
 LETTERED = (1.0, 60)
 LAYERS = {"cnn": (15, 36, 360, 3600), "transformer": (9, 22, 220, 2200)}
 

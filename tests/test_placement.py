@@ -19,6 +19,7 @@ from prograd_proto import ProgramError
 from runtime.memory import EXHAUSTIVE, QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
 from runtime.memory.attempts import attempt
 from runtime.memory.gaps import birth_order, first_fit
+from runtime.memory.peak import peak_first
 from runtime.memory.rankings import RANKINGS, ranking_of
 from runtime.memory.search import Outcome, Search
 from runtime.memory.sections import Part, parts_of
@@ -131,6 +132,79 @@ def test_a_gap_below_the_first_buffer_is_found():
     part = part_of([(0, 9, 4), (0, 3, 6), (2, 9, 5), (4, 7, 5)])
     offsets = first_fit(part, [1, 2, 3, 0, 4])
     assert dict(zip(part.buffers, offsets, strict=True))[4] < 6
+
+
+# From the peak outwards
+
+
+@given(spans(), st.integers(0, 9))
+@settings(max_examples=200)
+def test_what_is_placed_from_its_peak_is_safe_and_the_peak_no_higher_than_its_window(spans: list[Span], most: int):
+    part = part_of(spans)
+    rooms, heights = [part.lower_bound], [0]
+
+    def place_window(core: Part, room: int) -> list[int]:
+        assert len(core.items) <= most
+        rooms.append(room)
+        offsets = first_fit(core, birth_order(core))
+        heights.append(max(offset + item.size for offset, item in zip(offsets, core.items, strict=True)))
+        return offsets
+
+    offsets = peak_first(part, part.lower_bound, place_window, most)
+    if offsets is None:
+        assert sum(1 for item in part.items if item.last - item.first < part.sections) <= most
+        return
+    items = [(item.first, item.last, item.size) for item in part.items]
+    tops = [offset + size for offset, (_, _, size) in zip(offsets, items, strict=True)]
+    assert is_good(items, offsets, max(tops))
+    busiest = part.load.index(part.lower_bound)
+    at_peak = max(top for top, (first, last, _) in zip(tops, items, strict=True) if first <= busiest < last)
+    bottom = part.lower_bound - rooms[-1] if heights[1:] else part.lower_bound
+    assert at_peak <= bottom + max(heights)
+
+
+@given(st.integers(0, 2**32), st.integers(6, 30))
+@settings(max_examples=60, deadline=None)
+def test_a_peak_without_holes_stays_so_when_the_rest_is_placed_around_it(seed: int, pieces: int):
+    peak, height = cut(seed, pieces)
+    before = [(tick, tick + 2, height // 3) for tick in range(-40, -1)]
+    after = [(64 + tick, 67 + tick, height // 4) for tick in range(40)]
+    through = [(-9, 70, 5), (-3, 64, 7), (0, 90, 3)]
+    part = part_of([*before, *peak, *through, *after])
+
+    def place_window(core: Part, room: int) -> list[int]:
+        tried = attempt(core, room, visits=10**6, stop=never)
+        assert tried.outcome is Outcome.FOUND
+        return tried.offsets
+
+    offsets = peak_first(part, part.lower_bound, place_window, most=pieces)
+    assert offsets is not None
+    items = [(item.first, item.last, item.size) for item in part.items]
+    assert is_good(items, offsets, part.lower_bound)
+
+
+def training_step(layers: int) -> list[Span]:
+    """What is kept for the backward pass, and what ops of both passes need for a moment."""
+    result: list[Span] = []
+    for i in range(layers):
+        up, down = 4 * i, 8 * layers - 4 * i
+        result += [(up, down, 2), (up + 1, down - 1, 1), (up, up + 2, 6), (up + 1, up + 4, 7)]
+        result += [(down - 4, down - 2, 6), (down - 3, down, 7), (down - 2, down + 1, 7)]
+    return result
+
+
+def test_more_buffers_than_can_be_searched_are_placed_from_their_peak_at_the_bound_that_no_skyline_reaches():
+    buffers = buffers_of(training_step(370))
+    quick = place(buffers, QUICK, alignment=1)
+    assert (quick.arena_bytes, quick.lower_bound, quick.optimal) == (1_127, 1_124, False)
+    placement = place(buffers, THOROUGH, alignment=1)
+    check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=1)
+    assert placement == Placement(placement.offsets, 1_124, 1_124, True, "peak first", False)
+
+
+def test_what_fits_into_the_window_is_left_to_the_search():
+    part = part_of(training_step(30))
+    assert peak_first(part, part.lower_bound, lambda core, room: [0] * len(core.items)) is None
 
 
 # The exact search
@@ -268,10 +342,12 @@ def test_more_than_four_gibibytes_and_more_than_65536_buffers_are_placed():
 
 def test_a_placement_is_the_same_in_every_process():
     script = (
-        "from runtime.memory import Buffer, Effort, place\n"
+        "from runtime.memory import THOROUGH, Buffer, Effort, place\n"
         "spans = [(64 + i * i % 97 * 64, i * 7 % 50, i * 7 % 50 + 1 + i * 5 % 23) for i in range(90)]\n"
         "buffers = [Buffer(f'b{i}', *span) for i, span in enumerate(spans)]\n"
-        "print(place(buffers, Effort(steps=5, visits=60_000)))"
+        "print(place(buffers, Effort(steps=5, visits=60_000)))\n"
+        f"many = [Buffer('b', size, start, stop) for start, stop, size in {training_step(370)}]\n"
+        "print(place(many, THOROUGH, alignment=1))"
     )
     runs = [
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env={"PYTHONHASHSEED": seed})
@@ -279,7 +355,8 @@ def test_a_placement_is_the_same_in_every_process():
     ]
     assert [run.stderr for run in runs] == ["", "", ""]
     assert len({run.stdout for run in runs}) == 1
-    assert "arena_bytes=" in runs[0].stdout
+    assert runs[0].stdout.count("arena_bytes=") == 2
+    assert "peak first" in runs[0].stdout
 
 
 def test_an_order_of_the_buffers_is_part_of_the_question_but_not_of_the_bound():
