@@ -11,12 +11,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from compiler.bound_blocks import bound_blocks
 from prograd_proto import program_pb2 as pb
-from prograd_proto import type_of
-from runtime.memory import ends_of, in_place_pairs, is_view, spills
+from prograd_proto.written import Written
+from runtime.memory import ends_of, in_place_pairs, made_outside, views_of
 
 
 def share_memory(program: pb.ProgramDesc) -> None:
@@ -25,80 +25,70 @@ def share_memory(program: pb.ProgramDesc) -> None:
         share_in_block(block)
 
 
-def share_in_block(block: pb.BlockDesc) -> None:
+def share_in_block(desc: pb.BlockDesc) -> None:
     """Mark every view and every output of one block that may be written in place."""
-    _Sharing(block).mark()
-
-
-class _Value(NamedTuple):
-    """The memory that a tensor lies in, and the position of the last op that reads this value of it."""
-
-    root: str
-    last_read: int
+    _Sharing(Written(desc)).mark()
 
 
 class _Sharing:
-    """One walk over a block."""
+    """One walk over a block: which tensor gave the memory that each lies in, and who reads the value there last."""
 
-    def __init__(self, block: pb.BlockDesc) -> None:
+    def __init__(self, block: Written) -> None:
+        views = views_of(block)
         self._block = block
-        self._tensors = {tensor.name: tensor for tensor in block.tensors}
-        self._last_read = _last_reads(block)
-        self._owners = _Owners(block)
-        self._values: dict[str, _Value] = {}
+        self._views = set(views)
+        self._last_read = _last_reads(block, views)
+        self._owners = _Owners(block, views)
+        self._roots: dict[str, str] = {}  # of tensors that lie in the memory of another
 
     def mark(self) -> None:
-        for parameter in self._block.parameters:
-            self._begin(parameter.tensor, -1)
-        for i, op in enumerate(self._block.ops):
-            del op.in_place[:]
-            for name in op.outputs:
-                self._begin(name, i)
-            if is_view(op.type):
+        block = self._block
+        for i, (op, inputs, outputs) in enumerate(zip(block.ops, block.inputs, block.outputs, strict=True)):
+            if op.in_place:
+                del op.in_place[:]
+            if i in self._views:
+                x, y = inputs[0], outputs[0]
                 op.in_place.add(output=0, input=0)
-                self._values[op.outputs[0]] = self._values[op.inputs[0]]
-            else:
-                for output, position in self._taken(i, op):
-                    op.in_place.add(output=output, input=position)
+                self._roots[y], self._last_read[y] = self._root(x), self._last_read[x]
+                continue
+            for output, position in self._taken(i, inputs, outputs):
+                op.in_place.add(output=output, input=position)
 
-    def _begin(self, name: str, i: int) -> None:
-        """Let a tensor lie in memory of its own, for now."""
-        self._values[name] = _Value(name, self._last_read.get(name, i))
+    def _root(self, name: str) -> str:
+        return self._roots.get(name, name)
 
-    def _taken(self, i: int, op: pb.OpDesc) -> list[tuple[int, int]]:
-        """The pairs of op number i that are in place; its outputs are put where they then lie."""
-        pairs = in_place_pairs(op.type)
-        inputs, outputs, values = op.inputs[:] if pairs else [], op.outputs[:] if pairs else [], self._values
-        pairs = [pair for pair in pairs if inputs[pair[1]] and values[inputs[pair[1]]].last_read == i]
-        if len(pairs) > 1:
-            pairs.sort(key=lambda pair: not self._owners.is_state(values[inputs[pair[1]]].root))
+    def _taken(self, i: int, inputs: Sequence[str], outputs: Sequence[str]) -> list[tuple[int, int]]:
+        """The pairs of op number i that are in place, in order; its outputs are put where they then lie."""
+        last_read, types = self._last_read, self._block.types
+        pairs = [
+            (output, position)
+            for output, position in in_place_pairs(self._block.op_types[i])
+            if (old := inputs[position]) and last_read[old] == i and types[outputs[output]] == types[old]
+        ]
+        pairs.sort(key=lambda pair: not self._owners.is_state(self._root(inputs[pair[1]])))
         taken: list[tuple[int, int]] = []
         for output, position in pairs:
-            old, new = inputs[position], outputs[output]
-            if type_of(self._tensors[new]) != type_of(self._tensors[old]):
-                continue
-            root, last_read = values[old].root, values[new].last_read
-            alone = [values[name].root for name in inputs if name].count(root) == 1
+            new, root = outputs[output], self._root(inputs[position])
+            alone = [self._root(name) for name in inputs if name].count(root) == 1
             free = all(output != one and position != other for one, other in taken)
-            if alone and free and self._owners.allow(root, new, lasts=last_read == len(self._block.ops)):
+            if alone and free and self._owners.allow(root, new, lasts=last_read.get(new) == len(self._block.ops)):
                 taken.append((output, position))
-                values[new] = _Value(root, last_read)
+                self._roots[new] = root
         return sorted(taken)
 
 
 class _Owners:
     """What may be written over memory outside the arena: nothing over a constant, nor over a state that stays."""
 
-    def __init__(self, block: pb.BlockDesc) -> None:
+    def __init__(self, block: Written, views: Sequence[int]) -> None:
         begins: dict[str, str] = {}
-        for op in block.ops:
-            if is_view(op.type):
-                begins[op.outputs[0]] = begins.get(op.inputs[0], op.inputs[0])
-        becomes = {update.state: begins.get(update.tensor, update.tensor) for update in block.updates}
-        self._becomes = {p.tensor: becomes.get(p.state) for p in block.parameters if p.WhichOneof("source") == "state"}
-        self._becomes |= {
-            name: None for op in block.ops if op.type == "constant" or spills(op.type) for name in op.outputs
-        }
+        for i in views:
+            x, y = block.inputs[i][0], block.outputs[i][0]
+            begins[y] = begins.get(x, x)
+        becomes = {update.state: begins.get(update.tensor, update.tensor) for update in block.desc.updates}
+        state_of = {p.tensor: p.state for p in block.desc.parameters if p.WhichOneof("source") == "state"}
+        self._becomes = {name: becomes.get(state) for name, state in state_of.items()}
+        self._becomes |= dict.fromkeys(made_outside(block))
 
     def is_state(self, root: str) -> bool:
         """Whether it is a state that the block updates."""
@@ -109,12 +99,11 @@ class _Owners:
         return root not in self._becomes or (self.is_state(root) and (self._becomes[root] == new or not lasts))
 
 
-def _last_reads(block: pb.BlockDesc) -> dict[str, int]:
+def _last_reads(block: Written, views: Sequence[int]) -> dict[str, int]:
     """The position of the last op that reads each tensor or a view of it; len(ops) is the end of the step."""
-    last = {name: i for i, op in enumerate(block.ops) for name in op.inputs if name}
-    last |= dict.fromkeys(ends_of(block), len(block.ops))
-    for op in reversed(block.ops):
-        if is_view(op.type):
-            x, y = op.inputs[0], op.outputs[0]
-            last[x] = max(last[x], last.get(y, -1))
+    last = {name: i for i, inputs in enumerate(block.inputs) for name in inputs}
+    last |= dict.fromkeys(ends_of(block.desc), len(block.ops))
+    for i in reversed(views):
+        x, y = block.inputs[i][0], block.outputs[i][0]
+        last[x] = max(last[x], last.get(y, -1))
     return last

@@ -15,7 +15,7 @@ from math import inf
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
-from runtime.memory import aligned, ends_of, in_place_pairs, is_view, scratch_of, spills
+from runtime.memory import aligned, ends_of, in_place_pairs, is_view, made_outside, scratch_of, views_of
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,7 @@ def step_graph(desc: pb.BlockDesc) -> StepGraph:
     """The graph of a block with static types."""
     block = Written(desc)
     state_of = {p.tensor: p.state for p in desc.parameters if p.WhichOneof("source") == "state"}
-    outside = {
-        *state_of,
-        *(name for op in block.ops if op.type == "constant" or spills(op.type) for name in op.outputs),
-    }
+    outside = {*state_of, *made_outside(block)}
     graph, roots = _values(block, outside)
     becomes = {update.state: graph.value_of[update.tensor] for update in desc.updates}
     new_values = {graph.value_of[name]: becomes[state] for name, state in state_of.items() if state in becomes}
@@ -165,16 +162,16 @@ def step_graph(desc: pb.BlockDesc) -> StepGraph:
 
 def _values(block: Written, outside: Collection[str]) -> tuple[StepGraph, list[str]]:
     """The graph with its values, and the tensor that each begins with; what may be in place is still missing."""
-    views = {type for type in set(block.op_types) if is_view(type)}
+    views = set(views_of(block))
     roots = [parameter.tensor for parameter in block.desc.parameters]
     value_of = {name: value for value, name in enumerate(roots)}
     fed = list(range(len(roots)))
     writer = [-1] * len(roots)
     reads: list[list[int]] = []
     writes: list[list[int]] = []
-    for i, (type, inputs, outputs) in enumerate(zip(block.op_types, block.inputs, block.outputs, strict=True)):
+    for i, (inputs, outputs) in enumerate(zip(block.inputs, block.outputs, strict=True)):
         reads.append(list(dict.fromkeys([value_of[name] for name in inputs if name])))
-        if type in views:
+        if i in views:
             value_of[outputs[0]] = reads[i][0]
             writes.append([])
             continue

@@ -15,7 +15,9 @@ from runtime.memory.aliases import aliases_of as aliases_of
 from runtime.memory.aliases import ends_of as ends_of
 from runtime.memory.aliases import in_place_pairs as in_place_pairs
 from runtime.memory.aliases import is_view as is_view
+from runtime.memory.aliases import made_outside as made_outside
 from runtime.memory.aliases import spills as spills
+from runtime.memory.aliases import views_of as views_of
 from runtime.memory.check import check_placement as check_placement
 from runtime.memory.hazards import Touched as Touched
 from runtime.memory.hazards import dependencies as dependencies

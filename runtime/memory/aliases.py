@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
 from runtime.kernels import KERNELS
 
 
@@ -65,6 +66,19 @@ def in_place_pairs(op_type: str) -> tuple[tuple[int, int], ...]:
 def spills(op_type: str) -> bool:
     """Whether the output of such ops lies in the file beside the arena."""
     return op_type in KERNELS and KERNELS[op_type].file == "to"
+
+
+def made_outside(block: Written) -> set[str]:
+    """The tensors that ops make and that lie outside the arena: constants, and what is spilled."""
+    types = {op_type for op_type in set(block.op_types) if op_type == "constant" or spills(op_type)}
+    columns = zip(block.op_types, block.outputs, strict=True)
+    return {name for op_type, outputs in columns if op_type in types for name in outputs}
+
+
+def views_of(block: Written) -> list[int]:
+    """The positions of the ops that make views, in order."""
+    types = {op_type for op_type in set(block.op_types) if is_view(op_type)}
+    return [i for i, op_type in enumerate(block.op_types) if op_type in types]
 
 
 def is_view(op_type: str) -> bool:
