@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto import type_of
 from prograd_proto.written import Written
 from runtime.memory import (
     PAGE,
@@ -20,11 +19,13 @@ from runtime.memory import (
     Buffer,
     Effort,
     Placement,
+    aliases_of,
     buffers_of,
     check_placement,
     place,
     scratch_of,
     spilled_of,
+    spills,
 )
 
 
@@ -62,12 +63,13 @@ def block_buffers(block: pb.BlockDesc) -> list[Buffer]:
     """The buffers of a block with static types, scratch included."""
     written = Written(block)
     scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(written)]
-    return buffers_of(block, written.types, scratch)
+    return buffers_of(written, aliases_of(written), scratch)
 
 
 def spilled_buffers(block: pb.BlockDesc) -> list[Buffer]:
     """The buffers of a block with static types that lie in the file beside the arena."""
-    return spilled_of(block, {tensor.name: type_of(tensor) for tensor in block.tensors})
+    written = Written(block)
+    return spilled_of(written, aliases_of(written)) if any(map(spills, set(written.op_types))) else []
 
 
 def _placements(buffers: Sequence[Buffer], offsets: Sequence[int]) -> Iterator[pb.Placement]:

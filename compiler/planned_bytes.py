@@ -17,7 +17,7 @@ def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
     written = Written(block)
     scratch = scratch_of(written)
     sizes = {name: type.nbytes for name, type in (*written.types.items(), *(named for row in scratch for named in row))}
-    aliases = aliases_of(block)
+    aliases = aliases_of(written)
     address = {placement.tensor: placement.offset for placement in plan.placements}
     end = plan.arena_bytes
     for name, (root, _) in aliases.places.items():
@@ -38,8 +38,9 @@ def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
 
 def buffers_of_ops(block: pb.BlockDesc) -> list[set[str]]:
     """Of each op the buffers that it reads, writes and needs beside."""
-    places = aliases_of(block).places
+    written = Written(block)
+    places = aliases_of(written).places
     return [
         {places[name].root for name in (*op.inputs, *op.outputs) if name} | {name for name, _ in row}
-        for op, row in zip(block.ops, scratch_of(Written(block)), strict=True)
+        for op, row in zip(block.ops, scratch_of(written), strict=True)
     ]

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 from compiler.lifespans import lifespan_of, lifespans_of, pass_of
 from compiler.plan_memory import block_buffers, plan_of
-from prograd_proto import ProgramError, TensorType, type_of
+from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
 from runtime.memory import Buffer, aliases_of, aligned, check_placement, ends_of
 
 KINDS: Final[tuple[str, ...]] = ("feed", "activation", "gradient", "update", "scratch")
@@ -117,8 +118,8 @@ def busiest(buffers: Sequence[Buffer]) -> tuple[int, int]:
 
 def _tenants(program: pb.ProgramDesc, block: pb.BlockDesc) -> dict[str, list[Tenant]]:
     """The tenants of each buffer, by its name, in the order of their definitions."""
-    aliases = aliases_of(block)
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    written = Written(block)
+    aliases, types = aliases_of(written), written.types
     lifespans = lifespans_of(program, block)
     last_read = {name: i for i, op in enumerate(block.ops) for name in op.inputs}
     last_read |= dict.fromkeys(ends_of(block), len(block.ops))

@@ -202,7 +202,7 @@ def in_place_is_the_last_read(program: pb.ProgramDesc, block: Written) -> Iterat
     """An op writes in place only over what nothing reads afterwards, and over a state only if the block updates it."""
     if not any(block.in_place):
         return
-    aliases = aliases_of(block.desc)
+    aliases = aliases_of(block)
     updated = {update.state for update in block.desc.updates}
     stay = {p.tensor for p in block.desc.parameters if p.WhichOneof("source") == "state" and p.state not in updated}
     for i, pairs in enumerate(block.in_place):

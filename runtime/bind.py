@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from prograd_proto import ProgramError, attributes_of, type_of
+from prograd_proto import ProgramError, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
 from runtime.arena import address_ranges, aligned_bytes, view
@@ -104,19 +104,18 @@ def bind(
         file: gives at least so many bytes for what is spilled; not called if nothing is.
     """
     written = Written(block)
-    types, scratch = dict(written.types), scratch_of(written)
+    scratch, aliases = scratch_of(written), aliases_of(written, pinned)
     sizes = [[(name, type.nbytes) for name, type in row] for row in scratch]
-    buffers = buffers_of(block, types, sizes, pinned)
+    buffers = buffers_of(written, aliases, sizes)
     offsets, arena_bytes = _offsets(buffers, {name for row in sizes for name, _ in row}, None if pinned else plan)
-    spilled = spilled_of(block, types, pinned)
+    spilled = spilled_of(written, aliases)
     in_file, file_bytes = _offsets_in_file(spilled, None if pinned else plan)
     arena = memory(arena_bytes)
-    types.update(name_and_type for row in scratch for name_and_type in row)
+    types = written.types | {name: type for row in scratch for name, type in row}
     arrays = _outside(block, states)
     arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in zip(buffers, offsets, strict=True))
     beside = file(file_bytes) if file_bytes else arena
     arrays.update((b.name, view(beside, offset, types[b.name])) for b, offset in zip(spilled, in_file, strict=True))
-    aliases = aliases_of(block, pinned)
     for name, (root, _) in aliases.places.items():
         if name not in arrays:
             arrays[name] = arrays[root].reshape(types[name].static_shape)
@@ -131,7 +130,8 @@ def bind(
 
 def file_bytes_of(block: pb.BlockDesc, plan: pb.MemoryPlan | None) -> int:
     """The bytes of the file beside the arena that a block needs. Raises ProgramError for another plan's."""
-    return _offsets_in_file(spilled_of(block, {tensor.name: type_of(tensor) for tensor in block.tensors}), plan)[1]
+    written = Written(block)
+    return _offsets_in_file(spilled_of(written, aliases_of(written)), plan)[1]
 
 
 def _offsets(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
 from runtime.check.names import check_size, check_unique, static_type
 from runtime.check.ops import check_op, described, op_types
 from runtime.kernel import require
@@ -87,7 +88,7 @@ def _check_in_place(program: pb.ProgramDesc, block: pb.BlockDesc, types: Mapping
         return
     for op in block.ops:
         _check_pairs(program, op, types)
-    aliases = aliases_of(block)
+    aliases = aliases_of(Written(block))
     places, last_read = aliases.places, aliases.last_read
     constants = {name for op in block.ops if op.type == "constant" for name in op.outputs}
     updated = {update.state for update in block.updates}

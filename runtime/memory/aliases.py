@@ -7,7 +7,7 @@ them and so begins a new version of the class: only the tensors of the newest ve
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
@@ -24,33 +24,36 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Aliases:
-    """The place of every tensor of a block, and the positions of the ops that read and write each place."""
+    """The place of every tensor of a block, and the position of the last op that reads each place."""
 
-    places: dict[str, Place] = field(default_factory=dict[str, Place])
-    last_read: dict[Place, int] = field(default_factory=dict[Place, int])  # len(ops) is the end of the step
-    views: set[int] = field(default_factory=set[int])  # positions of the ops that have nothing to compute
+    places: dict[str, Place]
+    last_read: dict[Place, int]  # len(ops) is the end of the step
+    views: set[int]  # positions of the ops that have nothing to compute
 
 
-def aliases_of(block: pb.BlockDesc, pinned: Collection[str] = ()) -> Aliases:
-    """The places of a block's tensors, as its ops say in `in_place`; nothing is written over a pinned tensor."""
-    found = Aliases({parameter.tensor: Place(parameter.tensor, 0) for parameter in block.parameters})
-    places, last_read = found.places, found.last_read
-    for i, op in enumerate(block.ops):
-        inputs, outputs = op.inputs[:], op.outputs[:]
-        last_read.update([(places[name], i) for name in inputs if name])
+def aliases_of(block: Written, pinned: Collection[str] = ()) -> Aliases:
+    """The places of a block's tensors, as its ops say in `in_place`; nothing is written over a pinned tensor.
+
+    Pinned tensors are read by the end of the step, like those that are fetched.
+    """
+    places = {parameter.tensor: Place(parameter.tensor, 0) for parameter in block.desc.parameters}
+    last_read: dict[Place, int] = {}
+    views = {i for i in views_of(block) if block.in_place[i]}
+    for i, (inputs, outputs, pairs) in enumerate(zip(block.inputs, block.outputs, block.in_place, strict=True)):
+        for name in inputs:
+            if name:
+                last_read[places[name]] = i
         for name in outputs:
             places[name] = Place(name, 0)
-        pairs = op.in_place[:]
-        if pairs and is_view(op.type):
-            found.views.add(i)
-        for pair in pairs:
-            old, new = places[inputs[pair.input]], outputs[pair.output]
-            if i in found.views:
+        for output, position in pairs:
+            old, new = places[inputs[position]], outputs[output]
+            if i in views:
                 places[new] = old
-            elif old not in [places.get(name) for name in pinned]:
+            elif not pinned or old not in [places.get(name) for name in pinned]:
                 places[new] = Place(old.root, old.version + 1)
-    last_read.update((places[name], len(block.ops)) for name in ends_of(block) if name in places)
-    return found
+    ends = [places[name] for name in (*ends_of(block.desc), *pinned) if name in places]
+    last_read.update(dict.fromkeys(ends, len(block.ops)))
+    return Aliases(places, last_read, views)
 
 
 def ends_of(block: pb.BlockDesc) -> list[str]:

@@ -8,12 +8,12 @@ Scratch lives for both ticks of its op. What a fetch or an update reads lives to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
-from prograd_proto import TensorType
-from prograd_proto import program_pb2 as pb
-from runtime.memory.aliases import aliases_of, ends_of, spills
+from prograd_proto.written import Written
+from runtime.memory.aliases import Aliases, made_outside, spills
 
 
 class Buffer(NamedTuple):
@@ -25,55 +25,37 @@ class Buffer(NamedTuple):
     stop: int
 
 
-def buffers_of(
-    block: pb.BlockDesc,
-    types: Mapping[str, TensorType],
-    scratch: Sequence[Sequence[tuple[str, int]]],
-    pinned: Collection[str] = (),
-) -> list[Buffer]:
+def buffers_of(block: Written, aliases: Aliases, scratch: Sequence[Sequence[tuple[str, int]]]) -> list[Buffer]:
     """The buffers of a bound block that belong in the arena, in the order of their definition.
 
     Args:
         block: with static types; tensors of states, constants and what is spilled are left out.
-        types: of every tensor of the block.
+        aliases: which of its tensors are one buffer, and what lives to the end.
         scratch: for each op, the names and bytes of its scratch arrays.
-        pinned: tensors that must live to the end, besides fetches and updates.
     """
-    storage = {name: place.root for name, place in aliases_of(block, pinned).places.items()}
-    outside = {parameter.tensor for parameter in block.parameters if parameter.WhichOneof("source") == "state"}
-    outside |= {name for op in block.ops if op.type == "constant" or spills(op.type) for name in op.outputs}
-    start: dict[str, int] = {p.tensor: 0 for p in block.parameters if p.tensor not in outside}
-    stop = dict.fromkeys(start, 1)
+    parameters = block.desc.parameters
+    outside = {parameter.tensor for parameter in parameters if parameter.WhichOneof("source") == "state"}
+    outside |= made_outside(block)
+    start = {parameter.tensor: 0 for parameter in parameters if parameter.tensor not in outside}
     result: list[Buffer] = []
-    for i, op in enumerate(block.ops):
-        result.extend(Buffer(name, nbytes, 2 * i, 2 * i + 2) for name, nbytes in scratch[i])
-        for root in [storage[name] for name in op.outputs]:
-            if root not in outside:
-                start.setdefault(root, 2 * i + 1)
-                stop[root] = 2 * i + 2
-        for root in [storage[name] for name in op.inputs if name]:
-            if root not in outside:
-                stop[root] = 2 * i + 2
-    end = 2 * len(block.ops) + 1
-    for name in (*ends_of(block), *pinned):
-        if storage[name] in start:
-            stop[storage[name]] = end
-    result.extend(Buffer(name, types[name].nbytes, start[name], stop[name]) for name in start)
-    return sorted(result, key=lambda buffer: (buffer.start, buffer.name))
+    for i, (row, outputs) in enumerate(zip(scratch, block.outputs, strict=True)):
+        result.extend([Buffer(name, nbytes, 2 * i, 2 * i + 2) for name, nbytes in row])
+        start.update([(y, 2 * i + 1) for y in outputs if aliases.places[y].root == y and y not in outside])
+    return sorted([*result, *_from_the_start(start, block, aliases)], key=attrgetter("start", "name"))
 
 
-def spilled_of(block: pb.BlockDesc, types: Mapping[str, TensorType], pinned: Collection[str] = ()) -> list[Buffer]:
+def spilled_of(block: Written, aliases: Aliases) -> list[Buffer]:
     """The buffers of a bound block that lie in the file beside the arena, as `buffers_of` gives those of the arena."""
-    made = {name: i for i, op in enumerate(block.ops) if spills(op.type) for name in op.outputs}
-    if not made:
-        return []
-    storage = {name: place.root for name, place in aliases_of(block, pinned).places.items()}
-    stop = {name: 2 * i + 2 for name, i in made.items()}
-    stop |= {
-        storage[name]: 2 * i + 2
-        for i, op in enumerate(block.ops)
-        for name in op.inputs
-        if name and storage[name] in made
-    }
-    stop |= {storage[name]: 2 * len(block.ops) + 1 for name in (*ends_of(block), *pinned) if storage[name] in made}
-    return [Buffer(name, types[name].nbytes, 2 * i + 1, stop[name]) for name, i in made.items()]
+    columns = enumerate(zip(block.op_types, block.outputs, strict=True))
+    start = {name: 2 * i + 1 for i, (op_type, outputs) in columns if spills(op_type) for name in outputs}
+    return _from_the_start(start, block, aliases)
+
+
+def _from_the_start(start: Mapping[str, int], block: Written, aliases: Aliases) -> list[Buffer]:
+    """The buffers with these starts, each until after it is last read."""
+    stop = {name: tick + 1 for name, tick in start.items()}
+    end = 2 * len(block.ops) + 1
+    for (root, _), i in aliases.last_read.items():
+        if root in stop:
+            stop[root] = max(stop[root], min(2 * i + 2, end))
+    return [Buffer(name, block.types[name].nbytes, start[name], stop[name]) for name in start]
