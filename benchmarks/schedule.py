@@ -25,7 +25,7 @@ from compiler.simulated_threads import times_faster
 from prograd_proto import program_pb2 as pb
 from runtime.bind import bind
 from runtime.blas import use_one_thread
-from runtime.executor import PROBES, TRIALS
+from runtime.executor import TRIALS
 from runtime.memory import aligned, dependencies
 from runtime.run import Run
 
@@ -127,10 +127,20 @@ def with_room(compiled):
 def executor_of(desc, entry="train", threads=1):
     run = Run(desc, threads=threads)
     executor = run.engine.executor(run.bindings(entry)[0])
-    for _ in range(TRIALS + PROBES + 1):
+    executor._contest = OnThreads()
+    for _ in range(TRIALS + 5):
         fill(executor)
         executor.step()
     return executor
+
+
+class OnThreads:
+    """Takes the place of what lets a run go on in order where threads are no faster."""
+
+    at_once = True
+
+    def note(self, seconds):
+        """Whatever a step takes."""
 
 
 def fill(executor):

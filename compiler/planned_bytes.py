@@ -10,7 +10,7 @@ from runtime.memory import Touched, aliases_of, scratch_of
 
 
 def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
-    """The bytes that each op reads and writes: of the arena, and behind it those of states.
+    """The bytes that each op reads and writes: of the arena, behind it those of the file and then of states.
 
     Views and constants touch none, as they have nothing to compute.
     """
@@ -19,7 +19,8 @@ def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
     sizes = {name: type.nbytes for name, type in (*written.types.items(), *(named for row in scratch for named in row))}
     aliases = aliases_of(written)
     address = {placement.tensor: placement.offset for placement in plan.placements}
-    end = plan.arena_bytes
+    address |= {spilled.tensor: plan.arena_bytes + spilled.offset for spilled in plan.spilled}
+    end = plan.arena_bytes + plan.file_bytes
     for name, (root, _) in aliases.places.items():
         if root not in address:
             address[root], end = end, end + sizes[root]

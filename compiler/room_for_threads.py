@@ -11,8 +11,8 @@ A plan that shares memory tightly makes ops wait for each other that have nothin
    threads. Of the plans that come close to the best, and are no worse than the tight one, the one with the smallest
    arena is taken.
 
-A block with ops that run again keeps its order: a thread would run them again as soon as it can, and keep their results
-for as long as the first ones were.
+A block with ops that run again, or that move what is spilled, keeps its order: a thread that is free would run them as
+soon as it can, and then nothing is gained by them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from compiler.share_memory import share_in_block
 from compiler.simulated_threads import run_on, times_faster
 from compiler.step_graph import step_graph
 from prograd_proto import program_pb2 as pb
-from runtime.memory import THOROUGH, Buffer, dependencies, place
+from runtime.memory import THOROUGH, Buffer, dependencies, place, spills
 
 CLOSE: Final = 0.98
 """Of the best estimate: what gains no more than this lacks is not worth memory."""
@@ -99,7 +99,7 @@ class _Way:
 def _counts(block: pb.BlockDesc, threads: int) -> Iterator[int]:
     """1, 2, 4 and so on, and `threads`; more than there are ops start them all at once."""
     most = min(threads, len(block.ops))
-    if any(op.recompute_of for op in block.ops):
+    if any(op.recompute_of or spills(op.type) for op in block.ops):
         most = 1
     count = 1
     while count < most:

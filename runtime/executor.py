@@ -15,6 +15,7 @@ from prograd_proto import type_of
 from prograd_proto.plugins import namespace_of, plugin_failed
 from runtime.arena import aligned_bytes
 from runtime.bind import BoundOp, bind, no_file
+from runtime.contest import Contest
 from runtime.conversion import conversion, given_dtype
 from runtime.dtypes import count_nonfinite, is_float
 from runtime.errors import ExecutionError, NonFinite
@@ -28,9 +29,6 @@ from runtime.tasks import TINY, tasks_of
 from runtime.worklist import Failure, Worklist
 
 Call = Callable[[], object]
-
-PROBES: Final = 4
-"""Steps on several threads, of which the fastest must be faster than those in order, or they are not used."""
 
 TRIALS: Final = 3
 """Steps in the order of the list that show how long each op takes, before a schedule can say what is worth a thread."""
@@ -73,8 +71,8 @@ class Executor:
             threads: how many threads call kernels; the results do not depend on it.
             schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts an op when what it
                 depends on is done; unless given, parallel with more than one thread. The first steps of
-                "parallel" are in order, and show what is worth a thread; if nothing is, or if the next steps on
-                threads turn out no faster, so are all others.
+                "parallel" are in order, and show what is worth a thread; if nothing is, so are all others, and else
+                the steps on threads must turn out faster than those in order.
             tiny: seconds of work that are not worth another thread; with 0, all that can run at once is.
             check_nan: look at every output, and raise NonFinite at the first that has NaN or Inf.
             fetch: tensors to fetch besides those the block declares, by tensor name.
@@ -99,11 +97,10 @@ class Executor:
         self._threads = 1 if schedule == "fifo" else threads
         self._trials_left = 0 if self._threads == 1 else TRIALS
         self._shortest = [float("inf")] * len(self._calls)
-        self._probes_left = PROBES
-        self._in_order_seconds = self._at_once_seconds = float("inf")
         self._worklist: Worklist | None = None
         transfers = [bool(KERNELS[op.type].file) for op in self.ops]
         self._lanes = Lanes(dependencies(self._bound.touched()), transfers) if any(transfers) else None
+        self._contest = Contest()
         self._stopwatch: Stopwatch | None = None
 
     def step(self) -> None:
@@ -131,18 +128,19 @@ class Executor:
         with np.errstate(all="ignore"):
             for call in self._before:
                 call()
-            if self._worklist is not None:
-                self._at_once(self._worklist, calls)
-            elif self._lanes is not None:
-                self._raise_if_any(self._lanes.run(calls))
-            else:
+            if self._worklist is None:
                 self._in_order(calls)
+            else:
+                self._in_contest(self._worklist, calls)
             for call in self._after:
                 call()
         if self._trials_left:
             self._learn()
 
     def _in_order(self, calls: Sequence[Call]) -> None:
+        if self._lanes is not None:
+            self._raise_if_any(self._lanes.run(calls))
+            return
         left = iter(calls)
         try:
             for call in left:
@@ -150,11 +148,13 @@ class Executor:
         except Exception as error:
             self._raise(len(calls) - length_hint(left) - 1, error)
 
-    def _at_once(self, worklist: Worklist, calls: Sequence[Call]) -> None:
+    def _in_contest(self, worklist: Worklist, calls: Sequence[Call]) -> None:
         start = perf_counter()
-        self._raise_if_any(worklist.run(calls))
-        if self._probes_left:
-            self._compare(worklist, perf_counter() - start)
+        if self._contest.at_once or not self._tiny:
+            self._raise_if_any(worklist.run(calls))
+        else:
+            self._in_order(calls)
+        self._contest.note(perf_counter() - start)
 
     def _raise_if_any(self, failure: Failure | None) -> None:
         if failure is not None:
@@ -202,20 +202,10 @@ class Executor:
         """After the last trial it is known what is worth a thread."""
         seconds = self._watch().seconds()
         self._shortest = list(map(min, self._shortest, seconds))
-        taken = sum(seconds) if self._lanes is None else self._watch().span()
-        self._in_order_seconds = min(self._in_order_seconds, taken)
         self._trials_left -= 1
         if not self._trials_left:
             tasks = tasks_of(dependencies(self._bound.touched()), self._shortest, self._threads, tiny=self._tiny)
             self._worklist = None if tasks is None else Worklist(tasks, self._threads)
-
-    def _compare(self, worklist: Worklist, seconds: float) -> None:
-        """After the last probe it is known whether the machine has threads to spare."""
-        self._at_once_seconds = min(self._at_once_seconds, seconds)
-        self._probes_left -= 1
-        if not self._probes_left and self._tiny and self._at_once_seconds >= self._in_order_seconds:
-            worklist.close()
-            self._worklist = None
 
     def _watch(self) -> Stopwatch:
         if self._stopwatch is None:

@@ -45,10 +45,6 @@ class Stopwatch:
         """That each call took in the last step."""
         return [stop - start for start, stop in zip(self._start, self._stop, strict=True)]
 
-    def span(self) -> float:
-        """The seconds from the first call of the last step to the end of the last one."""
-        return max(self._stop, default=0.0) - min(self._start, default=0.0)
-
     def _watched(self, i: int, call: Call) -> Call:
         start, stop, thread = self._start, self._stop, self._thread
 

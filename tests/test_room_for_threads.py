@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from memory_oracle import Placed, is_safe, most_alive
 from poison import Poisoned
 from random_training import training_programs
+from spilling import spilled
 from steps import Oracle, Stepper, bound_block, same_bits
 from test_budget import deep
 from test_compiler_cli import run
@@ -30,6 +32,7 @@ from compiler.simulated_threads import run_on, times_faster
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
 from runtime.__main__ import main as runtime_main
+from runtime.arena import aligned_bytes
 from runtime.bind import bind
 from runtime.memory import dependencies
 
@@ -97,13 +100,13 @@ def test_no_more_ops_run_at_once_than_there_are_threads_and_none_before_its_time
 # The bytes that ops touch
 
 
-@given(training_programs())
+@given(training_programs(), st.integers(0, 2), st.randoms(use_true_random=False))
 @settings(max_examples=15)
-def test_the_compiler_sees_the_hazards_that_the_runtime_finds(program: Program):
-    stepper = Stepper(program.compile(rows=16))
+def test_the_compiler_sees_the_hazards_that_the_runtime_finds(program: Program, pairs: int, random: Random):
+    stepper = Stepper(spilled(program.compile(rows=16).desc, random.randrange, pairs))
     block = stepper.block
     plan = plan_of(block)
-    bound = bind(block, stepper.states.arrays, plan=plan)
+    bound = bind(block, stepper.states.arrays, plan=plan, file=aligned_bytes)
     of_runtime = dependencies(bound.touched())
     position = {op.desc.id: i for i, op in enumerate(bound.ops)}
     seen = 0
@@ -225,6 +228,15 @@ def test_any_program_keeps_its_limit_and_its_bits_and_gains_no_less(program: Pro
             same_bits(stepper.snapshot(), oracle.states)
     for stepper in steppers:
         stepper.executor.close()
+
+
+def test_what_moves_spilled_values_stays_in_its_place():
+    program = spilled(towers().compile(n=16).desc, Random(1).randrange)
+    block = bound_block(program)
+    order, tight = [op.id for op in block.ops], plan_of(block)
+    room = make_room(block, tight, 2)
+    assert (room.of_order, [op.id for op in block.ops]) == (1, order)
+    assert room.plan.file_bytes == tight.file_bytes > 0
 
 
 # The command

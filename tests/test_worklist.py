@@ -14,8 +14,9 @@ from steps import Oracle, Stepper, same_bits
 from test_hazards import apart, before_of, pairs_that_share_scratch, random_choices, updated_after_use
 
 from compiler import Program, constant, ops
+from runtime.contest import HOLDS, TURNS
 from runtime.errors import ExecutionError
-from runtime.executor import PROBES, TRIALS
+from runtime.executor import TRIALS
 from runtime.tasks import Tasks
 from runtime.worklist import Failure, Worklist
 
@@ -214,19 +215,19 @@ def test_hazards_on_states_scratch_and_random_numbers_hold_on_threads(build, thr
 
 
 def test_fifo_is_one_thread_whatever_their_number():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     stepper = Stepper(wide().compile(), threads=4, schedule="fifo", tiny=0.0)
     for _ in range(TRIALS + 1):
         stepper.step(x=1)
-    assert (tasks_in(stepper), threading.active_count()) == (0, before)
+    assert (tasks_in(stepper), set(threading.enumerate()) - before) == (0, set())
 
 
 def test_a_program_of_small_ops_needs_no_threads():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     stepper = Stepper(wide().compile(), threads=2, tiny=1.0)
     for _ in range(TRIALS + 1):
         stepper.step(x=1)
-    assert (tasks_in(stepper), threading.active_count()) == (0, before)
+    assert (tasks_in(stepper), set(threading.enumerate()) - before) == (0, set())
 
 
 def test_threads_that_make_steps_slower_are_not_used(monkeypatch):
@@ -236,25 +237,23 @@ def test_threads_that_make_steps_slower_are_not_used(monkeypatch):
         program.update(program.buffer(f"s{i}", (1000,), dtype="float64"), ops.exp(ops.sin(x + float(i))))
     compiled = program.compile()
     run = Worklist.run
+    slow_steps: list[int] = []
 
     def slow(self: Worklist, calls: list[Callable[[], object]]) -> Failure | None:
+        slow_steps[-1] += 1
         threading.Event().wait(0.2)
         return run(self, calls)
 
     monkeypatch.setattr(Worklist, "run", slow)
-    before = set(threading.enumerate())
     fifo = Stepper(compiled)
     stepper = Stepper(compiled, threads=2, tiny=1e-12, plan=apart(compiled))
-    seen = []
-    for _ in range(TRIALS + PROBES + 1):
+    for _ in range(TRIALS + 2 * TURNS + HOLDS + 1):
         fifo.step(x=2)
+        slow_steps.append(0)
         stepper.step(x=2)
         same_bits(stepper.snapshot(), fifo.snapshot())
-        seen.append(tasks_in(stepper) > 1)
-    assert seen == [False] * (TRIALS - 1) + [True] * PROBES + [False] * 2
-    for thread in set(threading.enumerate()) - before:
-        thread.join(timeout=10)
-        assert not thread.is_alive()
+    assert slow_steps == [0] * TRIALS + [1, 0] * TURNS + [0] * HOLDS + [1]
+    stepper.executor.close()
 
 
 def test_threads_end_when_the_executor_closes():

@@ -128,7 +128,7 @@ def _profile(verbs: Any, name: str) -> None:
     )
     verb.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
     verb.add_argument(
-        "--steps", type=_positive, default=20, metavar="N", help="to measure, after eight that are not; default 20"
+        "--steps", type=_positive, default=20, metavar="N", help="to measure, after twelve that are not; default 20"
     )
     _add_who(verb)
     _add_spill(verb)

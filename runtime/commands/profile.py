@@ -14,14 +14,15 @@ from prograd_proto import program_pb2 as pb
 from runtime.commands.feeds import read_feeds
 from runtime.commands.outcome import EXIT_DONE, result_line
 from runtime.commands.trace import TraceFile, stage_of, thread_name
+from runtime.contest import TURNS
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
-from runtime.executor import PROBES, TRIALS, Executor
+from runtime.executor import TRIALS, Executor
 from runtime.rows import Rows
 from runtime.run import Run, load
 from runtime.stopwatch import Spell
 
-WARM_UP: Final = TRIALS + PROBES + 1
+WARM_UP: Final = TRIALS + 2 * TURNS + 1
 """Steps that are not counted: caches fill, and a parallel schedule learns what is worth a thread."""
 
 
