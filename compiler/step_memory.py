@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from compiler.lifespans import lifespan_of, lifespans_of, pass_of
 from compiler.plan_memory import block_buffers, plan_of
-from prograd_proto import ProgramError, TensorType
+from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
-from runtime.memory import Buffer, aliases_of, aligned, check_placement, ends_of
+from runtime.memory import Buffer, aliases_of, aligned, check_placement, ends_of, planned_offsets
 
 KINDS: Final[tuple[str, ...]] = ("feed", "activation", "gradient", "update", "scratch")
 """What a buffer was made for: a feed, what forward ops define, what gradients and derivatives do, updates, kernels."""
@@ -83,10 +83,7 @@ def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
     block = program.blocks[binding.block]
     buffers = block_buffers(block)
     plan = binding.plan if binding.plan.placements or not buffers else plan_of(block)
-    placed = {placement.tensor: placement.offset for placement in plan.placements}
-    wrong = placed.keys() ^ {buffer.name for buffer in buffers}
-    if wrong:
-        raise ProgramError(f"the plan and the block differ in %{min(wrong)}; compile again")
+    placed = planned_offsets(plan.placements, buffers)
     check_placement(buffers, [placed[buffer.name] for buffer in buffers], plan.arena_bytes)
     tenants = _tenants(program, block)
     residents = [_resident(block, b, placed[b.name], tenants.get(b.name, [])) for b in buffers]

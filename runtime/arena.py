@@ -9,8 +9,8 @@ import numpy as np
 from prograd_proto import TensorType
 from runtime.dtypes import numpy_dtype
 from runtime.kernel import Array
+from runtime.memory.alignment import ALIGNMENT
 from runtime.memory.hazards import Range
-from runtime.memory.place import ALIGNMENT
 
 
 def aligned_bytes(nbytes: int) -> Array:

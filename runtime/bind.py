@@ -31,7 +31,7 @@ from runtime.memory import (
     buffers_of,
     check_placement,
     is_scratch,
-    place,
+    planned_offsets,
     scratch_of,
     spilled_of,
 )
@@ -140,6 +140,8 @@ def _offsets(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPla
         planned = _planned(buffers, scratch, plan)
         if planned is not None:
             return planned, plan.arena_bytes
+    from runtime.memory import place  # at a use: a program that has a plan needs only its check
+
     placement = place(buffers)
     offsets, arena_bytes = placement.offsets, placement.arena_bytes
     check_placement(buffers, offsets, arena_bytes)
@@ -148,12 +150,8 @@ def _offsets(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPla
 
 def _planned(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan) -> list[int] | None:
     """The plan's offsets; None if it would do but for scratch, which may change from runtime to runtime."""
-    planned = {placement.tensor: placement.offset for placement in plan.placements}
     tensors = [buffer for buffer in buffers if buffer.name not in scratch]
-    wrong = {buffer.name for buffer in tensors} - planned.keys()
-    wrong |= {name for name in planned.keys() - {buffer.name for buffer in buffers} if not is_scratch(name)}
-    if wrong:
-        raise ProgramError(f"the plan and the block differ in %{min(wrong)}; compile again")
+    planned = planned_offsets(plan.placements, tensors, lambda name: name in scratch or is_scratch(name))
     apart = sum(aligned(buffer.nbytes) for buffer in buffers)
     if plan.arena_bytes > apart:
         raise ProgramError(
@@ -171,12 +169,11 @@ def _planned(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPla
 def _offsets_in_file(spilled: list[Buffer], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
     """The plan's offsets in the file, after a check; of our own if there is no plan."""
     if plan is None or not plan.placements:
+        from runtime.memory import place  # at a use, as above
+
         placement = place(spilled, alignment=PAGE)
         return placement.offsets, placement.arena_bytes
-    planned = {placement.tensor: placement.offset for placement in plan.spilled}
-    wrong = planned.keys() ^ {buffer.name for buffer in spilled}
-    if wrong:
-        raise ProgramError(f"the plan and the block differ in %{min(wrong)}; compile again")
+    planned = planned_offsets(plan.spilled, spilled)
     offsets = [planned[buffer.name] for buffer in spilled]
     apart = sum(aligned(buffer.nbytes, PAGE) for buffer in spilled)
     if plan.file_bytes > apart:

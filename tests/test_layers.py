@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from compiler import Program, ops
+
 ROOT = Path(__file__).parents[1]
 
 ROOMS = {
@@ -66,6 +68,18 @@ def test_the_runtime_loads_numpy_protobuf_and_safetensors_and_nothing_else():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["google", "numpy", "prograd_proto", "runtime", "safetensors"]
+
+
+def test_a_program_with_a_plan_runs_without_what_places_buffers(tmp_path: Path):
+    program = Program("planned")
+    program.outputs(y=ops.exp(program.input("x", "float32", (4,))))
+    program.compile().save(tmp_path / "p.pb")
+    script = (
+        "import sys, numpy, runtime; run = runtime.load('p.pb')\n"
+        "run.predict(numpy.ones(4, 'float32')); print('runtime.memory.placement' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
 
 
 def test_nothing_in_the_rooms_evaluates_text_or_unpickles():

@@ -3,11 +3,18 @@
 aliases     which tensors of a block are the same bytes: views, and what ops write in place
 scratch     what kernels need beside their operands
 lifetimes   from a bound block to buffers on a two-phase clock
-place       from buffers to offsets in one arena, a pure function; its ways are
+placement   from buffers to offsets in one arena, a pure function; its ways are
             sections, rankings, skyline, gaps, attempts and search
-check       a plan against the buffers, sharing no code with place
+check       a plan against the buffers, sharing no code with it
+alignment   where buffers may begin
 hazards     what must be done before what, from the bytes that ops touch
+
+What is in `placement` is looked up when it is first used: a program that has a plan needs only the check.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from runtime.memory.aliases import Aliases as Aliases
 from runtime.memory.aliases import Place as Place
@@ -18,19 +25,30 @@ from runtime.memory.aliases import is_view as is_view
 from runtime.memory.aliases import made_outside as made_outside
 from runtime.memory.aliases import spills as spills
 from runtime.memory.aliases import views_of as views_of
+from runtime.memory.alignment import PAGE as PAGE
+from runtime.memory.alignment import aligned as aligned
 from runtime.memory.check import check_placement as check_placement
+from runtime.memory.check import planned_offsets as planned_offsets
 from runtime.memory.hazards import Touched as Touched
 from runtime.memory.hazards import dependencies as dependencies
 from runtime.memory.lifetimes import Buffer as Buffer
 from runtime.memory.lifetimes import buffers_of as buffers_of
 from runtime.memory.lifetimes import spilled_of as spilled_of
-from runtime.memory.place import EXHAUSTIVE as EXHAUSTIVE
-from runtime.memory.place import PAGE as PAGE
-from runtime.memory.place import QUICK as QUICK
-from runtime.memory.place import THOROUGH as THOROUGH
-from runtime.memory.place import Effort as Effort
-from runtime.memory.place import Placement as Placement
-from runtime.memory.place import aligned as aligned
-from runtime.memory.place import place as place
 from runtime.memory.scratch import is_scratch as is_scratch
 from runtime.memory.scratch import scratch_of as scratch_of
+
+if TYPE_CHECKING:
+    from runtime.memory.placement import EXHAUSTIVE as EXHAUSTIVE
+    from runtime.memory.placement import QUICK as QUICK
+    from runtime.memory.placement import THOROUGH as THOROUGH
+    from runtime.memory.placement import Effort as Effort
+    from runtime.memory.placement import Placement as Placement
+    from runtime.memory.placement import place as place
+
+
+def __getattr__(name: str) -> object:
+    if name not in ("EXHAUSTIVE", "QUICK", "THOROUGH", "Effort", "Placement", "place"):
+        raise AttributeError(f"module 'runtime.memory' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module("runtime.memory.placement"), name)

@@ -1,12 +1,27 @@
-"""The proof that a placement is safe: a sweep over time that keeps what is alive, sorted by offset."""
+"""Whether a plan is of these buffers; and the proof that a placement is safe: a sweep over time, by offset."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from prograd_proto import ProgramError
+from prograd_proto import program_pb2 as pb
 from runtime.memory.lifetimes import Buffer
+
+
+def planned_offsets(
+    placements: Iterable[pb.Placement],
+    buffers: Iterable[Buffer],
+    is_optional: Callable[[str], bool] = lambda name: False,
+) -> dict[str, int]:
+    """A plan's offsets by name; raises ProgramError unless they are of these buffers and of what is optional."""
+    planned = {placement.tensor: placement.offset for placement in placements}
+    names = {buffer.name for buffer in buffers}
+    wrong = (names - planned.keys()) | {name for name in planned.keys() - names if not is_optional(name)}
+    if wrong:
+        raise ProgramError(f"the plan and the block differ in %{min(wrong)}; compile again")
+    return planned
 
 
 def check_placement(
@@ -40,7 +55,7 @@ def check_placement(
 
 
 def _require_disjoint(buffers: Sequence[Buffer], offsets: Sequence[int], a: int, b: int) -> None:
-    low, high = sorted((a, b), key=lambda i: (offsets[i], i))
+    low, high = (a, b) if (offsets[a], a) < (offsets[b], b) else (b, a)
     if offsets[low] + buffers[low].nbytes > offsets[high]:
         raise ProgramError(
             f"the plan puts %{buffers[low].name} and %{buffers[high].name} in the same bytes while both are needed"

@@ -22,17 +22,12 @@ from math import gcd
 from time import monotonic
 from typing import Final, NamedTuple
 
+from runtime.memory.alignment import ALIGNMENT, aligned
 from runtime.memory.gaps import birth_order, first_fit
 from runtime.memory.lifetimes import Buffer
 from runtime.memory.rankings import RANKINGS, ranking_of
 from runtime.memory.sections import Part, parts_of
 from runtime.memory.skyline import lowest_offsets
-
-ALIGNMENT: Final = 64
-"""Bytes; a cache line, and the widest vector of today's CPUs."""
-
-PAGE: Final = 4096
-"""Bytes; what the system reads and writes files by."""
 
 MOST_FOR_GAPS: Final = 2_000
 """Buffers of a part; gaps take time with their square."""
@@ -129,11 +124,6 @@ def place(
         highest = max(highest, found, key=lambda placed: placed.height)
     optimal = highest.height <= proven
     return Placement(offsets, highest.height * unit, bound * unit, optimal, highest.method, clock.struck)
-
-
-def aligned(nbytes: int, alignment: int = ALIGNMENT) -> int:
-    """`nbytes` rounded up to the alignment."""
-    return -(-nbytes // alignment) * alignment
 
 
 def _place_part(part: Part, goal: int, effort: Effort, is_over: Callable[[], bool]) -> tuple[_Placed, int]:
