@@ -7,6 +7,7 @@ from functools import partial
 from operator import length_hint
 from time import perf_counter
 from typing import Final
+from weakref import finalize
 
 import numpy as np
 
@@ -100,6 +101,8 @@ class Executor:
         self._worklist: Worklist | None = None
         transfers = [bool(KERNELS[op.type].file) for op in self.ops]
         self._lanes = Lanes(dependencies(self._bound.touched()), transfers) if any(transfers) else None
+        if self._lanes is not None:
+            finalize(self, self._lanes.close)
         self._contest = Contest()
         self._stopwatch: Stopwatch | None = None
 

@@ -103,6 +103,7 @@ class Lanes:
             self._end = 0
             self._condition.notify_all()
         self._rest()
+        self._calls = ()  # the thread must not keep the memory of an executor that nobody else keeps
 
     def _serve(self) -> None:
         np.seterr(all="ignore")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -437,6 +439,19 @@ def test_the_thread_ends_when_the_executor_closes_and_steps_go_on_without_it():
     assert not own.is_alive()
     stepper.step(x=np.linspace(-1, 1, 2000) * 2)
     same_bits(stepper.snapshot(), wanted[1])
+
+
+def test_the_thread_ends_when_nobody_keeps_the_executor():
+    before = set(threading.enumerate())
+    stepper = Stepper(tower(), check_nan=True)
+    stepper.step(x=1)
+    [own] = set(threading.enumerate()) - before
+    memory = weakref.ref(stepper.executor)
+    del stepper
+    gc.collect()
+    assert memory() is None
+    own.join(timeout=10)
+    assert not own.is_alive()
 
 
 def test_without_transfers_there_is_no_thread_for_them():
