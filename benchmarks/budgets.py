@@ -1,29 +1,31 @@
-"""Training steps within half of their plan: what recomputation reaches, and what it costs.
+"""Training steps within half of their plan: what recomputation reaches, alone and with a file, and what it costs.
 
     python benchmarks/budgets.py               a table
     python benchmarks/budgets.py --markdown    for docs/memory.md
 
 Arenas in MiB. The budget is half of the plan that `compile` gives, or the working set of the op with the largest, if
-that is more: no plan goes below what one op reads, writes and needs beside. `cost` is in operations, not in time.
+that is more: no plan goes below what one op reads, writes and needs beside. Where it cannot be met, the arena is the
+smallest that was found. `cost` is in operations, not in time; `moved` goes to the file or comes back in a step.
 """
 
 import argparse
+import re
 from time import process_time
 
 from networks import NETWORKS
 
 from compiler.bound_blocks import bound_blocks
 from compiler.costs import operations_of
+from compiler.errors import LimitError
+from compiler.memory_budget import plan_within
 from compiler.plan_memory import plan_of
-from compiler.rematerialise import lower
-from compiler.repetition import schedule_of
-from compiler.share_memory import share_in_block
 from compiler.step_graph import step_graph
-from compiler.write_schedule import write_schedule
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
 from runtime.memory import THOROUGH
 
 MIB = 2**20
-COLUMNS = ("plan", "half", "largest op", "budget", "arena", "arena / budget", "cost", "repeated", "seconds")
+COLUMNS = ("plan", "half", "largest op", "budget", "with", "arena / budget", "cost", "repeated", "moved", "seconds")
 
 
 def main():
@@ -36,26 +38,36 @@ def main():
         print("|" + " --- |" * len(head))
     for name, build in NETWORKS.items():
         for batch in (1, 32):
-            row = [name, str(batch), *measured(build(), batch)]
-            print("| " + " | ".join(row) + " |" if markdown else "".join(f"{word:>15}" for word in row))
+            for columns in measured(build(), batch):
+                row = [name, str(batch), *columns]
+                print("| " + " | ".join(row) + " |" if markdown else "".join(f"{word:>15}" for word in row))
 
 
 def measured(program, batch):
-    """The columns for one program."""
+    """Two rows of columns for one program: without a file, and with one."""
     block = bound_blocks(program.compile(n=batch).desc)[0]
     plan = plan_of(block, THOROUGH).arena_bytes
-    graph, order, costs = step_graph(block), list(range(len(block.ops))), operations_of(block)
+    graph, order = step_graph(block), list(range(len(block.ops)))
     largest = max(graph.working_set(order, at) for at in order)
     budget = max(plan // 2, largest)
-    start = process_time()
-    found = lower(schedule_of(graph), costs, budget)
-    write_schedule(block, found)
-    share_in_block(block)
-    arena = plan_of(block, THOROUGH).arena_bytes
-    seconds = process_time() - start
-    repeated = sum(1 for op in block.ops if op.recompute_of)
-    sizes = [f"{nbytes / MIB:.2f}" for nbytes in (plan, plan / 2, largest, budget, arena)]
-    return [*sizes, f"{arena / budget:.3f}", f"{found.cost(costs) / sum(costs):.3f}", str(repeated), f"{seconds:.1f}"]
+    sizes = [f"{nbytes / MIB:.2f}" for nbytes in (plan, plan / 2, largest, budget)]
+    for way in ("recomputing", "a file too"):
+        trial = pb.BlockDesc()
+        trial.CopyFrom(block)
+        start = process_time()
+        try:
+            arena, found = plan_within(trial, budget, spilling=way == "a file too").arena_bytes, described(trial)
+        except LimitError as error:
+            arena, found = int(re.search(r"has (\d+) bytes", str(error))[1]), ["", "", ""]
+        yield [*sizes, way, f"{arena / budget:.3f}", *found, f"{process_time() - start:.1f}"]
+
+
+def described(block):
+    """What keeping the budget costs: operations, repeated ops, moved bytes."""
+    costs, types = operations_of(block), {tensor.name: type_of(tensor) for tensor in block.tensors}
+    again = [cost for cost, op in zip(costs, block.ops, strict=True) if op.recompute_of]
+    moved = sum(types[op.outputs[0]].nbytes for op in block.ops if op.type in ("spill", "reload"))
+    return [f"{sum(costs) / (sum(costs) - sum(again)):.3f}", str(len(again)), f"{moved / MIB:.2f}"]
 
 
 if __name__ == "__main__":

@@ -114,9 +114,10 @@ def diff(options: argparse.Namespace) -> int:
 def plan(options: argparse.Namespace) -> None:
     """Plan the memory of every entry with care, and say how much it is, who makes the peak and when updates happen.
 
-    With a budget, values are computed again instead of being kept until every arena is small enough. For several
-    threads, arenas may take half as much again, or what a budget has left, where more ops run at once then. Neither
-    changes a bit of a result. The program is written only with -o or --in-place.
+    With a budget, values are computed again instead of being kept until every arena is small enough, and with --spill
+    they may wait in a file instead. For several threads, arenas may take half as much again, or what a budget has left,
+    where more ops run at once then. None of it changes a bit of a result. The program is written only with -o or
+    --in-place.
     """
     from compiler.commands.plan import plan_file
 
@@ -268,10 +269,12 @@ def _parser() -> argparse.ArgumentParser:
         "plan",
         plan,
         "plan memory with care, within a budget, or for threads",
-        "compiler plan digits.pb --budget 800KiB -o small.pb\n  compiler plan digits.pb --threads 2 -o roomy.pb",
+        "compiler plan digits.pb --budget 800KiB -o small.pb\n  compiler plan digits.pb --threads 2 -o roomy.pb\n"
+        "  compiler plan digits.pb --budget 600KiB --spill -o small.pb    # runtime execute small.pb --spill /var/tmp",
     )
     verb.add_argument("program")
     verb.add_argument("--budget", type=_bytes, metavar="SIZE", help="of each arena, as in 800KiB or 1000000")
+    verb.add_argument("--spill", action="store_true", help="let values wait in a file to keep the budget")
     verb.add_argument("--threads", type=_at_least(1), default=1, metavar="N", help="give these room; else for one")
     where = verb.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", help="the program file to write")

@@ -37,16 +37,17 @@ class Compiled:
         """The program's identity; it does not depend on the lines of the script or on the run's length."""
         return program_sha256(self.desc)
 
-    def plan(self, budget: int | None = None, *, threads: int = 1) -> MemoryReport:
+    def plan(self, budget: int | None = None, *, spill: bool = False, threads: int = 1) -> MemoryReport:
         """Plan the memory of every entry with care; what it takes, and what that costs.
 
-        With a budget, in bytes, no arena is larger: values are computed again instead of being kept, which changes no
-        bit of a result. Raises LimitError, and leaves the program as it is, if that is not enough.
+        With a budget, in bytes, no arena is larger: values are computed again instead of being kept or, with `spill`,
+        wait in a file beside the arena, which changes no bit of a result. Raises LimitError, and leaves the program as
+        it is, if that is not enough.
 
         For several threads, an arena may take half as much again, or what the budget has left, where these find more
         to do at once then. Raises CompileError for a number of threads that is none.
         """
-        return plan_program(self.desc, budget, threads)
+        return plan_program(self.desc, budget, threads, spill=spill)
 
     def save(self, path: str | Path) -> None:
         """Write the program file, whole or not at all, in place of one that is there.

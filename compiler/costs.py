@@ -3,7 +3,8 @@
 1. A product counts a multiplication and an addition for each pair of numbers that meet, also where a window reaches
    over the edge, and also what `causal` leaves out.
 2. A factorisation counts as the usual algorithm for matrices of its size does.
-3. Every other op counts the elements that it reads or writes, whichever are more. A view and a constant cost nothing.
+3. Every other op counts the elements that it reads or writes, whichever are more. A view and a constant cost nothing,
+   nor does what only moves to a file or back.
 
 An operation of each kind takes a time of its own, so the ratio of two sums is not the ratio of their times.
 """
@@ -32,7 +33,7 @@ def operations_of(block: pb.BlockDesc) -> list[int]:
 
 def operations(op_type: str, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> int:
     """The operations of one op; `inputs` as in its signature, with None for an absent one, and static types."""
-    if is_view(op_type) or op_type == "constant":
+    if is_view(op_type) or op_type in ("constant", "spill", "reload"):
         return 0
     read = [() if type is None else type.static_shape for type in inputs]
     written = [type.static_shape for type in outputs]

@@ -117,8 +117,10 @@ def _sizes(entry: pb.EntryDesc) -> str:
 
 def _plan(a: pb.Binding, b: pb.Binding) -> Iterator[str]:
     yield from changed("plan:", *("some" if binding.HasField("plan") else "none" for binding in (a, b)))
-    yield from field_differences("plan: ", a.plan, b.plan, skip=("placements",))
-    before, after = ({p.tensor: p.offset for p in binding.plan.placements} for binding in (a, b))
+    yield from field_differences("plan: ", a.plan, b.plan, skip=("placements", "spilled"))
+    before, after = (
+        {p.tensor: p.offset for p in (*binding.plan.placements, *binding.plan.spilled)} for binding in (a, b)
+    )
     elsewhere = sum(before[key] != after[key] for key in before if key in after)
     if elsewhere:
         yield f"plan: {elsewhere} of {len(after)} buffers {'lies' if elsewhere == 1 else 'lie'} elsewhere"

@@ -31,7 +31,10 @@ class ExecutionOrder(NamedTuple):
 
 
 def execution_orders(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[ExecutionOrder]:
-    """The orders of all forward ops of a well-formed block but constants, in the order in which they run."""
+    """The orders of all forward ops of a well-formed block, in the order in which they run.
+
+    Constants, and what only moves a value, have none.
+    """
     trained = {state.name for state in program.states if state.trainable}
     maker = {name: i for i, op in enumerate(block.ops) for name in op.outputs}
     made_by = {update.state: maker[update.tensor] for update in block.updates if update.tensor in maker}
@@ -50,11 +53,11 @@ def execution_orders(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Execu
             sorted({update_of[name] for name in op.inputs if name in update_of}),
         )
         for i, op in enumerate(block.ops)
-        if op.stage <= pb.STAGE_FORWARD and op.type != "constant" and not op.recompute_of
+        if op.stage <= pb.STAGE_FORWARD and op.type not in ("constant", "spill", "reload") and not op.recompute_of
     ]
 
 
 def unlisted(block: pb.BlockDesc, orders: list[ExecutionOrder]) -> Iterator[int]:
-    """The positions that no forward op has: schedules, clipping, constants."""
+    """The positions that no forward op has: schedules, clipping, constants, transfers."""
     listed = {i for order in orders for i in (order.forward, *order.gradient, *order.derivative, *order.update)}
     return (i for i in range(len(block.ops)) if i not in listed)

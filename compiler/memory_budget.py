@@ -1,9 +1,11 @@
 """Plan a block with care, and within a budget if there is one.
 
 1. The plan of the block as it is will do if its arena is small enough.
-2. Else values are computed again (`rematerialise`) until the peak is no higher than the budget. The arena may be above
-   the peak; then the peak is lowered by what is too much, and the block placed again.
-3. The block is changed only if the budget is met.
+2. Else values are computed again, or moved to a file if that is allowed (`rematerialise`), until the peak is no higher
+   than the budget. The arena may be above the peak; then the peak is lowered by what is too much, and the block placed
+   again.
+3. What comes back from the file is started early if there is room (`prefetch`), and else as late as possible.
+4. The block is changed only if the budget is met.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from compiler.costs import operations_of
 from compiler.errors import LimitError
 from compiler.plan_memory import plan_of
+from compiler.prefetch import prefetch
 from compiler.rematerialise import lower
 from compiler.repetition import Schedule, schedule_of
 from compiler.share_memory import share_in_block
@@ -20,33 +23,38 @@ from prograd_proto import program_pb2 as pb
 from runtime.memory import THOROUGH
 
 
-def plan_within(block: pb.BlockDesc, budget: int) -> pb.MemoryPlan:
-    """The plan of a bound block, some of whose ops may run again; raises LimitError if the budget cannot be met."""
+def plan_within(block: pb.BlockDesc, budget: int, *, spilling: bool = False) -> pb.MemoryPlan:
+    """The plan of a bound block, some of whose ops may run again, or whose values may wait in a file.
+
+    Raises LimitError if the budget cannot be met.
+    """
     plan = plan_of(block, THOROUGH)
     if plan.arena_bytes <= budget:
         return plan
     schedule, goal, smallest = schedule_of(step_graph(block)), budget, plan.arena_bytes
     costs = operations_of(block)
     while True:
-        schedule = lower(schedule, costs, goal)
-        trial = pb.BlockDesc()
-        trial.CopyFrom(block)
-        write_schedule(trial, schedule)
-        share_in_block(trial)
-        plan = plan_of(trial, THOROUGH)
-        smallest = min(smallest, plan.arena_bytes)
-        if plan.arena_bytes <= budget:
-            block.CopyFrom(trial)
-            return plan
+        schedule = lower(schedule, costs, goal, spilling=spilling)
+        for way in [prefetch(schedule, costs, goal), schedule] if schedule.spilled else [schedule]:
+            trial = pb.BlockDesc()
+            trial.CopyFrom(block)
+            write_schedule(trial, way)
+            share_in_block(trial)
+            plan = plan_of(trial, THOROUGH)
+            smallest = min(smallest, plan.arena_bytes)
+            if plan.arena_bytes <= budget:
+                block.CopyFrom(trial)
+                return plan
         if schedule.peak > goal:
-            raise LimitError(_why_not(block, schedule, smallest, budget))
+            raise LimitError(_why_not(block, schedule, smallest, budget, spilling))
         goal = schedule.peak - (plan.arena_bytes - budget)
 
 
-def _why_not(block: pb.BlockDesc, schedule: Schedule, smallest: int, budget: int) -> str:
+def _why_not(block: pb.BlockDesc, schedule: Schedule, smallest: int, budget: int, spilling: bool) -> str:
     at = schedule.live.index(schedule.peak)
     op, own = block.ops[schedule.ops[schedule.order[at]]], schedule.graph.working_set(schedule.order, at)
+    hint = "; values may also wait in a file: --spill" if own <= budget and not spilling else ""
     return (
         f"the smallest arena found has {smallest} bytes, more than the budget of {budget}; "
-        f"op {op.id} ({op.type}), where the peak is, works on {own} by itself"
+        f"op {op.id} ({op.type}), where the peak is, works on {own} by itself{hint}"
     )

@@ -23,6 +23,8 @@ class BindingMemory:
         peak_op: the op that runs when the most bytes are needed; None in a block without ops.
         peak_own: the bytes that this op itself reads, writes and needs beside.
         repeated: how many ops compute again what was computed before.
+        spilled: how many values wait in the file beside the arena.
+        moved: the bytes that go there or come back in a step.
         cost: how many times the operations of the step without repetitions, as `compiler.costs` estimates them.
         updates: when trained parameters get their new values.
         room: what the plan gives to threads; None if it was made for one.
@@ -33,6 +35,8 @@ class BindingMemory:
     peak_op: pb.OpDesc | None
     peak_own: int
     repeated: int
+    spilled: int
+    moved: int
     cost: float
     updates: list[UpdateTime]
     room: Room | None
@@ -66,12 +70,16 @@ def _bindings(program: pb.ProgramDesc, rooms: Mapping[int, Room]) -> Iterator[Bi
             at = live.index(max(live)) if live else 0
             costs = operations_of(block)
             again = [cost for cost, op in zip(costs, block.ops, strict=True) if op.recompute_of]
+            types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+            moving = [op for op in block.ops if op.type in ("spill", "reload")]
             yield BindingMemory(
                 entry.name,
                 binding,
                 block.ops[at] if live else None,
                 graph.working_set(order, at) if live else 0,
                 len(again),
+                sum(op.type == "spill" for op in moving),
+                sum(types[op.outputs[0]].nbytes for op in moving),
                 sum(costs) / max(1, sum(costs) - sum(again)),
                 update_times(program, block),
                 rooms.get(binding.block),

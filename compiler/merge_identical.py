@@ -55,7 +55,7 @@ def _merge(block: pb.BlockDesc, stay: Collection[int] = ()) -> Mapping[int, int]
 
     def visit(op: pb.OpDesc) -> Sequence[str] | None:
         reader = readers.setdefault((op.type, *op.inputs[:]), op)
-        if reader is op:
+        if reader is op or op.type == "reload":  # a spilled value is brought back as often as it was left
             return None
         first.setdefault(computation(reader), reader)
         kept = first.setdefault(computation(op), op)

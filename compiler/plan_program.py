@@ -9,11 +9,14 @@ from compiler.pipeline import run_passes
 from compiler.plan_memory import plan_memory, plan_of
 from compiler.room_for_threads import Room, make_room
 from compiler.verify import verify
+from compiler.versions import list_operators
 from prograd_proto import program_pb2 as pb
 from runtime.memory import THOROUGH
 
 
-def plan_program(program: pb.ProgramDesc, budget: int | None = None, threads: int = 1) -> MemoryReport:
+def plan_program(
+    program: pb.ProgramDesc, budget: int | None = None, threads: int = 1, *, spill: bool = False
+) -> MemoryReport:
     """Plan every binding of a compiled program, edited in place; untouched if that fails.
 
     With neither a budget nor several threads the ops stay as they are. Else what an earlier plan did to them is
@@ -23,6 +26,7 @@ def plan_program(program: pb.ProgramDesc, budget: int | None = None, threads: in
         program: well formed.
         budget: bytes that no arena may exceed.
         threads: how many are to run ops; more than one get room, within the budget or else within a limit.
+        spill: values may wait in a file to keep the budget; the runtime is told in which folder it is.
 
     Raises:
         CompileError: the number of threads is none.
@@ -41,11 +45,12 @@ def plan_program(program: pb.ProgramDesc, budget: int | None = None, threads: in
         for binding in entry.bindings:
             block = planned.blocks[binding.block]
             try:
-                tight = plan_of(block, THOROUGH) if budget is None else plan_within(block, budget)
+                tight = plan_of(block, THOROUGH) if budget is None else plan_within(block, budget, spilling=spill)
             except LimitError as error:
                 raise LimitError(f"entry {entry.name!r}: {error}") from None
             rooms[binding.block] = make_room(block, tight, threads, budget)
             binding.plan.CopyFrom(rooms[binding.block].plan)
+    list_operators(planned)
     verify(planned)
     program.CopyFrom(planned)
     return memory_report(program, rooms if threads > 1 else {})

@@ -1,15 +1,18 @@
-"""Lower the peak of a step by computing values again instead of keeping them.
+"""Lower the peak of a step by computing values again instead of keeping them, or by moving them to a file meanwhile.
 
 1. The moment of the peak is looked at. A value that is kept across it, and not used by the op that runs then unless
    that could write over it, need not be: the op that made it is repeated right before the value is next used, and
    that reader and all later ones read the new value.
 2. Operands of the repeated op that are gone by then are kept longer, or made again by repeating their ops too; and
    where one of these is repeated again later on, the earlier repetition may serve both.
+   If that is allowed, the value may go to the file as soon as it is there instead, and come back right before it is
+   next used. That also helps with what is fed, and with what the end of the step reads.
 3. Each of these choices is tried on the graph, where the true peak is measured, with scratch and what is in place.
    Only those count that lower the peak, or leave fewer moments at it: the peak never rises. Of these the one is
    taken that is worth the most, and that goes on until the budget is met or nothing helps.
 4. What a choice is worth is first the bytes above the budget that go, summed over the step, for the operations that it
-   adds. Where that ends dear or above the budget, other measures are tried, and the cheapest end is taken.
+   adds, those for moving bytes included. Where that ends dear or above the budget, other measures are tried, and the
+   cheapest end is taken.
 
 What is chosen builds on what was chosen before: a repeated op is a reader of its operands as any other, so that what
 it reads can be made again before it in turn, and a chain of layers comes to be computed again in one go.
@@ -22,8 +25,9 @@ a state that it reads is written over only after it, or not in place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
-from compiler.repetition import Choice, Schedule, repeat
+from compiler.repetition import Choice, Schedule, repeat, spill
 
 MOST_TRIED = 24
 """Values that are tried at one peak, the most bytes for an operation first."""
@@ -33,17 +37,18 @@ CHEAP = 1.2
 """Times the operations of the step without repetitions: what costs no more is not compared with other ways."""
 
 
-def lower(schedule: Schedule, costs: Sequence[int], budget: int) -> Schedule:
+def lower(schedule: Schedule, costs: Sequence[int], budget: int, *, spilling: bool = False) -> Schedule:
     """A schedule that needs no more bytes than the budget, or else the lowest that was found.
 
     Args:
         schedule: the peak of what is returned is no higher.
         costs: the operations of each op of the block.
         budget: bytes.
+        spilling: whether values may go to a file.
     """
     best, cheap = None, CHEAP * schedule.cost(costs)
     for worth in WORTHS:
-        found = _lowered(schedule, costs, budget, worth)
+        found = _lowered(schedule, costs, budget, worth, spilling)
         if best is None or _rank(found, costs, budget) < _rank(best, costs, budget):
             best = found
         if best.peak <= budget and best.cost(costs) <= cheap:
@@ -51,10 +56,10 @@ def lower(schedule: Schedule, costs: Sequence[int], budget: int) -> Schedule:
     return best or schedule
 
 
-def _lowered(schedule: Schedule, costs: Sequence[int], budget: int, worth: Worth) -> Schedule:
+def _lowered(schedule: Schedule, costs: Sequence[int], budget: int, worth: Worth, spilling: bool) -> Schedule:
     while schedule.peak > budget:
         best, most = None, 0.0
-        for trial in _trials(schedule, costs):
+        for trial in chain(_repeated(schedule, costs), _spilled(schedule) if spilling else ()):
             if _height(trial) < _height(schedule):
                 gain = worth(schedule, trial, budget, max(1, trial.cost(costs) - schedule.cost(costs)))
                 if best is None or gain > most:
@@ -102,30 +107,41 @@ def _excess(schedule: Schedule, budget: int) -> int:
     return sum(nbytes for i, nbytes in above if schedule.ops[i] == i)
 
 
-def _trials(schedule: Schedule, costs: Sequence[int]) -> Iterator[Schedule]:
+def _repeated(schedule: Schedule, costs: Sequence[int]) -> Iterator[Schedule]:
+    """What comes of making a value again."""
     seen: set[tuple[int, ...]] = set()
-    for value, position in _kept_across(schedule, costs, schedule.live.index(schedule.peak)):
+    made_again: list[tuple[float, Choice]] = []
+    for kept, choice in _kept_across(schedule):
+        maker = schedule.made_by[choice.value]
+        if maker != -1 and not schedule.graph.lasts[kept]:
+            made_again.append((-schedule.graph.nbytes[choice.value] / max(1, costs[maker]), choice))
+    for _, choice in sorted(made_again)[:MOST_TRIED]:
         for kept in (0.0, 0.5):
             for merge in (False, True):
-                trial = repeat(schedule, Choice(value, position, kept, merge))
+                trial = repeat(schedule, choice._replace(kept=kept, merge=merge))
                 alike = *(trial.ops[i] for i in trial.order), *map(len, trial.graph.readers)
                 if alike not in seen:
                     seen.add(alike)
                     yield trial
 
 
-def _kept_across(schedule: Schedule, costs: Sequence[int], now: int) -> list[tuple[int, int]]:
-    """The values, of the block, that are needed later and not now, and where they are next used; the best first."""
-    graph, position, running = schedule.graph, schedule.position, schedule.order[now]
+def _spilled(schedule: Schedule) -> Iterator[Schedule]:
+    """What comes of moving a value to the file and back."""
+    nbytes = schedule.graph.nbytes
+    choices = [choice for _, choice in _kept_across(schedule)]
+    for choice in sorted(choices, key=lambda choice: -nbytes[choice.value])[:MOST_TRIED]:
+        yield spill(schedule, choice)
+
+
+def _kept_across(schedule: Schedule) -> Iterator[tuple[int, Choice]]:
+    """The values that the peak keeps for later and does not use, and where they are next used."""
+    graph, position, now = schedule.graph, schedule.position, schedule.live.index(schedule.peak)
+    running, end = schedule.order[now], len(schedule.order)
     used = {*graph.reads[running], *graph.writes[running]}
     used -= {read for _, read in graph.over[running]}  # if it goes, the op may write over it
-    found: list[tuple[float, int, int]] = []
     for value, maker in enumerate(schedule.made_by):
-        is_fixed = maker == -1 or graph.lasts[value] or not graph.nbytes[value]
-        if is_fixed or value in used or position.get(maker, now) >= now:
+        if value in used or not graph.nbytes[value] or position.get(maker, now) >= now:
             continue
         later = [at for at in (position[i] for i in graph.readers[value]) if at > now]
-        if later:
-            worth = graph.nbytes[value] / max(1, costs[schedule.ops[maker]])
-            found.append((-worth, schedule.values[value], min(later)))
-    return [(value, at) for _, value, at in sorted(found)[:MOST_TRIED]]
+        if later or graph.lasts[value]:
+            yield value, Choice(schedule.values[value], min(later, default=end))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from compiler.lifespans import lifespan_of, lifespans_of, pass_of
-from compiler.plan_memory import block_buffers, plan_of
+from compiler.plan_memory import block_buffers, plan_of, spilled_buffers
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
-from runtime.memory import Buffer, aliases_of, aligned, check_placement, ends_of, planned_offsets
+from runtime.memory import PAGE, Buffer, aliases_of, aligned, check_placement, ends_of, planned_offsets
 
 KINDS: Final[tuple[str, ...]] = ("feed", "activation", "gradient", "update", "scratch")
 """What a buffer was made for: a feed, what forward ops define, what gradients and derivatives do, updates, kernels."""
@@ -58,7 +58,10 @@ class Resident(NamedTuple):
 
 @dataclass(frozen=True)
 class StepMemory:
-    """The buffers of a block, by offset; its plan; and the first tick at which the most bytes are needed."""
+    """The buffers of a block, by offset; its plan; and the first tick at which the most bytes are needed.
+
+    `in_file` are the buffers of the file beside the arena, each with its offset there.
+    """
 
     block: pb.BlockDesc
     plan: pb.MemoryPlan
@@ -66,6 +69,7 @@ class StepMemory:
     peak_tick: int
     peak_bytes: int
     states: list[pb.StateDesc]  # that the block reads or updates
+    in_file: list[tuple[Buffer, int]]
 
     @property
     def peak_op(self) -> int:
@@ -84,14 +88,24 @@ def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
     buffers = block_buffers(block)
     plan = binding.plan if binding.plan.placements or not buffers else plan_of(block)
     placed = planned_offsets(plan.placements, buffers)
+    spilled = spilled_buffers(block)
+    in_file = planned_offsets(plan.spilled, spilled)
     check_placement(buffers, [placed[buffer.name] for buffer in buffers], plan.arena_bytes)
+    check_placement(
+        spilled, [in_file[buffer.name] for buffer in spilled], plan.file_bytes, alignment=PAGE, what="a file"
+    )
     tenants = _tenants(program, block)
     residents = [_resident(block, b, placed[b.name], tenants.get(b.name, [])) for b in buffers]
     residents.sort(key=lambda resident: (resident.offset, resident.buffer.start))
     named = {p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     named |= {update.state for update in block.updates}
     return StepMemory(
-        block, plan, residents, *busiest(buffers), [state for state in program.states if state.name in named]
+        block,
+        plan,
+        residents,
+        *busiest(buffers),
+        [state for state in program.states if state.name in named],
+        sorted(((buffer, in_file[buffer.name]) for buffer in spilled), key=lambda placed: (placed[1], placed[0].start)),
     )
 
 

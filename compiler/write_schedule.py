@@ -3,7 +3,9 @@
 1. The first time that an op runs it is the op itself; every other time it is a copy, which says so in `recompute_of`,
    draws from the same random stream, counts to the same stage and has the same line.
 2. A view is made again wherever the value that it looks at was.
-3. Marks of what is in place go: `share_memory` sets them anew.
+3. What goes to the file and comes back is written as the ops `spill` and `reload`; what the end of the step reads is
+   the copy that lasts until then.
+4. Marks of what is in place go: `share_memory` sets them anew.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from compiler.dead_ops import drop_dead_ops
-from compiler.repetition import Schedule
+from compiler.repetition import RELOAD, SPILL, Schedule
 from prograd_proto import program_pb2 as pb
 from runtime.memory import is_view
 
@@ -21,6 +23,7 @@ def write_schedule(block: pb.BlockDesc, schedule: Schedule) -> None:
     writer = _Writer(block, schedule)
     for i in schedule.order:
         writer.write(i)
+    writer.rename_ends()
     del block.ops[:]
     block.ops.extend(writer.ops)
     block.tensors.extend(writer.tensors)
@@ -42,16 +45,46 @@ class _Writer:
         self._types = {tensor.name: tensor for tensor in self.block.tensors}
         self._view = {op.outputs[0]: op for op in self.block.ops if is_view(op.type)}
         self._tensor = {(self._value_of[p.tensor], p.tensor): p.tensor for p in self.block.parameters}
+        self._root: dict[int, str] = {}  # the tensor that a value begins with; the others are views of it
+        for name, value in self._value_of.items():
+            self._root.setdefault(value, name)
         self._taken = set(self._types)
         self._ids = {op.id for op in self.block.ops}
         self._next_id = max(self._ids, default=0) + 1
 
     def write(self, i: int) -> None:
         """Write the op number i of the schedule."""
+        if self.schedule.ops[i] in (SPILL, RELOAD):
+            self._move(i)
+            return
         schedule, desc = self.schedule, self.block.ops[self.schedule.ops[i]]
         values = {schedule.values[value]: value for value in schedule.graph.reads[i]}
         written = schedule.graph.writes[i] or schedule.graph.reads[i][:1]
         self._append(desc, values, written)
+
+    def rename_ends(self) -> None:
+        """Let the end of the step read the copies that last until then."""
+        schedule, lasts = self.schedule, self.schedule.graph.lasts
+        lasting = {schedule.values[copy]: copy for copy in range(len(lasts)) if lasts[copy]}
+        for end in (*self.block.fetches, *self.block.updates):
+            end.tensor = self._read(end.tensor, lasting)
+
+    def _move(self, i: int) -> None:
+        """Write an op that copies a value to the file or back, with the stage and the line of what made the value."""
+        schedule = self.schedule
+        [read], [written] = schedule.graph.reads[i], schedule.graph.writes[i]
+        spills = schedule.ops[i] == SPILL
+        value = schedule.values[read if spills else written]
+        maker = schedule.made_by[value]
+        beside = self.block.ops[maker] if maker >= 0 else pb.OpDesc(stage=pb.STAGE_FORWARD)
+        root = self._root[value]
+        old = self._tensor[read, root]
+        new = self._again(root, "spilled" if spills else "again")
+        self._tensor[written, root] = new
+        op = pb.OpDesc(id=self._next_id, type="spill" if spills else "reload", inputs=[old], outputs=[new])
+        op.stage, op.location = beside.stage, beside.location
+        self._next_id += 1
+        self.ops.append(op)
 
     def _append(self, desc: pb.OpDesc, values: dict[int, int], written: list[int]) -> None:
         """Append an op, or a copy if it is there, that reads and writes these values."""
@@ -80,10 +113,10 @@ class _Writer:
             self._append(self._view[name], values, [value])
         return self._tensor[value, name]
 
-    def _again(self, name: str) -> str:
-        number, new = 2, f"{name}.again"
+    def _again(self, name: str, word: str = "again") -> str:
+        number, new = 2, f"{name}.{word}"
         while new in self._taken:
-            number, new = number + 1, f"{name}.again{number}"
+            number, new = number + 1, f"{name}.{word}{number}"
         self._taken.add(new)
         old = self._types[name]
         self.tensors.append(pb.TensorDesc(name=new, dtype=old.dtype, shape=old.shape))

@@ -24,11 +24,13 @@ def plan_file(options: argparse.Namespace) -> None:
     """Plan, say what there is, and write the program if that is asked; nothing is written if it cannot be done."""
     if options.force and options.output is None:
         raise UsageError("--force is for -o")
+    if options.spill and options.budget is None:
+        raise UsageError("--spill is a way to keep a budget; give --budget")
     program = well_formed(options.program)
     if not all(entry.bindings for entry in program.entries):
         raise ProgramError(f"{options.program}: there are entries without a block that runs; compile the program")
     try:
-        report = plan_program(program, options.budget, options.threads)
+        report = plan_program(program, options.budget, options.threads, spill=options.spill)
     except LimitError as error:
         raise LimitError(f"{options.program}: {error}") from None
     output = options.program if options.in_place else options.output
@@ -60,6 +62,10 @@ def _details(program: pb.ProgramDesc, memory: BindingMemory) -> Iterator[str]:
         yield f"updates: {'; '.join(parts)}"
     if memory.repeated:
         yield f"{memory.repeated} ops run again: costs {memory.cost:.2f} times the operations"
+    if memory.plan.file_bytes:
+        file, moved = size_in_words(memory.plan.file_bytes), size_in_words(memory.moved)
+        values = "1 value waits" if memory.spilled == 1 else f"{memory.spilled} values wait"
+        yield f"{values} in a file of {file} beside the arena: {moved} go there or come back in a step"
     if memory.room is not None:
         yield room_in_words(memory.room)
 

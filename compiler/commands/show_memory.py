@@ -26,6 +26,7 @@ def memory_text(title: str, program: pb.ProgramDesc, memory: StepMemory, sort: s
         list(heading(title, program, memory)),
         ["needed at the peak", *_indented(_peak(program, memory))],
         [f"buffers by {sort}", *_indented(_buffers(program, memory, sort))],
+        ["in the file", *_indented(_in_file(memory))] if memory.in_file else [],
         ["states", *_indented(_states(memory))] if memory.states else [],
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
@@ -36,6 +37,8 @@ def heading(title: str, program: pb.ProgramDesc, memory: StepMemory) -> Iterator
     arena, together = memory.plan.arena_bytes, sum(r.buffer.nbytes for r in memory.residents)
     yield f"{title}: {len(memory.block.ops)} ops, {len(memory.residents)} buffers"
     yield f"arena  {_exactly(arena)}{_quality(memory)}; the buffers have {size_in_words(together)} together"
+    if memory.in_file:
+        yield f"file   {_exactly(memory.plan.file_bytes)} beside the arena, for {len(memory.in_file)} of its tensors"
     yield f"peak   {_exactly(memory.peak_bytes)} {peak_in_words(program, memory)}"
     yield f"by kind      {_totals(memory.residents, KINDS, [r.kind for r in memory.residents])}"
     words = [LIFESPANS[r.lifespan] for r in memory.residents]
@@ -128,6 +131,15 @@ def _tenant(program: pb.ProgramDesc, memory: StepMemory, tenant: Tenant) -> list
         "nobody" if last is None else "the end" if last == len(ops) else _at(ops[last], last),
         line_of(program, definition) if definition else "",
     ]
+
+
+def _in_file(memory: StepMemory) -> Iterator[str]:
+    ops, rows = memory.block.ops, list[list[str]]()
+    for buffer, offset in memory.in_file:
+        first, last = buffer.start // 2, (buffer.stop - 1) // 2
+        of = tensor(ops[first].inputs[0])
+        rows.append([str(offset), str(buffer.nbytes), of, _at(ops[first], first), _at(ops[last], last)])
+    return columns(("offset", "bytes", "tensor", "put there by", "last read by"), rows, {"offset", "bytes"})
 
 
 def _states(memory: StepMemory) -> Iterator[str]:
