@@ -97,6 +97,19 @@ def test_what_is_computed_again_to_fit_a_budget_changes_no_bit(threads: int, exp
     assert states_after(compiled.desc, threads=threads) == expected
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_what_waits_in_a_file_to_fit_a_budget_changes_no_bit(threads: int, expected: str):
+    compiled = network().compile(n=4)
+    with pytest.raises(LimitError) as error:
+        compiled.plan(1, spill=True)
+    [least] = re.findall(r"arena found has (\d+) bytes", str(error.value))
+    with pytest.raises(LimitError):
+        compiled.plan(int(least))  # not without a file
+    report = compiled.plan(int(least), spill=True, threads=threads)
+    assert report.bindings[0].spilled
+    assert states_after(compiled.desc, threads=threads) == expected
+
+
 def accumulating(every: int, clip: float | None = None) -> Program:
     """A perceptron whose parameters are updated by the mean gradient of some steps."""
     program = Program()
