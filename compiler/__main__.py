@@ -69,14 +69,16 @@ def show(options: argparse.Namespace) -> None:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Load a program, verify every rule of a well-formed one, and say what it is."""
+    """Load a program, verify every rule of a well-formed one and every plan, and say what it is."""
     from compiler.plugins import require_used
     from compiler.verify import verify
+    from runtime.memory import check_plans
 
     program = load(options.program)
     try:
         require_used(program)
         verify(program)
+        check_plans(program)
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from None
     ops = sum(len(block.ops) for block in program.blocks)

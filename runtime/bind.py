@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 
-from prograd_proto import ProgramError, attributes_of
+from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
 from runtime.arena import address_ranges, aligned_bytes, view
@@ -22,27 +22,15 @@ from runtime.dtypes import numpy_dtype
 from runtime.errors import UsageError
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
-from runtime.memory import (
-    PAGE,
-    Buffer,
-    Touched,
-    aliases_of,
-    aligned,
-    buffers_of,
-    check_placement,
-    is_scratch,
-    planned_offsets,
-    scratch_of,
-    spilled_of,
-)
+from runtime.memory import Buffer, Touched, aliases_of, aligned, places_of, scratch_of
 
 Call = Callable[[], object]
 
 
-def no_file(nbytes: int) -> NoReturn:
-    """There is no file beside the arena: raises UsageError."""
+def no_file(nbytes: int = 0) -> NoReturn:
+    """There is no file of so many bytes beside the arena, nor of any: raises UsageError."""
     raise UsageError(
-        f"the plan moves {nbytes} bytes to a file and back; name a folder for it, by --spill DIR or spill=DIR in Python"
+        "the program moves values to a file and back; name a folder for it, by --spill DIR or spill=DIR in Python"
     )
 
 
@@ -105,17 +93,13 @@ def bind(
     """
     written = Written(block)
     scratch, aliases = scratch_of(written), aliases_of(written, pinned)
-    sizes = [[(name, type.nbytes) for name, type in row] for row in scratch]
-    buffers = buffers_of(written, aliases, sizes)
-    offsets, arena_bytes = _offsets(buffers, {name for row in sizes for name, _ in row}, None if pinned else plan)
-    spilled = spilled_of(written, aliases)
-    in_file, file_bytes = _offsets_in_file(spilled, None if pinned else plan)
-    arena = memory(arena_bytes)
+    places = places_of(written, aliases, scratch, None if pinned else plan)
+    arena = memory(places.arena_bytes)
+    beside = file(places.file_bytes) if places.file_bytes else arena
     types = written.types | {name: type for row in scratch for name, type in row}
     arrays = _outside(block, states)
-    arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in zip(buffers, offsets, strict=True))
-    beside = file(file_bytes) if file_bytes else arena
-    arrays.update((b.name, view(beside, offset, types[b.name])) for b, offset in zip(spilled, in_file, strict=True))
+    arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in places.in_arena)
+    arrays.update((b.name, view(beside, offset, types[b.name])) for b, offset in places.in_file)
     for name, (root, _) in aliases.places.items():
         if name not in arrays:
             arrays[name] = arrays[root].reshape(types[name].static_shape)
@@ -125,61 +109,8 @@ def bind(
         if op.type != "constant" and i not in aliases.views
     ]
     root = {name: place.root for name, place in aliases.places.items()}
-    return BoundBlock(arrays, ops, _bound_buffers(buffers, ops, root, 2 * len(block.ops)), arena_bytes, file_bytes)
-
-
-def file_bytes_of(block: pb.BlockDesc, plan: pb.MemoryPlan | None) -> int:
-    """The bytes of the file beside the arena that a block needs. Raises ProgramError for another plan's."""
-    written = Written(block)
-    return _offsets_in_file(spilled_of(written, aliases_of(written)), plan)[1]
-
-
-def _offsets(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
-    """The plan's offsets, after a check; of our own if there is no plan or it is for kernels with other scratch."""
-    if plan is not None and plan.placements:
-        planned = _planned(buffers, scratch, plan)
-        if planned is not None:
-            return planned, plan.arena_bytes
-    from runtime.memory import place  # at a use: a program that has a plan needs only its check
-
-    placement = place(buffers)
-    offsets, arena_bytes = placement.offsets, placement.arena_bytes
-    check_placement(buffers, offsets, arena_bytes)
-    return offsets, arena_bytes
-
-
-def _planned(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan) -> list[int] | None:
-    """The plan's offsets; None if it would do but for scratch, which may change from runtime to runtime."""
-    tensors = [buffer for buffer in buffers if buffer.name not in scratch]
-    planned = planned_offsets(plan.placements, tensors, lambda name: name in scratch or is_scratch(name))
-    apart = sum(aligned(buffer.nbytes) for buffer in buffers)
-    if plan.arena_bytes > apart:
-        raise ProgramError(
-            f"the plan has an arena of {plan.arena_bytes} bytes; without any sharing its buffers take {apart}"
-        )
-    check_placement(tensors, [planned[buffer.name] for buffer in tensors], plan.arena_bytes)
-    try:
-        offsets = [planned[buffer.name] for buffer in buffers]
-        check_placement(buffers, offsets, plan.arena_bytes)
-    except (KeyError, ProgramError):
-        return None
-    return offsets
-
-
-def _offsets_in_file(spilled: list[Buffer], plan: pb.MemoryPlan | None) -> tuple[list[int], int]:
-    """The plan's offsets in the file, after a check; of our own if there is no plan."""
-    if plan is None or not plan.placements:
-        from runtime.memory import place  # at a use, as above
-
-        placement = place(spilled, alignment=PAGE)
-        return placement.offsets, placement.arena_bytes
-    planned = planned_offsets(plan.spilled, spilled)
-    offsets = [planned[buffer.name] for buffer in spilled]
-    apart = sum(aligned(buffer.nbytes, PAGE) for buffer in spilled)
-    if plan.file_bytes > apart:
-        raise ProgramError(f"the plan has a file of {plan.file_bytes} bytes; apart its tensors take {apart}")
-    check_placement(spilled, offsets, plan.file_bytes, alignment=PAGE, what="a file")
-    return offsets, plan.file_bytes
+    buffers = _bound_buffers([buffer for buffer, _ in places.in_arena], ops, root, 2 * len(block.ops))
+    return BoundBlock(arrays, ops, buffers, places.arena_bytes, places.file_bytes)
 
 
 def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:

@@ -10,11 +10,12 @@ from typing import Protocol
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from runtime.arena import aligned_bytes
-from runtime.bind import file_bytes_of, no_file
+from runtime.bind import no_file
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
 from runtime.executor import Executor
 from runtime.kernel import Array
+from runtime.memory import spills
 from runtime.spill_file import spill_file
 from runtime.states import States
 
@@ -59,11 +60,10 @@ class Engine:
 
     def require_file(self, bound: BoundEntry) -> None:
         """Raise UsageError if a bound entry needs a file beside the arena, and no folder is there for it."""
-        nbytes = file_bytes_of(bound.block, bound.plan)
-        if not nbytes:
+        if not any(spills(op.type) for op in bound.block.ops):
             return
         if self._folder is None:
-            no_file(nbytes)
+            no_file()
         if not self._folder.is_dir():
             raise UsageError(f"{self._folder}: there is no such folder")
 
@@ -104,7 +104,7 @@ class Engine:
     def _file(self, nbytes: int) -> Array:
         """The file beside the arena, a new one if it is too small."""
         if self._folder is None:
-            no_file(nbytes)
+            no_file()
         if not self._files or len(self._files[-1]) < nbytes:
             self._files.append(spill_file(self._folder, nbytes))
             self.file_bytes += nbytes

@@ -10,6 +10,7 @@ from test_budget import deep
 from test_compiler_cli import run
 
 from compiler import global_norm, momentum
+from compiler.__main__ import main as compiler_main
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
 from runtime.__main__ import main as runtime_main
@@ -141,3 +142,28 @@ def test_updates_that_clipping_holds_back_are_counted_with_the_reason(tmp_path: 
 
 def plan_bytes(path: Path) -> list[int]:
     return [binding.plan.arena_bytes for entry in load(path).entries for binding in entry.bindings]
+
+
+@pytest.mark.parametrize("check", [compiler_main, runtime_main], ids=["compiler", "runtime"])
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            lambda plan: setattr(plan.placements[1], "offset", plan.placements[0].offset),
+            "the plan puts %x and %matmul_1 in the same bytes while both are needed",
+        ),
+        (lambda plan: plan.placements.pop(0), "the plan and the block differ in %x; compile again"),
+        (
+            lambda plan: setattr(plan, "arena_bytes", 64),
+            "the plan puts %x (8192 bytes) at offset 40960 of an arena of 64 bytes; it must lie inside, at a multiple "
+            "of 64",
+        ),
+    ],
+    ids=["overlap", "missing", "small"],
+)
+def test_both_checks_refuse_a_plan_that_lies(check, change, sentence: str, program: Path, capsys):
+    desc = load(program)
+    change(desc.entries[0].bindings[0].plan)
+    save(desc, "bad.pb")
+    assert check(["check", "bad.pb"]) == 3
+    assert capsys.readouterr().err == f"{check.__module__.split('.')[0]}: bad.pb: entry 'train': {sentence}\n"

@@ -181,16 +181,12 @@ def test_no_schedule_changes_a_bit(folder, capsys, threads: int, schedule: str):
     )
 
 
-def without_folder(nbytes: int) -> str:
-    return (
-        f"the plan moves {nbytes} bytes to a file and back; name a folder for it, by --spill DIR or spill=DIR in Python"
-    )
+NO_FOLDER = "the program moves values to a file and back; name a folder for it, by --spill DIR or spill=DIR in Python"
 
 
 def test_without_a_folder_nothing_begins(folder, capsys):
-    nbytes = plan_of(SPILLED, "train").file_bytes
-    assert run(capsys, "execute", SPILLED) == (2, "", f"runtime: {without_folder(nbytes)}\n")
-    assert run(capsys, "profile", SPILLED) == (2, "", f"runtime: {without_folder(nbytes)}\n")
+    assert run(capsys, "execute", SPILLED) == (2, "", f"runtime: {NO_FOLDER}\n")
+    assert run(capsys, "profile", SPILLED) == (2, "", f"runtime: {NO_FOLDER}\n")
     assert run(capsys, "execute", SPILLED, "--spill", "gone") == (2, "", "runtime: gone: there is no such folder\n")
 
 
@@ -201,11 +197,10 @@ def test_that_only_the_evaluation_needs_a_file_shows_before_the_first_step(folde
     desc.blocks[numbers[0]].CopyFrom(plain.blocks[numbers[0]])
     desc.entries[0].bindings[0].CopyFrom(plain.entries[0].bindings[0])
     save_program(desc, Path("e.pb"))
-    nbytes = plan_of(SPILLED, "evaluate").file_bytes
     run_ = runtime.load("e.pb")
-    assert sentence(UsageError, run_.train) == without_folder(nbytes)
+    assert sentence(UsageError, run_.train) == NO_FOLDER
     assert run_.state["step"] == 0
-    assert run(capsys, "execute", "e.pb", "-q")[::2] == (2, f"runtime: {without_folder(nbytes)}\n")
+    assert run(capsys, "execute", "e.pb", "-q")[::2] == (2, f"runtime: {NO_FOLDER}\n")
     assert run(capsys, "execute", "e.pb", "-q", "--spill", "disk")[0] == 0
 
 
@@ -306,7 +301,7 @@ def lying(change: Callable[[pb.MemoryPlan], object]) -> str:
     plan = desc.entries[0].bindings[0].plan
     assert len(plan.spilled) > 1
     change(plan)
-    return sentence(ProgramError, lambda: runtime.Run(desc, spill="disk").bindings("train"))
+    return sentence(ProgramError, lambda: runtime.Run(desc, spill="disk").train())
 
 
 def test_a_plan_that_lies_about_the_file_is_refused(folder):

@@ -12,13 +12,15 @@ from prograd_proto.identity import program_sha256
 from runtime.check import bound_blocks, check_program
 from runtime.commands.outcome import EXIT_DONE, result_line
 from runtime.files import verified_file
+from runtime.memory import check_plans
 
 
 def check(options: argparse.Namespace) -> int:
-    """Check every index, name, type, size, path and operator of a program, and the files beside it."""
+    """Check every index, name, type, size, path, operator and plan of a program, and the files beside it."""
     program = load(options.program)
     try:
         check_program(program)
+        check_plans(program)
     except ProgramError as error:
         raise ProgramError(f"{os.fspath(options.program)}: {error}") from None
     for file in program.files:

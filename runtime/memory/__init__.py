@@ -6,6 +6,7 @@ lifetimes   from a bound block to buffers on a two-phase clock
 placement   from buffers to offsets in one arena, a pure function; its ways are
             sections, rankings, skyline, gaps, attempts and search
 check       a plan against the buffers, sharing no code with it
+places      the one or the other: by a plan that is safe, else anew
 alignment   where buffers may begin
 hazards     what must be done before what, from the bytes that ops touch
 
@@ -34,6 +35,9 @@ from runtime.memory.hazards import dependencies as dependencies
 from runtime.memory.lifetimes import Buffer as Buffer
 from runtime.memory.lifetimes import buffers_of as buffers_of
 from runtime.memory.lifetimes import spilled_of as spilled_of
+from runtime.memory.places import Places as Places
+from runtime.memory.places import check_plans as check_plans
+from runtime.memory.places import places_of as places_of
 from runtime.memory.scratch import is_scratch as is_scratch
 from runtime.memory.scratch import scratch_of as scratch_of
 
