@@ -16,7 +16,7 @@ from math import isqrt, prod
 
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
-from runtime.memory import is_view
+from runtime.memory import is_transfer, is_view
 
 Shape = tuple[int, ...]
 Estimate = Callable[[Sequence[Shape], Sequence[Shape]], int]
@@ -33,7 +33,7 @@ def operations_of(block: pb.BlockDesc) -> list[int]:
 
 def operations(op_type: str, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> int:
     """The operations of one op; `inputs` as in its signature, with None for an absent one, and static types."""
-    if is_view(op_type) or op_type in ("constant", "spill", "reload"):
+    if is_view(op_type) or is_transfer(op_type) or op_type == "constant":
         return 0
     read = [() if type is None else type.static_shape for type in inputs]
     written = [type.static_shape for type in outputs]

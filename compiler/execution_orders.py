@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
+from runtime.memory import is_transfer
 
 
 class ExecutionOrder(NamedTuple):
@@ -53,7 +54,7 @@ def execution_orders(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Execu
             sorted({update_of[name] for name in op.inputs if name in update_of}),
         )
         for i, op in enumerate(block.ops)
-        if op.stage <= pb.STAGE_FORWARD and op.type not in ("constant", "spill", "reload") and not op.recompute_of
+        if op.stage <= pb.STAGE_FORWARD and op.type != "constant" and not op.recompute_of and not is_transfer(op.type)
     ]
 
 

@@ -11,6 +11,7 @@ from compiler.step_graph import step_graph
 from compiler.update_times import UpdateTime, update_times
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from runtime.memory import is_transfer, spills
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,14 @@ def _bindings(program: pb.ProgramDesc, rooms: Mapping[int, Room]) -> Iterator[Bi
             costs = operations_of(block)
             again = [cost for cost, op in zip(costs, block.ops, strict=True) if op.recompute_of]
             types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-            moving = [op for op in block.ops if op.type in ("spill", "reload")]
+            moving = [op for op in block.ops if is_transfer(op.type)]
             yield BindingMemory(
                 entry.name,
                 binding,
                 block.ops[at] if live else None,
                 graph.working_set(order, at) if live else 0,
                 len(again),
-                sum(op.type == "spill" for op in moving),
+                sum(spills(op.type) for op in moving),
                 sum(types[op.outputs[0]].nbytes for op in moving),
                 sum(costs) / max(1, sum(costs) - sum(again)),
                 update_times(program, block),

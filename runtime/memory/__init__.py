@@ -22,6 +22,7 @@ from runtime.memory.aliases import Place as Place
 from runtime.memory.aliases import aliases_of as aliases_of
 from runtime.memory.aliases import ends_of as ends_of
 from runtime.memory.aliases import in_place_pairs as in_place_pairs
+from runtime.memory.aliases import is_transfer as is_transfer
 from runtime.memory.aliases import is_view as is_view
 from runtime.memory.aliases import made_outside as made_outside
 from runtime.memory.aliases import spills as spills

@@ -71,6 +71,11 @@ def spills(op_type: str) -> bool:
     return op_type in KERNELS and KERNELS[op_type].file == "to"
 
 
+def is_transfer(op_type: str) -> bool:
+    """Whether such ops only move a tensor to the file beside the arena, or back."""
+    return op_type in KERNELS and KERNELS[op_type].file != ""
+
+
 def made_outside(block: Written) -> set[str]:
     """The tensors that ops make and that lie outside the arena: constants, and what is spilled."""
     types = {op_type for op_type in set(block.op_types) if op_type == "constant" or spills(op_type)}
