@@ -21,9 +21,8 @@ from runtime.conversion import conversion, given_dtype
 from runtime.dtypes import count_nonfinite, is_float
 from runtime.errors import ExecutionError, NonFinite
 from runtime.kernel import Array
-from runtime.kernels import KERNELS
 from runtime.lanes import Lanes
-from runtime.memory import dependencies
+from runtime.memory import dependencies, is_transfer
 from runtime.states import States
 from runtime.stopwatch import TRANSFERS, Spell, Stopwatch
 from runtime.tasks import TINY, tasks_of
@@ -99,7 +98,7 @@ class Executor:
         self._trials_left = 0 if self._threads == 1 else TRIALS
         self._shortest = [float("inf")] * len(self._calls)
         self._worklist: Worklist | None = None
-        transfers = [bool(KERNELS[op.type].file) for op in self.ops]
+        transfers = [is_transfer(op.type) for op in self.ops]
         self._lanes = Lanes(dependencies(self._bound.touched()), transfers) if any(transfers) else None
         if self._lanes is not None:
             finalize(self, self._lanes.close)

@@ -12,7 +12,7 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from runtime.executor import Executor
-from runtime.kernels import KERNELS
+from runtime.memory import is_transfer
 from runtime.output import write_output
 from runtime.stopwatch import TRANSFERS, Spell
 
@@ -84,7 +84,7 @@ class TraceFile:
 
 def stage_of(op: pb.OpDesc) -> str:
     """The stage of an op, as people write it; `recompute` for one that runs again, `transfer` to the file and back."""
-    if KERNELS[op.type].file:
+    if is_transfer(op.type):
         return "transfer"
     return "recompute" if op.recompute_of else pb.Stage.Name(op.stage).removeprefix("STAGE_").lower()
 
