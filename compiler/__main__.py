@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
 from compiler.errors import DataError, LimitError, UsageError
 from prograd_proto import PluginError, ProgramError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.byte_sizes import byte_size
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.spelling import closest
@@ -309,11 +308,10 @@ def _at_least(least: int) -> Callable[[str], int]:
 
 
 def _bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)(B|KiB|MiB|GiB|TiB)?", text, re.ASCII)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size as 800KiB, 1.5MiB or 1000000")
-    power = ("B", "KiB", "MiB", "GiB", "TiB").index(match[2] or "B")
-    return int(Fraction(match[1]) * 1024**power)
+    try:
+        return byte_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

@@ -184,7 +184,7 @@ MISTYPED = [
     (["--steps", "two"], "argument --steps: 'two' is not a whole number from 1 on"),
     (["--rtol", "-1"], "argument --rtol: '-1' is not a tolerance"),
     (["--max-time", "nan"], "argument --max-time: 'nan' is not a number of seconds"),
-    (["--max-memory", "64MX"], "argument --max-memory: '64MX' is not a size as 64MiB, 1GB or 1000000"),
+    (["--max-memory", "64MX"], "argument --max-memory: '64MX' is not a size as 1.5MiB, 1GB or 1000000"),
     (
         ["--schedule", "paralel"],
         "argument --schedule: 'paralel' is not one of fifo, parallel; did you mean 'parallel'?",

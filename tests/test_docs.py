@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,26 @@ def paste(root: Path, block: str):
         text = path.read_text(encoding="utf-8")
         assert text.count(f"\n{in_list[1]} = [\n") == 1
         path.write_text(text.replace(f"\n{in_list[1]} = [\n", f"\n{in_list[1]} = [\n{code}"), encoding="utf-8")
+
+
+@each_page
+def test_a_page_names_no_form_of_a_command_that_imports_from_the_working_folder(page: Path):
+    assert not re.findall(
+        r"python[0-9.]* (?:-[a-zA-Z]+ )*-m (?:runtime|compiler)", page.read_text(encoding="utf-8").replace("-P ", "\0")
+    )
+
+
+@pytest.mark.parametrize("command", ["runtime", "compiler"])
+def test_the_form_that_is_documented_runs_no_module_of_the_working_folder(command: str, tmp_path: Path):
+    (tmp_path / f"{command}.py").write_text("print('not prograd')")
+    done = subprocess.run([sys.executable, "-P", "-m", command, "--help"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.startswith(f"usage: {command} ")
+    assert done.returncode == 0
+
+
+def test_every_dependency_has_an_upper_bound():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [needed for needed in project["dependencies"] if not re.search(r"<\d+$", needed)] == []
 
 
 def python(folder: Path, *arguments: str, fails: bool = False) -> str:

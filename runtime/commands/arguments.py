@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from prograd_proto.byte_sizes import byte_size
 from prograd_proto.spelling import closest
 from runtime.commands.outcome import EXIT_USAGE
-
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -273,8 +272,7 @@ def _number(text: str, what: str) -> float:
 
 
 def _bytes(text: str) -> int:
-    digits = text.rstrip("".join({c for unit in _UNITS for c in unit + unit.lower()}))
-    unit = text[len(digits) :].upper()
-    if not digits.isdecimal() or unit not in _UNITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size as 64MiB, 1GB or 1000000")
-    return int(digits) * _UNITS[unit]
+    try:
+        return byte_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,0 +1,25 @@
+"""Sizes as people write them, the same for both commands: `1.5MiB`, `1GB`, `1000000`."""
+
+import re
+from typing import Final
+
+UNITS: Final = {
+    "": 1,
+    "B": 1,
+    **{f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
+    **{f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)},
+}
+"""Bytes by unit: the prefixes of the SI, and those of IEC 80000-13."""
+
+_FACTOR: Final = {unit.upper(): factor for unit, factor in UNITS.items()}
+_FORM: Final = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([A-Za-z]*)", re.ASCII)
+
+
+def byte_size(text: str) -> int:
+    """The bytes of a size, rounded down; raises ValueError, with a sentence, for what is none. Case is all the same."""
+    from fractions import Fraction  # slow to import, and rarely needed
+
+    match = _FORM.fullmatch(text)
+    if match is None or match[2].upper() not in _FACTOR:
+        raise ValueError(f"{text[:40]!r} is not a size as 1.5MiB, 1GB or 1000000")
+    return int(Fraction(match[1]) * _FACTOR[match[2].upper()])
