@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs compared format lint types test check examples bench all clean
+.PHONY: help setup proto docs compared format lint types test versions check examples bench all clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -27,16 +27,20 @@ format: ## put all files into the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: ## look for faults of form: ruff, and buf for the schema
+lint: ## look for faults of form: ruff, and buf for the schema, which is also compared with the last release's
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/buf lint proto
+	$(BIN)/buf breaking proto --against proto/released.txtpb
 
 types: ## check types: pyright, strict
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: ## run the tests, on all cores
 	$(BIN)/pytest -n auto
+
+versions: ## run the tests with every Python and NumPy that is supported and found here: half an hour
+	$(BIN)/python tests/versions.py
 
 check: lint types ## what CI runs after the tests: form and types
 
