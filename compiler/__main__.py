@@ -14,7 +14,7 @@ from compiler.errors import DataError, LimitError, UsageError
 from prograd_proto import PluginError, ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.byte_sizes import byte_size
-from prograd_proto.files import load, save
+from prograd_proto.files import load, read, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.spelling import closest
 from prograd_proto.text import block_to_text, from_text, to_text
@@ -160,8 +160,8 @@ def _read(path: str) -> pb.ProgramDesc:
     if Path(path).suffix != ".txt":
         return load(path)
     try:
-        return from_text(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        return from_text(read(path).decode().replace("\r\n", "\n"))
+    except UnicodeDecodeError as error:
         raise ProgramError(f"{path}: cannot be read as text: {error}") from None
     except ProgramError as error:
         raise ProgramError(f"{path}: {error}") from None

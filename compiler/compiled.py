@@ -17,6 +17,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.files import FORMAT_VERSION, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.lifespans import trains
+from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest
 from prograd_proto.text import to_text
 
@@ -122,8 +123,10 @@ def _add_binding(entry: pb.EntryDesc, sizes: Mapping[str, int]) -> None:
 def _file_desc(folder: Path, name: str) -> pb.FileDesc:
     path = folder / name
     try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").digest()
-    except OSError:
+        with open_regular(path) as file:
+            digest, size = hashlib.file_digest(file, "sha256").digest(), file.tell()
+    except FileNotFoundError:
         raise CompileError(f"{path}: no such file; the program reads it, so it must lie beside the program") from None
-    return pb.FileDesc(path=name, bytes=path.stat().st_size, sha256=digest)
+    except OSError as error:
+        raise CompileError(f"{path}: the program reads it, and it cannot be read: {error.strerror or error}") from None
+    return pb.FileDesc(path=name, bytes=size, sha256=digest)

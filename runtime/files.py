@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from io import BufferedReader
 from pathlib import Path
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError
 
 
@@ -15,13 +18,14 @@ def verified_file(program: pb.ProgramDesc, folder: Path, path: str) -> Path:
     that the program was compiled with.
     """
     file = folder / path
-    real = file.resolve()
-    if not real.is_relative_to(folder.resolve()):
+    real = Path(os.path.realpath(file))
+    if not real.is_relative_to(os.path.realpath(folder)):
         raise DataError(f"{file}: the file leads out of the program's folder, to {real}")
     wanted = next(desc for desc in program.files if desc.path == path)
     try:
-        size = file.stat().st_size
-        found = _sha256(file) if size == wanted.bytes else b""
+        with open_regular(file) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            found = _sha256(stream) if size == wanted.bytes else b""
     except OSError as error:
         raise DataError(f"{file}: the program's file cannot be read: {error.strerror}") from None
     if size != wanted.bytes:
@@ -37,8 +41,7 @@ def verified_file(program: pb.ProgramDesc, folder: Path, path: str) -> Path:
     return file
 
 
-def _sha256(file: Path) -> bytes:
+def _sha256(stream: BufferedReader) -> bytes:
     import hashlib  # slow to load, and many programs have no files
 
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").digest()
+    return hashlib.file_digest(stream, "sha256").digest()

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final, Protocol, cast
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest
 from runtime.dtypes import array_type, as_little
 from runtime.errors import DataError
@@ -85,7 +86,7 @@ def write_safetensors(
 def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """All tensors of a file, and its metadata. Raises DataError if it cannot be read."""
     try:
-        with cast(_SafeOpen, safe_open(path, "np")) as file:
+        with _opened(path) as file:
             return {name: _tensor(path, file, name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 (it is no dict)
     except (OSError, SafetensorError, TypeError, ValueError) as error:  # TypeError: an element type that NumPy lacks
         raise DataError(_unreadable(path, "safetensors", error)) from None
@@ -103,7 +104,7 @@ def read_array(path: Path, key: str) -> Array:
 def read_npy(path: Path) -> Array:
     """The array of a .npy file. Raises DataError if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             array = cast(Array, np.lib.format.read_array(file, allow_pickle=False))
     except (OSError, ValueError, EOFError, MemoryError) as error:
         raise DataError(_unreadable(path, "npy", error)) from None
@@ -112,7 +113,7 @@ def read_npy(path: Path) -> Array:
 
 def _from_safetensors(path: Path, key: str) -> Array:
     try:
-        with cast(_SafeOpen, safe_open(path, "np")) as file:
+        with _opened(path) as file:
             keys = file.keys()
             if key not in keys:
                 raise DataError(f"{path}: there is no key {key!r} in the file{closest(key, keys)}")
@@ -121,13 +122,18 @@ def _from_safetensors(path: Path, key: str) -> Array:
         raise DataError(_unreadable(path, "safetensors", error)) from None
 
 
+def _opened(path: Path) -> _SafeOpen:
+    with open_regular(path):  # safetensors takes a path, and would wait for whoever writes into a pipe
+        return cast(_SafeOpen, safe_open(path, "np"))
+
+
 def _tensor(path: Path, file: _SafeOpen, name: str) -> Array:
     """A tensor of an open file, of bfloat16 by its place in the file: safetensors needs another package for it."""
     from json import loads
 
     if file.get_slice(name).get_dtype() != "BF16":
         return file.get_tensor(name)
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         size = int.from_bytes(stream.read(8), "little")
         entry = loads(stream.read(size))[name]
         start, end = entry["data_offsets"]
@@ -141,7 +147,7 @@ def _from_npz(path: Path, key: str) -> Array:
     from zipfile import BadZipFile, ZipFile
 
     try:
-        with ZipFile(path) as archive:
+        with open_regular(path) as stream, ZipFile(stream) as archive:
             keys = [name.removesuffix(".npy") for name in archive.namelist()]
             if key not in keys:
                 raise DataError(f"{path}: there is no key {key!r} in the file{closest(key, keys)}")

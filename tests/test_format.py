@@ -129,8 +129,8 @@ def test_an_unknown_field_anywhere_is_refused_with_its_place(tmp_path: Path, mon
 def test_what_is_not_a_file_to_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     assert load_error("x.pb") == "x.pb: no such file"
-    assert load_error(".") == ".: this is a folder, not a program file"
-    assert load_error("/dev/zero") == "/dev/zero: this is not a regular file"
+    assert load_error(".") == ".: the file cannot be read: this is a folder, not a file"
+    assert load_error("/dev/zero") == "/dev/zero: the file cannot be read: this is not a regular file"
     Path("loop.pb").symlink_to("loop.pb")
     assert load_error("loop.pb") == "loop.pb: the file cannot be read: Too many levels of symbolic links"
     with open("big.pb", "wb") as big:

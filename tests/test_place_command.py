@@ -144,7 +144,7 @@ def test_a_bad_table_is_one_sentence_that_says_where(buffers: Path, capsys, tabl
 
 def test_a_table_that_cannot_be_read_is_one_sentence(buffers: Path, capsys):
     assert run(capsys, "none.csv") == (4, "", "compiler: none.csv: no such file\n")
-    assert run(capsys, ".") == (4, "", "compiler: .: the file cannot be read: Is a directory\n")
+    assert run(capsys, ".") == (4, "", "compiler: .: the file cannot be read: this is a folder, not a file\n")
     buffers.write_bytes(b"\xff\xfe\x00")
     code, out, err = run(capsys, buffers)
     assert (code, out, err.count("\n")) == (4, "", 1)

@@ -13,6 +13,7 @@ from typing import Final
 from compiler.errors import DataError, LimitError
 from prograd_proto import ProgramError
 from prograd_proto.atomic import write_atomically
+from prograd_proto.regular_files import open_regular
 from runtime.memory import EXHAUSTIVE, Buffer, Placement, check_placement, place
 
 COLUMNS: Final = ("id", "lower", "upper", "size")
@@ -39,7 +40,7 @@ def place_buffers(options: argparse.Namespace) -> None:
 def read_buffers(path: str) -> list[Buffer]:
     """The buffers of a CSV file; DataError names the line of what is wrong."""
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
             return _buffers(path, file)
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error

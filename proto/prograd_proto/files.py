@@ -5,7 +5,6 @@ can be: a file that was cut short, even between two fields, does not end with it
 """
 
 import os
-from stat import S_ISDIR, S_ISREG
 from typing import Final
 
 from google.protobuf.message import DecodeError, EncodeError, Message
@@ -13,6 +12,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from prograd_proto import program_pb2 as pb
 from prograd_proto.atomic import write_atomically
 from prograd_proto.errors import ProgramError
+from prograd_proto.regular_files import open_regular
 from prograd_proto.upgrades import FORMAT_VERSION, upgrade
 
 MAX_BYTES: Final = 1 << 30
@@ -88,26 +88,21 @@ def copy_of(program: pb.ProgramDesc) -> pb.ProgramDesc:
 def read(where: str) -> bytes:
     """The bytes of a regular file of at most `MAX_BYTES`."""
     try:
-        size = size_to_read(os.stat(where))
-        with open(where, "rb") as file:
-            return file.read(size)
+        with open_regular(where) as file:
+            return file.read(size_to_read(os.fstat(file.fileno()).st_size))
     except FileNotFoundError as error:
         raise ProgramError("no such file") from error
     except OSError as error:
         raise ProgramError(f"the file cannot be read: {error.strerror or error}") from error
 
 
-def size_to_read(status: os.stat_result) -> int:
-    """The bytes of a regular file of a size that a program may have; ProgramError if it is none."""
-    if S_ISDIR(status.st_mode):
-        raise ProgramError("this is a folder, not a program file")
-    if not S_ISREG(status.st_mode):
-        raise ProgramError("this is not a regular file")
-    if status.st_size == 0:
+def size_to_read(size: int) -> int:
+    """The size of a file, if a program may have it; ProgramError if not."""
+    if size == 0:
         raise ProgramError("the file is empty")
-    if status.st_size > MAX_BYTES:
-        raise ProgramError(f"the file has {status.st_size} bytes, more than the {MAX_BYTES} of a program file")
-    return status.st_size
+    if size > MAX_BYTES:
+        raise ProgramError(f"the file has {size} bytes, more than the {MAX_BYTES} of a program file")
+    return size
 
 
 def parse(raw: bytes) -> pb.ProgramDesc:
