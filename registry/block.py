@@ -86,6 +86,25 @@ class Block:
         self.next_id += 1
         return values
 
+    @contextmanager
+    def stand_ins(self, values: Sequence[Value]) -> Generator[list[Value]]:
+        """A tensor for each value, also where several are one: what is known by its name is known of that use alone.
+
+        In the end the ops that were appended read the values, and the names are free again.
+        """
+        first_tensor, first_op = len(self.desc.tensors), len(self.desc.ops)
+        suffixes = [f".{i}" for i in range(len(values))]
+        stem = self._free_stem("stand_in", suffixes)
+        names = {stem + suffix: value.name for suffix, value in zip(suffixes, values, strict=True)}
+        try:
+            yield [self.define(name, value.type) for name, value in zip(names, values, strict=True)]
+        finally:
+            for desc in self.desc.ops[first_op:]:
+                desc.inputs[:] = [names.get(name, name) for name in desc.inputs]
+            del self.desc.tensors[first_tensor : first_tensor + len(names)]
+            for name in names:
+                del self.tensors[name], self.types[name]
+
     def new_stream(self) -> int:
         """A random stream that no other op draws from."""
         return next(self._streams)

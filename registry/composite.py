@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from prograd_proto import program_pb2 as pb
+from registry.block import Block
 from registry.gradients import differentiate
 from registry.value import Value
 
@@ -17,9 +18,21 @@ def gradients_of(
     """For each input the gradient of `function(*inputs)`, whose outputs have the gradients given.
 
     Appends the ops of the function, then those of its gradient, to the block of the inputs; an op whose outputs have no
-    gradient adds none. None is the gradient of an input that no output with a gradient depends on.
+    gradient adds none. None is the gradient of an input that no output with a gradient depends on. One tensor may stand
+    for several inputs, and may be used by the function besides: an input's gradient is of that input alone.
     """
     block = inputs[0].block
+    with block.stand_ins(inputs) as own:
+        return _gradients(block, function, own, output_grads)
+
+
+def _gradients(
+    block: Block,
+    function: Callable[..., Sequence[Value]],
+    inputs: Sequence[Value],
+    output_grads: Sequence[Value | None],
+) -> list[Value | None]:
+    """The gradients where every input is a tensor of its own, so that its name stands for it."""
     first = len(block.desc.ops)
     outputs = function(*inputs)
     made = block.desc.ops[first:]
