@@ -3,16 +3,17 @@
 1. Two ops are identical if their types, operands, attributes and random streams are equal: they give equal bits. Ops
    that draw random numbers are identical only if they share a stream. The order of operands counts, also in a sum:
    which of two NaNs it hands on depends on it.
-2. The first one is kept, under its id and its names, and all readers of the others read it.
-3. It counts to the earliest stage among them, and helps to differentiate what the op of that stage helped to: what
-   the forward pass needs is a part of the forward pass, whoever else uses it.
+2. The first one is kept, under its names, and all readers of the others read it.
+3. It counts to the earliest stage among them: what the forward pass needs is a part of the forward pass, whoever else
+   uses it. It goes by the id of the one that was built first, and helps to differentiate what that one helped to,
+   which was there before all of them; none if one of an earlier stage helps none.
 4. What is computed once is kept from the first reader to the last. If that raises the peak of the block, those that
    are cheap to compute again stay, as many of them as it takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from math import prod
 from typing import Final
 
@@ -47,11 +48,11 @@ def merge_identical(program: pb.ProgramDesc) -> None:
             _merge(block, stay)
 
 
-def _merge(block: pb.BlockDesc, stay: Collection[int] = ()) -> Mapping[int, int]:
-    """Leave out identical ops but those of these ids; gives by id the op that is kept instead."""
+def _merge(block: pb.BlockDesc, stay: Collection[int] = ()) -> Set[int]:
+    """Leave out identical ops but those of these ids; gives the ids of those that are left out."""
     readers: dict[object, pb.OpDesc] = {}  # the first of a type that reads these operands; few ops are not alone
     first: dict[object, pb.OpDesc] = {}
-    kept_id: dict[int, int] = {}
+    alike: dict[int, list[pb.OpDesc]] = {}  # by the id of an op that is kept, it and what it stands for
 
     def visit(op: pb.OpDesc) -> Sequence[str] | None:
         reader = readers.setdefault((op.type, *op.inputs[:]), op)
@@ -64,19 +65,34 @@ def _merge(block: pb.BlockDesc, stay: Collection[int] = ()) -> Mapping[int, int]
         if op.id in stay:
             first[computation(op)] = op
             return None
-        kept_id[op.id] = kept.id
-        if op.stage < kept.stage:
-            kept.stage, kept.gradient_of = op.stage, op.gradient_of
+        alike.setdefault(kept.id, [_copy(kept)]).append(_copy(op))
         return kept.outputs
 
     rewrite(block, visit)
-    for op in block.ops if kept_id else ():
-        if op.gradient_of in kept_id:
-            op.gradient_of = kept_id[op.gradient_of]
-    return kept_id
+    if alike:
+        _name_anew(block, alike)
+    return {op.id for ops in alike.values() for op in ops[1:]}
 
 
-def _that_stay(block: pb.BlockDesc, merged: Mapping[int, int]) -> set[int]:
+def _name_anew(block: pb.BlockDesc, alike: Mapping[int, Sequence[pb.OpDesc]]) -> None:
+    """Let the kept ops count for all that they stand for."""
+    now = {op.id: min(op.id for op in ops) for ops in alike.values() for op in ops}
+    for kept in block.ops:
+        ops = sorted(alike.get(kept.id, ()), key=lambda op: op.id)
+        if ops:
+            kept.id, kept.stage, kept.gradient_of = ops[0].id, min(op.stage for op in ops), ops[0].gradient_of
+            if any(op.stage < ops[0].stage and not op.gradient_of for op in ops):
+                kept.gradient_of = 0
+        kept.gradient_of = now.get(kept.gradient_of, kept.gradient_of)
+
+
+def _copy(op: pb.OpDesc) -> pb.OpDesc:
+    copy = pb.OpDesc()
+    copy.CopyFrom(op)
+    return copy
+
+
+def _that_stay(block: pb.BlockDesc, merged: Set[int]) -> set[int]:
     """The ids of those ops, of the ones that merging leaves out, without which the peak would be higher."""
     cheap = _cheap(block, merged)
     stay = set(cheap)
@@ -89,7 +105,7 @@ def _that_stay(block: pb.BlockDesc, merged: Mapping[int, int]) -> set[int]:
     return stay
 
 
-def _cheap(block: pb.BlockDesc, merged: Mapping[int, int]) -> list[int]:
+def _cheap(block: pb.BlockDesc, merged: Set[int]) -> list[int]:
     """Those of the merged ops that make many bytes for what computing them again takes, in order.
 
     What reads the results of an op that stays has to stay too, so that is to be cheap as well.

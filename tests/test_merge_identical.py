@@ -185,3 +185,61 @@ def test_a_second_walk_finds_nothing():
     before = desc.SerializeToString(deterministic=True)
     merge_identical(desc)
     assert desc.SerializeToString(deterministic=True) == before
+
+
+def cubes() -> tuple[Program, Value, Value]:
+    """The gradient of a cube, and the gradient of a function of the gradient of another."""
+    program = Program()
+    x, z = program.input("x", "float32", (3,)), program.input("z", "float32", (3,))
+    [once] = gradients(ops.sum(x**3), [x])
+    [again] = gradients(ops.sum(z**3), [z])
+    assert once is not None
+    assert again is not None
+    [twice] = gradients(ops.sum(again * again), [z])
+    assert twice is not None
+    return program, once, twice
+
+
+def test_what_helped_to_differentiate_one_op_and_then_a_later_one_is_kept_as_help_for_the_first():
+    program, once, twice = cubes()
+    program.outputs(once=once, twice=twice)
+    compiled = program.compile()
+    block = compiled.desc.blocks[-1]
+    assert all(op.gradient_of < op.id for op in block.ops)
+    stepper = Stepper(compiled, "predict")
+    x, z = np.float32([1, 2, 3]), np.float32([2, 3, 4])
+    fetched = stepper.step(x=x, z=z)
+    np.testing.assert_allclose(fetched["once"], 3 * x**2)
+    np.testing.assert_allclose(fetched["twice"], 36 * z**3)
+
+
+def test_two_losses_of_which_the_second_penalises_a_gradient_are_compiled():
+    program = Program()
+    x, w, v = program.input("x", "float32", (3,)), program.parameter("w", (3,)), program.parameter("v", (3,))
+    program.minimize(ops.sum((x * w) ** 3), sgd(0.1), [w])
+    loss = ops.sum((x * v) ** 3)
+    [dx] = gradients(loss, [x])
+    assert dx is not None
+    program.minimize(loss + ops.sum(dx * dx), sgd(0.1), [v], name="second")
+    block = bound_block(program.compile().desc)
+    stages = {op.id: op.stage for op in block.ops}
+    helped = [(op.id, op.gradient_of) for op in block.ops if op.gradient_of]
+    assert all(of < number and stages.get(of, pb.STAGE_FORWARD) == pb.STAGE_FORWARD for number, of in helped)
+
+
+def test_of_ops_in_another_order_the_one_that_was_built_first_gives_its_id():
+    block = pb.BlockDesc(
+        tensors=[pb.TensorDesc(name=name, dtype=pb.D_TYPE_FLOAT32) for name in ("x", "late", "early", "dx")],
+        parameters=[pb.ParameterDesc(tensor="x", feed="x")],
+        ops=[
+            pb.OpDesc(id=9, type="exp", inputs=["x"], outputs=["late"], stage=pb.STAGE_DERIVATIVE, gradient_of=7),
+            pb.OpDesc(id=2, type="exp", inputs=["x"], outputs=["early"], stage=pb.STAGE_FORWARD),
+            pb.OpDesc(id=3, type="mul", inputs=["x", "early"], outputs=["dx"], stage=pb.STAGE_GRADIENT, gradient_of=2),
+        ],
+        fetches=[pb.FetchDesc(name=name, tensor=name, over=pb.OVER_LAST) for name in ("late", "dx")],
+    )
+    program = pb.ProgramDesc(blocks=[block], entries=[pb.EntryDesc(name="predict", bindings=[pb.Binding(block=0)])])
+    merge_identical(program)
+    kept, reader = program.blocks[0].ops
+    assert (kept.id, kept.stage, kept.gradient_of, [*kept.outputs]) == (2, pb.STAGE_FORWARD, 0, ["late"])
+    assert (reader.gradient_of, [*reader.inputs]) == (2, ["x", "late"])
