@@ -4,6 +4,8 @@
 2. From the last op to the first: an op with a needed output is kept, and its inputs are needed.
 3. All other ops go; so do tensors and parameters that nothing mentions any more, with what was declared of them.
    The descriptions of tensors are put in the order of their definitions.
+4. What an entry is fed is what its source block reads. A block that runs keeps all of its feeds, whatever sizes and
+   constants let it do without.
 """
 
 from __future__ import annotations
@@ -14,15 +16,16 @@ from prograd_proto import program_pb2 as pb
 
 def eliminate_dead_ops(program: pb.ProgramDesc) -> None:
     """Drop dead ops, tensors and parameters from every block."""
-    for block in program.blocks:
-        drop_dead_ops(block)
+    sources = {entry.source_block for entry in program.entries}
+    for number, block in enumerate(program.blocks):
+        drop_dead_ops(block, feeds=number in sources)
 
 
-def drop_dead_ops(block: pb.BlockDesc) -> None:
-    """Drop dead ops, tensors and parameters from a block."""
+def drop_dead_ops(block: pb.BlockDesc, *, feeds: bool = False) -> None:
+    """Drop dead ops, tensors and parameters from a block; feeds only if they are to go as well."""
     is_needed, read = needed(block)
     _keep(block.ops, is_needed)
-    _keep(block.parameters, [parameter.tensor in read for parameter in block.parameters])
+    _keep(block.parameters, [p.tensor in read or (bool(p.feed) and not feeds) for p in block.parameters])
     order_tensors(block)
 
 

@@ -22,8 +22,9 @@ class Feed(NamedTuple):
 class BoundEntry(NamedTuple):
     """One binding of an entry, ready to be placed.
 
-    `rows` is how many rows a step takes: 1 where nothing counts rows. `row_tensors` are those whose leading
-    extent is the number of rows.
+    `rows` is how many rows a step takes: 1 where nothing counts rows. `row_names` are those of the fetches, and of
+    other tensors, whose leading extent is the number of rows in the source block. The block that runs does not say so:
+    there one tensor may stand for several.
     """
 
     name: str
@@ -32,7 +33,7 @@ class BoundEntry(NamedTuple):
     plan: pb.MemoryPlan | None
     rows: int
     feeds: dict[str, Feed]
-    row_tensors: frozenset[str]
+    row_names: frozenset[str]
 
 
 def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
@@ -67,27 +68,26 @@ def _row_symbol(source: pb.BlockDesc) -> str | None:
 
 
 def _bound(program: pb.ProgramDesc, entry: pb.EntryDesc, binding: pb.Binding, symbol: str | None) -> BoundEntry:
-    block = program.blocks[binding.block]
+    block, source = program.blocks[binding.block], program.blocks[entry.source_block]
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     tensor_of = {p.feed: p.tensor for p in block.parameters if p.WhichOneof("source") == "feed"}
     if symbol is not None:
         rows = next((dim.size for dim in binding.dims if dim.symbol == symbol), 1)
-        by_row = _led_by(program.blocks[entry.source_block], symbol, block)
+        led = {t.name for t in source.tensors if t.shape.dims and t.shape.dims[0].symbol == symbol}
     else:
         columns = {column.feed for column in program.data.columns} or set(tensor_of)
-        counted = [tensor for feed, tensor in tensor_of.items() if feed in columns]
-        rows = _shared_extent(types[tensor] for tensor in counted)
-        by_row = frozenset(counted if rows else ())
-    feeds = {name: Feed(name, types[tensor], tensor in by_row) for name, tensor in tensor_of.items()}
+        led = {tensor for feed, tensor in tensor_of.items() if feed in columns}
+        rows = _shared_extent(types[tensor] for tensor in led)
+        led = led if rows else set[str]()
+    feeds = {name: Feed(name, types[tensor], tensor in led) for name, tensor in tensor_of.items()}
     plan = binding.plan if binding.HasField("plan") else None
-    return BoundEntry(entry.name, binding.block, block, plan, rows or 1, feeds, by_row)
+    return BoundEntry(entry.name, binding.block, block, plan, rows or 1, feeds, _row_names(source, led))
 
 
-def _led_by(source: pb.BlockDesc, symbol: str, block: pb.BlockDesc) -> frozenset[str]:
-    """The tensors of the source with that leading extent, and what the bound block fetches in the place of one."""
-    led = {t.name for t in source.tensors if t.shape.dims and t.shape.dims[0].symbol == symbol}
-    fetched = {fetch.name: fetch.tensor for fetch in source.fetches}
-    return frozenset(led | {fetch.tensor for fetch in block.fetches if fetched.get(fetch.name) in led})
+def _row_names(source: pb.BlockDesc, led: set[str]) -> frozenset[str]:
+    """The names by which tensors of the source can be fetched, and among them fetches that it declares."""
+    declared = {fetch.name: fetch.tensor for fetch in source.fetches}
+    return frozenset(led - declared.keys()) | {name for name, tensor in declared.items() if tensor in led}
 
 
 def _shared_extent(types: Iterable[TensorType]) -> int:

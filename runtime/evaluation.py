@@ -102,7 +102,7 @@ def _run(
             start += bound.rows
             steps += 1
     arrays, metrics = collected.result(start), totals.result()
-    tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.tensor not in bindings[0].row_tensors}
+    tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.name not in bindings[0].row_names}
     return Results(metrics, {name: array for name, array in tables.items() if name not in metrics}, arrays, steps)
 
 
@@ -110,11 +110,10 @@ class _Collected:
     """Fetched arrays over steps: joined where they have rows, else summed, averaged or the last."""
 
     def __init__(self, bound: BoundEntry, fetch: Sequence[str]) -> None:
-        fetches = [(f.name, f.tensor, f.over) for f in bound.block.fetches]
-        fetches += [(tensor, tensor, pb.OVER_LAST) for tensor in fetch]
-        by_row = {name for name, tensor, _ in fetches if tensor in bound.row_tensors}
-        self._over = {name: over for name, _, over in fetches if name not in by_row}
-        self._parts: dict[str, list[Array]] = {n: [] for n, _, over in fetches if n in by_row and over == pb.OVER_LAST}
+        fetches = [*((f.name, f.over) for f in bound.block.fetches), *((name, pb.OVER_LAST) for name in fetch)]
+        by_row = bound.row_names
+        self._over = {name: over for name, over in fetches if name not in by_row}
+        self._parts: dict[str, list[Array]] = {n: [] for n, over in fetches if n in by_row and over == pb.OVER_LAST}
         self._sums: dict[str, Array] = {}
         self._last: dict[str, Array] = {}
 

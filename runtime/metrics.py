@@ -19,7 +19,7 @@ def scalar_fetches(bound: BoundEntry) -> list[pb.FetchDesc]:
     return [
         fetch
         for fetch in bound.block.fetches
-        if fetch.tensor not in bound.row_tensors and all(extent == 1 for extent in sizes[fetch.tensor])
+        if fetch.name not in bound.row_names and all(extent == 1 for extent in sizes[fetch.tensor])
     ]
 
 
