@@ -9,9 +9,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from registry.ops.fill import MOST
 
 
 def bind_dimensions(program: pb.ProgramDesc) -> None:
@@ -45,7 +48,15 @@ def _bound(source: pb.BlockDesc, sizes: dict[str, int], entry: str) -> pb.BlockD
                         f"entry {entry!r}: the symbol {dim.symbol!r} has no size; bind it, as in {dim.symbol}=32"
                     )
                 dim.size = sizes[dim.symbol]
+    for tensor in block.tensors:
+        _require_addressable(tensor, entry)
     return block
+
+
+def _require_addressable(tensor: pb.TensorDesc, entry: str) -> None:
+    """Raise CompileError for a tensor that no run can hold: the offsets of a plan have 64 bits."""
+    if prod([dim.size for dim in tensor.shape.dims]) > MOST // 8 and type_of(tensor).nbytes > MOST:
+        raise CompileError(f"entry {entry!r}: %{tensor.name} is {type_of(tensor)}, larger than a tebibyte")
 
 
 @lru_cache(maxsize=1 << 16)  # a program has few different shapes and very many tensors

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from compiler.bind_dimensions import symbols_of
+from compiler.bind_dimensions import bind_dimensions, symbols_of
 from compiler.errors import CompileError
 from compiler.memory_report import MemoryReport
-from compiler.pipeline import run_passes
+from compiler.pipeline import PASSES, run_passes
 from compiler.plan_program import plan_program
 from compiler.plugins import require_used
+from compiler.whole_numbers import is_whole
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import FORMAT_VERSION, save
 from prograd_proto.identity import program_sha256
@@ -77,19 +78,23 @@ def compile_program(program: pb.ProgramDesc, sizes: Mapping[str, int], after: Af
         ProgramError: the program uses operators of a plugin that is not in use.
     """
     require_used(program)
-    symbols = [symbols_of(program.blocks[entry.source_block]) for entry in program.entries]
-    known = list(dict.fromkeys(symbol for found in symbols for symbol in found))
+    known = list(dict.fromkeys(symbol for entry in program.entries for symbol in _symbols_of(program, entry)))
     for symbol, size in sizes.items():
         if symbol not in known:
             raise CompileError(f"there is no symbol {symbol!r} in this program{closest(symbol, known)}")
-        if not hasattr(size, "__index__") or size < 1:
-            raise CompileError(f"{symbol}={size}: a symbol is bound to a whole number, 1 or more")
+        if not is_whole(size) or size < 1:
+            raise CompileError(f"{symbol}={size}: a symbol is bound to a whole number, 1 or more, of at most 64 bits")
     program.format_version = FORMAT_VERSION
     program.producer = f"prograd {version('prograd')}"
-    rows = row_symbol(program)
-    for entry, found in zip(program.entries, symbols, strict=True):
-        _bind(program, entry, sorted(found), sizes, rows)
-    run_passes(program, after=after)
+    for entry in program.entries:
+        del entry.bindings[:]
+    first = PASSES.index(bind_dimensions)
+    well_formed: set[bytes] = set()
+    run_passes(program, PASSES[:first], after=after, well_formed=well_formed)
+    rows = row_symbol(program)  # of what is left: a symbol that only dead ops had needs no size
+    for entry in program.entries:
+        _bind(program, entry, sorted(_symbols_of(program, entry)), sizes, rows)
+    run_passes(program, PASSES[first:], after=after, well_formed=well_formed)
     return Compiled(program)
 
 
@@ -104,10 +109,13 @@ def row_symbol(program: pb.ProgramDesc) -> str | None:
     return leading.pop() if len(leading) == 1 and "" not in leading else None
 
 
+def _symbols_of(program: pb.ProgramDesc, entry: pb.EntryDesc) -> list[str]:
+    return symbols_of(program.blocks[entry.source_block])
+
+
 def _bind(
     program: pb.ProgramDesc, entry: pb.EntryDesc, symbols: list[str], sizes: Mapping[str, int], rows: str | None
 ) -> None:
-    del entry.bindings[:]
     for symbol in symbols:
         if symbol not in sizes:
             raise CompileError(f"entry {entry.name!r}: the symbol {symbol!r} has no size; bind it, as in {symbol}=32")

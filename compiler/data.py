@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
+from compiler.whole_numbers import require_whole
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
 from registry.errors import OpError
@@ -56,6 +57,7 @@ def run_desc(
     """The message of `Program.run`; raises OpError for what cannot be done."""
     if best not in ("min", "max"):
         raise OpError(f"run: best={best!r} is neither 'min' nor 'max'")
+    require_whole("run", least=None, epochs=epochs, every=every, stop_after=stop_after)
     if epochs < 1 or every < 1 or stop_after < 0:
         raise OpError(
             f"run: epochs={epochs}, every={every}, stop_after={stop_after}; the first two start at 1, the last at 0"
@@ -78,7 +80,11 @@ def _split(name: str, selection: str | slice) -> pb.SplitDesc:
         return pb.SplitDesc(name=name, key=selection)
     if not isinstance(selection, slice):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
         raise OpError(f"data: the split {name!r} is {selection!r}, neither a key of the file nor a slice of rows")
-    start, stop, stride = selection.start or 0, selection.stop or 0, selection.step or 1
+    start, stop, stride = (
+        otherwise if given is None else given
+        for given, otherwise in ((selection.start, 0), (selection.stop, 0), (selection.step, 1))
+    )
+    require_whole(f"data: the split {name!r}", least=None, start=start, stop=stop, step=stride)
     if min(start, stop) < 0 or stride < 1:
         raise OpError(f"data: the split {name!r} counts rows from the front, forwards")
     return pb.SplitDesc(name=name, rows=pb.RowRange(start=start, stop=stop, stride=stride))

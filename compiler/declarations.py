@@ -6,6 +6,7 @@ from collections.abc import Container, Sequence
 from typing import Literal
 
 from compiler.initialisers import FromFile
+from compiler.whole_numbers import is_whole
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
@@ -57,4 +58,4 @@ def over_number(what: str, over: str) -> pb.Over:
 
 
 def _is_size(extent: object) -> bool:
-    return hasattr(extent, "__index__") and int(extent) >= 0  # pyright: ignore[reportArgumentType]: just checked
+    return is_whole(extent) and int(extent) >= 0  # pyright: ignore[reportArgumentType]: just checked

@@ -12,6 +12,7 @@ from compiler.initialisers import constant
 from compiler.optimizers import Optimizer, Slot, rate_for
 from compiler.parameter_groups import Cadence, Group, grouped
 from compiler.state_table import StateTable
+from compiler.whole_numbers import require_whole
 from prograd_proto import program_pb2 as pb
 from registry import Block, Value, ops
 from registry.ops.copy import widened
@@ -120,5 +121,6 @@ def _require_sane(loss: Value, optimizers: Sequence[Optimizer], clip: Clip | Non
         if not isinstance(own, Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"minimize: {own!r} is not an optimizer; use one as sgd(0.1)")
     require_clip(clip)
+    require_whole("minimize", least=None, accumulate=accumulate)
     if accumulate < 1:
         raise CompileError(f"minimize: accumulate={accumulate}; it starts at 1")

@@ -12,8 +12,9 @@ from typing import Any
 
 from compiler.clipping import Clip, require_clip
 from compiler.schedules import Schedule, as_schedule
+from compiler.whole_numbers import require_whole
 from prograd_proto import TensorType
-from registry import Block, OpError, Value, ops
+from registry import Block, Value, ops
 
 
 @dataclass(frozen=True)
@@ -263,8 +264,7 @@ def look_ahead(optimizer: Optimizer, *, every: int = 5, share: float = 0.5) -> O
 
     The slot `slow` is where the parameter was last brought back to.
     """
-    if every < 1:
-        raise OpError(f"look_ahead: every={every}; it starts at 1")
+    require_whole("look_ahead", every=every)
 
     def update(w: Value, dw: Value, *more: Value, decay: float, **attributes: Any) -> list[Value]:
         *slots, slow, rate, step = more

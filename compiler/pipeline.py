@@ -64,6 +64,7 @@ def run_passes(
     passes: Sequence[Pass] = PASSES,
     *,
     after: Callable[[str, pb.ProgramDesc], None] | None = None,
+    well_formed: set[bytes] | None = None,
 ) -> None:
     """Apply the passes to the program, and verify it before the first and after the last.
 
@@ -74,11 +75,12 @@ def run_passes(
         program: edited in place.
         passes: in order.
         after: called with each pass's name and the program as the pass left it.
+        well_formed: what `verify` knows already of blocks, and learns.
 
     Raises:
         CompileError: a pass failed or left a malformed program; the message names the pass.
     """
-    well_formed: set[bytes] = set()
+    well_formed = set() if well_formed is None else well_formed
     with _no_garbage_collection():
         verify(program, well_formed)
         before = pb.ProgramDesc()

@@ -10,6 +10,7 @@ from compiler.plan_memory import plan_memory, plan_of
 from compiler.room_for_threads import Room, make_room
 from compiler.verify import verify
 from compiler.versions import list_operators
+from compiler.whole_numbers import is_whole
 from prograd_proto import program_pb2 as pb
 from runtime.memory import THOROUGH
 
@@ -32,7 +33,7 @@ def plan_program(
         CompileError: the number of threads is none.
         LimitError: the budget cannot be met; it says by how much, and which op is in the way.
     """
-    if not hasattr(threads, "__index__") or threads < 1:
+    if not is_whole(threads) or threads < 1:
         raise CompileError(f"threads={threads}: a plan is for a whole number of threads, 1 or more")
     if budget is None and threads == 1:
         plan_memory(program, THOROUGH)

@@ -22,6 +22,7 @@ from compiler.metrics.metric import Metric, require_metric
 from compiler.optimizers import Optimizer
 from compiler.parameter_groups import Group
 from compiler.state_table import StateTable
+from compiler.whole_numbers import require_whole
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
@@ -53,6 +54,7 @@ class Program:
     """
 
     def __init__(self, name: str = "program", *, seed: int = 0) -> None:
+        require_whole("Program", least=None, seed=seed)
         self.name = name
         self.seed = seed
         self.data_desc: pb.DataDesc | None = None
@@ -244,6 +246,7 @@ class Program:
         Returns:
             The averages, as states.
         """
+        require_whole("average", least=None, every=every)
         if not 0 <= decay < 1 or every < 1:
             raise OpError(f"average: decay={decay} and every={every}; they are in [0, 1) and from 1")
         if every > 1:

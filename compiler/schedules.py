@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import pi
 
+from compiler.whole_numbers import require_whole
 from registry import Block, OpError, Value, ops
 
 Schedule = Callable[[Block], Value]
@@ -22,18 +23,22 @@ def constant(rate: float) -> Schedule:
 
 def step(rate: float, *, every: int, factor: float = 0.1) -> Schedule:
     """`rate`, multiplied by `factor` after every so many steps."""
-    _require("step", every=every)
+    require_whole("step", every=every)
     return lambda block: rate * factor ** ops.cast(block.state("step") // every, dtype="float64")
 
 
 def multi_step(rate: float, *, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
     """`rate`, multiplied by `factor` at each of the milestones, which are numbers of steps."""
+    for milestone in milestones:
+        require_whole("multi_step", least=None, milestone=milestone)
     rates = [rate * factor**i for i in range(len(milestones) + 1)]
     return piecewise(milestones=sorted(milestones), rates=rates)
 
 
 def piecewise(*, milestones: Sequence[int], rates: Sequence[float | Schedule]) -> Schedule:
     """The first rate or schedule before the first milestone, the next one from there, and so on."""
+    for milestone in milestones:
+        require_whole("piecewise", least=None, milestone=milestone)
     if len(rates) != len(milestones) + 1 or list(milestones) != sorted(milestones):
         raise OpError(
             f"piecewise: {len(rates)} rates and the milestones {list(milestones)}; "
@@ -52,13 +57,13 @@ def piecewise(*, milestones: Sequence[int], rates: Sequence[float | Schedule]) -
 
 def exponential(rate: float, *, factor: float, every: int = 1) -> Schedule:
     """`rate` times the power of `factor` to step / every: a smooth decay by `factor` within so many steps."""
-    _require("exponential", every=every)
+    require_whole("exponential", every=every)
     return lambda block: rate * factor ** (_step(block) / every)
 
 
 def inverse_time(rate: float, *, factor: float, every: int = 1) -> Schedule:
     """`rate` over 1 + factor * step / every."""
-    _require("inverse_time", every=every)
+    require_whole("inverse_time", every=every)
     return lambda block: rate / (1.0 + factor * _step(block) / every)
 
 
@@ -72,7 +77,7 @@ def polynomial(rate: float, *, steps: int | None = None, power: float = 1.0, fin
         final: the rate from then on.
     """
     if steps is not None:
-        _require("polynomial", steps=steps)
+        require_whole("polynomial", steps=steps)
 
     def schedule(block: Block) -> Value:
         left = 1.0 - ops.minimum(_step(block) / _steps(block, steps), 1.0)
@@ -87,7 +92,7 @@ def cosine(rate: float, *, steps: int | None = None, final: float = 0.0) -> Sche
     `steps` are those of the way down, all steps unless given.
     """
     if steps is not None:
-        _require("cosine", steps=steps)
+        require_whole("cosine", steps=steps)
 
     def schedule(block: Block) -> Value:
         return _falling(rate, final, ops.minimum(_step(block) / _steps(block, steps), 1.0))
@@ -104,7 +109,7 @@ def cosine_restarts(rate: float, *, period: int, growth: float = 1.0, final: flo
         growth: how much longer than the one before each is.
         final: what each approaches.
     """
-    _require("cosine_restarts", period=period)
+    require_whole("cosine_restarts", period=period)
     if growth < 1:
         raise OpError(f"cosine_restarts: growth={growth} is below 1")
 
@@ -141,7 +146,7 @@ def one_cycle(
         linear: lines in place of half cosines.
     """
     if steps is not None:
-        _require("one_cycle", steps=steps)
+        require_whole("one_cycle", steps=steps)
     start = peak / start_divisor
 
     def between(a: float, b: float, part: Value) -> Value:
@@ -162,7 +167,7 @@ def noam(width: int, *, warmup: int = 4000, scale: float = 1.0) -> Schedule:
 
     `width` is that of the model, `warmup` a number of steps, and t = step + 1.
     """
-    _require("noam", width=width, warmup=warmup)
+    require_whole("noam", width=width, warmup=warmup)
 
     def schedule(block: Block) -> Value:
         t = _step(block) + 1.0
@@ -173,13 +178,13 @@ def noam(width: int, *, warmup: int = 4000, scale: float = 1.0) -> Schedule:
 
 def linear_warmup(schedule: float | Schedule, *, steps: int, start: float = 0.0) -> Schedule:
     """Any rate or schedule, multiplied by a line from `start` at the first step to 1 after `steps`."""
-    _require("linear_warmup", steps=steps)
+    require_whole("linear_warmup", steps=steps)
     return lambda block: as_schedule(schedule)(block) * (start + (1.0 - start) * _part(block, steps))
 
 
 def exponential_warmup(schedule: float | Schedule, *, steps: int, start: float = 0.01) -> Schedule:
     """Any rate or schedule, multiplied by a power that rises from `start` at the first step to 1 after `steps`."""
-    _require("exponential_warmup", steps=steps)
+    require_whole("exponential_warmup", steps=steps)
     if start <= 0:
         raise OpError(f"exponential_warmup: start={start} is not above 0")
     return lambda block: as_schedule(schedule)(block) * start ** (1.0 - _part(block, steps))
@@ -239,9 +244,3 @@ def _falling(a: float, b: float, part: Value) -> Value:
 
 def _begin(n: Value, period: int, growth: float) -> Value:
     return (growth**n - 1.0) * (period / (growth - 1.0))
-
-
-def _require(name: str, **counts: int) -> None:
-    for key, count in counts.items():
-        if count < 1:
-            raise OpError(f"{name}: {key}={count}; it starts at 1")

@@ -123,7 +123,7 @@ def test_compile_dumps_the_program_after_a_pass(program, capsys):
         (["--bind", "batch"], "--bind batch: write symbol=size, as in batch=64"),
         (["--bind", "batch=²"], "--bind batch=²: write symbol=size, as in batch=64"),
         (["--bind", "btch=3"], "there is no symbol 'btch' in this program; did you mean 'batch'?"),
-        (["--bind", "batch=0"], "batch=0: a symbol is bound to a whole number, 1 or more"),
+        (["--bind", "batch=0"], "batch=0: a symbol is bound to a whole number, 1 or more, of at most 64 bits"),
     ],
 )
 def test_compile_explains_what_it_cannot_do(program, capsys, arguments, sentence):

@@ -449,9 +449,9 @@ def test_two_symbols_are_bound_each_to_its_size():
     ("sizes", "sentence"),
     [
         ({}, "entry 'train': the symbol 'batch' has no size; bind it, as in batch=32"),
-        ({"batch": 0}, "batch=0: a symbol is bound to a whole number, 1 or more"),
+        ({"batch": 0}, "batch=0: a symbol is bound to a whole number, 1 or more, of at most 64 bits"),
         ({"batch": 4, "batches": 2}, "there is no symbol 'batches' in this program; did you mean 'batch'?"),
-        ({"batch": 2.5}, "batch=2.5: a symbol is bound to a whole number, 1 or more"),
+        ({"batch": 2.5}, "batch=2.5: a symbol is bound to a whole number, 1 or more, of at most 64 bits"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(sizes: dict[str, int], sentence: str):
@@ -485,3 +485,28 @@ def test_the_operators_of_the_file_are_listed_sorted_with_their_versions():
     used |= {state.op.type for state in desc.states if state.HasField("op")}
     assert [operator.type for operator in desc.operators] == sorted(used)
     assert {operator.version for operator in desc.operators} == {1}
+
+
+def test_a_symbol_that_only_dead_ops_have_is_not_bound():
+    def built() -> Program:
+        program = small_network()
+        ops.exp(program.input("unused", "float32", ("unread", 3)))
+        return program
+
+    compiled = built().compile(batch=4, unread=3)
+    assert {dim.symbol for entry in compiled.desc.entries for binding in entry.bindings for dim in binding.dims} == {
+        "batch"
+    }
+    assert built().compile(batch=4).sha256 == compiled.sha256, "it needs no size"
+    copy = pb.ProgramDesc.FromString(compiled.desc.SerializeToString())
+    assert compile_program(copy, {"batch": 4}).sha256 == compiled.sha256
+
+
+def test_a_tensor_that_no_run_can_hold_is_refused():
+    program = Program()
+    program.outputs(y=ops.exp(program.input("x", "float32", ("batch", 4))))
+    with pytest.raises(CompileError) as error:
+        program.compile(batch=2**61)
+    assert str(error.value) == (
+        "bind_dimensions: entry 'predict': %x is float32[2305843009213693952, 4], larger than a tebibyte"
+    )

@@ -1,0 +1,31 @@
+"""Whole numbers that a user gives: counts of steps and epochs, seeds."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import SupportsIndex, cast
+
+from registry import OpError
+from registry.signature import LARGEST
+
+
+def require_whole(what: str, *, least: int | None = 1, **given: object) -> None:
+    """Raise OpError unless each is a whole number that a field of a file holds, and not below `least` if that is given.
+
+    Args:
+        what: the call that the message begins with.
+        least: the smallest number that means something.
+        given: the numbers by the names of their arguments.
+    """
+    for name, value in given.items():
+        if not is_whole(value):
+            raise OpError(f"{what}: {name}={value!r} is not a whole number of at most 64 bits")
+        if least is not None and index(cast(SupportsIndex, value)) < least:
+            raise OpError(f"{what}: {name}={value}; it starts at {least}")
+
+
+def is_whole(value: object) -> bool:
+    """Whether something is a whole number of at most 64 bits; True and False are none."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return False
+    return -LARGEST - 1 <= index(cast(SupportsIndex, value)) <= LARGEST
