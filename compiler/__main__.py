@@ -14,16 +14,18 @@ from compiler.errors import DataError, LimitError, UsageError
 from prograd_proto import PluginError, ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.byte_sizes import byte_size
-from prograd_proto.files import load, read, save
+from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
+from prograd_proto.printable import result_line, sentence, use_escapes_on_output
 from prograd_proto.spelling import closest
-from prograd_proto.text import block_to_text, from_text, to_text
+from prograd_proto.text import block_to_text, to_text
 
 EXIT_DONE, EXIT_USAGE, EXIT_PROGRAM, EXIT_DATA, EXIT_RESOURCE, EXIT_BUG, EXIT_INTERRUPTED = 0, 2, 3, 4, 6, 70, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
+    use_escapes_on_output()
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -54,13 +56,14 @@ def show(options: argparse.Namespace) -> None:
     """
     from compiler.commands.chosen_entry import chosen_binding, chosen_entry
     from compiler.commands.show import show_views
+    from compiler.commands.well_formed import well_formed
 
     if show_views(options):
         return
-    program = load(options.program)
-    if options.entry is None:
-        print(to_text(program), end="")
+    if options.entry is None:  # the text form is of any message, so that one sees what is wrong with it
+        print(to_text(load(options.program)), end="")
         return
+    program = well_formed(options.program)
     number = chosen_entry(options.program, program, options.entry).source_block
     if options.bound:
         number = chosen_binding(options.program, program, options.entry, options.bind)[1].block
@@ -69,27 +72,26 @@ def show(options: argparse.Namespace) -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Load a program, verify every rule of a well-formed one and every plan, and say what it is."""
-    from compiler.plugins import require_used
-    from compiler.verify import verify
+    from compiler.commands.well_formed import well_formed
     from runtime.memory import check_plans
 
-    program = load(options.program)
+    program = well_formed(options.program)
     try:
-        require_used(program)
-        verify(program)
         check_plans(program)
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from None
     ops = sum(len(block.ops) for block in program.blocks)
     names = ",".join(entry.name for entry in program.entries)
-    print(f"OK ops={ops} states={len(program.states)} entries={names} program_sha256={program_sha256(program)}")
+    fields = [("ops", ops), ("states", len(program.states)), ("entries", names)]
+    print(result_line("OK", [*fields, ("program_sha256", program_sha256(program))]))
 
 
 def compile_(options: argparse.Namespace) -> None:
     """Compile a program file or its text form anew, with other sizes or a look at what a pass did."""
+    from compiler.commands.well_formed import well_formed
     from compiler.compiled import compile_program
 
-    program = _read(options.program)
+    program = well_formed(options.program)
     after = _dumper(options.dump_after) if options.dump_after else None
     try:
         compiled = compile_program(program, _sizes(options.bind, program), after)
@@ -156,17 +158,6 @@ def ops(options: argparse.Namespace) -> None:
         print(f"{op.name}({', '.join((*op.signature.inputs, *op.signature.attributes))}): {_first_line(op.__doc__)}")
 
 
-def _read(path: str) -> pb.ProgramDesc:
-    if Path(path).suffix != ".txt":
-        return load(path)
-    try:
-        return from_text(read(path).decode().replace("\r\n", "\n"))
-    except UnicodeDecodeError as error:
-        raise ProgramError(f"{path}: cannot be read as text: {error}") from None
-    except ProgramError as error:
-        raise ProgramError(f"{path}: {error}") from None
-
-
 def _sizes(given: Sequence[str], program: pb.ProgramDesc) -> dict[str, int]:
     """The sizes the file was compiled with, replaced by those given as symbol=size."""
     from compiler.commands.chosen_entry import sizes_given
@@ -192,7 +183,7 @@ def _dumper(name: str) -> Callable[[str, pb.ProgramDesc], None]:
 def _note_files(output: str, files: Sequence[pb.FileDesc]) -> None:
     for file in files:
         if not (Path(output).parent / file.path).exists():
-            print(f"note: {output} reads {file.path}, which must lie beside it", file=sys.stderr)
+            print(sentence(f"note: {output} reads {file.path}, which must lie beside it"), file=sys.stderr)
 
 
 def _first_line(doc: str | None) -> str:
@@ -212,10 +203,10 @@ def _exit_code(error: ProgramError) -> int:
     return EXIT_RESOURCE if full else EXIT_PROGRAM
 
 
-def _failed(options: argparse.Namespace, sentence: str, code: int) -> int:
+def _failed(options: argparse.Namespace, text: str, code: int) -> int:
     if options.traceback:
         raise
-    print(f"compiler: {sentence}", file=sys.stderr)
+    print(f"compiler: {sentence(text)}", file=sys.stderr)
     return code
 
 
@@ -223,7 +214,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(EXIT_USAGE, f"compiler: {message}; see {self.prog} --help\n")
+        self.exit(EXIT_USAGE, f"compiler: {sentence(message)}; see {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -77,7 +77,8 @@ def good_programs() -> tuple[bytes, ...]:
 def one_op(sample: Any) -> pb.ProgramDesc:
     program = pb.ProgramDesc(format_version=FORMAT_VERSION, name=sample.op)
     for name in ("seed", "step", "total_steps"):
-        program.states.add(name=name, dtype=pb.D_TYPE_INT64, kind=pb.STATE_KIND_COUNTER, lifespan=pb.LIFESPAN_ALWAYS)
+        state = program.states.add(name=name, dtype=pb.D_TYPE_INT64, shape=pb.Shape())
+        state.kind, state.lifespan = pb.STATE_KIND_COUNTER, pb.LIFESPAN_ALWAYS
     block = program.blocks.add()
     block.CopyFrom(build(sample).block.desc)
     outputs = {name for op in block.ops for name in op.outputs}

@@ -150,7 +150,7 @@ REFUSALS: list[tuple[str, Change, str]] = [
     ),
     (
         "a state with a colon",
-        lambda p, b: p.states.add(name="a:b", dtype=1, kind=1, lifespan=1),
+        lambda p, b: p.states.add(name="a:b", dtype=1, shape=pb.Shape(), kind=1, lifespan=1),
         "state 'a:b': its name has a colon, which marks the runtime's own tensors",
     ),
     ("a state of no kind", lambda p, b: setattr(p.states[W], "kind", 0), "state 'w': its kind 0 is unknown"),
@@ -318,6 +318,36 @@ REFUSALS: list[tuple[str, Change, str]] = [
         "block {n}: the state parameter 'w' is there twice",
     ),
     ("results", lambda p, b: b.results.append("x"), "block {n}: it has results, which only a sub-block has"),
+    (
+        "a tensor without a shape",
+        lambda p, b: tensor_of(b, "x").ClearField("shape"),
+        "block {n}: 'x' has no shape; that of a scalar is there, and empty",
+    ),
+    (
+        "an extent that is nothing",
+        lambda p, b: tensor_of(b, "x").shape.dims[0].ClearField("extent"),
+        "block {n}: 'x': an extent is neither a size nor a symbol",
+    ),
+    (
+        "an extent that is a symbol without a name",
+        lambda p, b: setattr(tensor_of(b, "x").shape.dims[0], "symbol", ""),
+        "block {n}: 'x': an extent is neither a size nor a symbol",
+    ),
+    (
+        "a tensor without a shape in a block that does not run",
+        lambda p, b: tensor_of(p.blocks[p.entries[0].source_block], "x").ClearField("shape"),
+        "block 0: 'x' has no shape; that of a scalar is there, and empty",
+    ),
+    (
+        "a state without a shape",
+        lambda p, b: p.states[W].ClearField("shape"),
+        "'w' has no shape; that of a scalar is there, and empty",
+    ),
+    (
+        "an attribute with an extent that is nothing",
+        lambda p, b: op_of(b, "reshape").attributes[0].shape_value.dims[0].ClearField("extent"),
+        "block {n}: op {reshape} (reshape from {r}): an extent is neither a size nor a symbol",
+    ),
     # ops
     (
         "an unknown operator",
@@ -431,7 +461,7 @@ REFUSALS: list[tuple[str, Change, str]] = [
     ),
     (
         "a tensor that nothing defines",
-        lambda p, b: b.tensors.add(name="more", dtype=1),
+        lambda p, b: b.tensors.add(name="more", dtype=1, shape=pb.Shape()),
         "block {n}: %more is described, and nothing defines it",
     ),
     # scratch

@@ -345,6 +345,21 @@ def test_a_broken_rule_is_reported_with_its_place_and_its_words(change: Change, 
     assert str(error.value) == f"{fault.format(**names)}; this breaks the rule: {law}"
 
 
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda desc: desc.ClearField("shape"), "'x' has no shape; that of a scalar is there, and empty"),
+        (lambda desc: desc.shape.dims[0].ClearField("extent"), "'x': an extent is neither a size nor a symbol"),
+    ],
+)
+def test_a_tensor_has_a_shape_and_every_extent_says_something(change: Callable[[pb.TensorDesc], None], fault: str):
+    program = good()
+    change(tensor_of(program.blocks[0], "x"))
+    with pytest.raises(CompileError) as error:
+        verify(program)
+    assert str(error.value) == f"block 0: {fault}"
+
+
 def test_every_rule_is_broken_by_one_of_these_programs():
     laws = {law for _, _, _, law in BROKEN}
     written = [(rule.__doc__ or "").rstrip(".") for rule in (*PROGRAM_RULES, *BLOCK_RULES)]

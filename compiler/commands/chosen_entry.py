@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.errors import UsageError
-from compiler.plugins import require_used
-from compiler.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.files import load
+from prograd_proto.printable import WORD, sentence
 from prograd_proto.spelling import closest
 from prograd_proto.text.words import name as in_words
-
-
-def well_formed(path: str) -> pb.ProgramDesc:
-    """The program of a file, verified."""
-    program = load(path)
-    try:
-        require_used(program)
-        verify(program)
-    except ProgramError as error:
-        raise ProgramError(f"{path}: {error}") from None
-    return program
 
 
 def chosen_entry(path: str, program: pb.ProgramDesc, name: str | None) -> pb.EntryDesc:
@@ -69,8 +56,9 @@ def sizes_given(bind: Sequence[str]) -> dict[str, int]:
 def binding_in_words(name: str, binding: pb.Binding) -> str:
     """An entry's name and the sizes that it is bound to."""
     sizes = _sizes_in_words(binding)
-    return f"{in_words(name)} with {{{sizes}}}" if sizes else in_words(name)
+    entry = sentence(in_words(name), WORD)
+    return f"{entry} with {{{sizes}}}" if sizes else entry
 
 
 def _sizes_in_words(binding: pb.Binding) -> str:
-    return ", ".join(f"{in_words(dim.symbol)}={dim.size}" for dim in binding.dims)
+    return sentence(", ".join(f"{in_words(dim.symbol)}={dim.size}" for dim in binding.dims), WORD)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from prograd_proto.printable import WORD, sentence
+
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> Iterator[str]:
-    """The head and the rows, each column as wide as its widest cell; those named in `right` end flush."""
+    """The head and the rows, printable, each column as wide as its widest cell; those named in `right` end flush."""
+    rows = [[sentence(cell, WORD) for cell in row] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]
     for row in (head, *rows):
         cells = [

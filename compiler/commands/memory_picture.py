@@ -16,6 +16,7 @@ from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words, 
 from compiler.commands.show_memory import life_in_words, maker, names_in_words, peak_in_words
 from compiler.step_memory import KINDS, Resident, StepMemory, needed
 from prograd_proto import program_pb2 as pb
+from prograd_proto.printable import sentence
 from prograd_proto.text.words import LIFESPANS, tensor
 
 WIDTH: Final = 1280
@@ -230,4 +231,5 @@ def _text(x: float, y: float, words: str, style: str = "", anchor: str = "start"
 
 
 def _safe(words: str) -> str:
-    return escape(words, quote=True)
+    """Words with nothing in them that is a mark of the language, or that paper cannot show."""
+    return escape("\n".join(map(sentence, words.split("\n"))), quote=True)

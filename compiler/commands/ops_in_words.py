@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.text.words import STAGES, place
+from prograd_proto.text.words import STAGES, name, place
 
 
 def op_in_words(op: pb.OpDesc) -> str:
     """`op 7 conv2d`."""
-    return f"op {op.id} {op.type}"
+    return f"op {op.id} {name(op.type)}"
 
 
 def stage_in_words(op: pb.OpDesc) -> str:

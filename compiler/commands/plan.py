@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from compiler.commands.chosen_entry import binding_in_words, well_formed
+from compiler.commands.chosen_entry import binding_in_words
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
+from compiler.commands.well_formed import well_formed
 from compiler.errors import LimitError, UsageError
 from compiler.memory_report import BindingMemory, MemoryReport
 from compiler.plan_program import plan_program
@@ -18,6 +19,7 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import save
 from prograd_proto.identity import program_sha256
+from prograd_proto.printable import sentence
 
 
 def plan_file(options: argparse.Namespace) -> None:
@@ -37,7 +39,7 @@ def plan_file(options: argparse.Namespace) -> None:
     if output is not None:
         save(program, output, force=options.in_place or options.force)
         _note_files(output, program)
-    print("\n".join(report_in_words(program, report)))
+    print("\n".join(map(sentence, report_in_words(program, report))))
     print(f"OK program_sha256={program_sha256(program)}")
 
 
@@ -89,4 +91,4 @@ def room_in_words(room: Room) -> str:
 def _note_files(output: str, program: pb.ProgramDesc) -> None:
     for file in program.files:
         if not (Path(output).parent / file.path).exists():
-            print(f"note: {output} reads {file.path}, which must lie beside it", file=sys.stderr)
+            print(sentence(f"note: {output} reads {file.path}, which must lie beside it"), file=sys.stderr)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from compiler.commands.chosen_entry import chosen_binding, well_formed
+from compiler.commands.chosen_entry import chosen_binding
 from compiler.commands.memory_picture import memory_page, memory_svg
 from compiler.commands.show_memory import memory_text
 from compiler.commands.show_order import order_text
+from compiler.commands.well_formed import well_formed
 from compiler.errors import UsageError
 from compiler.step_memory import step_memory
 from prograd_proto import ProgramError
 from prograd_proto.atomic import write_atomically
+from prograd_proto.printable import sentence
 
 
 def show_views(options: argparse.Namespace) -> bool:
@@ -54,4 +56,4 @@ def _write(path: str, picture: str, force: bool) -> None:
         raise ProgramError(f"{path}: {error}") from error
     except OSError as error:
         raise ProgramError(f"{path}: the file cannot be written: {error.strerror or error}") from error
-    print(f"wrote {path}", file=sys.stderr)
+    print(sentence(f"wrote {path}"), file=sys.stderr)

@@ -10,6 +10,7 @@ from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words, 
 from compiler.step_memory import KINDS, Resident, StepMemory, Tenant
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from prograd_proto.printable import printable
 from prograd_proto.text.words import LIFESPANS, name, tensor
 
 SORTS: Final[dict[str, Callable[[Resident], tuple[int, ...]]]] = {
@@ -58,7 +59,7 @@ def peak_in_words(program: pb.ProgramDesc, memory: StepMemory) -> str:
 def names_in_words(resident: Resident) -> str:
     """The tensors of a buffer: `%a, %b over %a`."""
     if not resident.tenants:
-        return resident.buffer.name
+        return printable(resident.buffer.name)
     return ", ".join(_name(tenant) for tenant in resident.tenants)
 
 

@@ -58,8 +58,15 @@ def known(extent: int | str) -> int:
 
 
 def shape_of(message: pb.Shape) -> Shape:
-    """The Python shape of a `Shape` message."""
-    return tuple(dim.symbol or dim.size for dim in message.dims)
+    """The Python shape of a `Shape` message; raises ProgramError for an extent that is neither size nor symbol."""
+    return tuple(map(_extent, message.dims))
+
+
+def _extent(dim: pb.Dim) -> int | str:
+    extent = dim.symbol or dim.size
+    if not extent and dim.WhichOneof("extent") != "size":
+        raise ProgramError("an extent is neither a size nor a symbol")
+    return extent
 
 
 def shape_message(shape: Iterable[int | str]) -> pb.Shape:
@@ -75,8 +82,16 @@ def _shape_message(shape: Shape) -> pb.Shape:
 
 
 def type_of(desc: pb.TensorDesc | pb.StateDesc) -> TensorType:
-    """The type written in a tensor's or state's description; raises ProgramError for an unknown dtype."""
-    type = _parsed_type(desc.dtype, desc.shape.SerializeToString())
+    """The type written in a tensor's or state's description.
+
+    Raises ProgramError for an unknown dtype, no shape, or an extent that is neither size nor symbol.
+    """
+    if not desc.HasField("shape"):
+        raise ProgramError(f"{desc.name!r} has no shape; that of a scalar is there, and empty")
+    try:
+        type = _parsed_type(desc.dtype, desc.shape.SerializeToString())
+    except ProgramError as error:
+        raise ProgramError(f"{desc.name!r}: {error}") from None
     if type is None:
         raise ProgramError(f"{desc.name!r} has no known dtype (number {desc.dtype})")
     return type

@@ -13,7 +13,7 @@ further look.
 
 from __future__ import annotations
 
-from prograd_proto import ProgramError
+from prograd_proto import ProgramError, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.plugins import require_plugins
 from prograd_proto.upgrades import every_op
@@ -35,11 +35,22 @@ def check_program(program: pb.ProgramDesc) -> None:
             check_block(program, program.blocks[number])
         except ProgramError as error:
             raise ProgramError(f"block {number}: {error}") from None
+    _check_source_types(program)
     for entry in program.entries:
         for binding in entry.bindings:
             check_binding(program, entry, binding)
     check_data(program)
     check_run(program)
+
+
+def _check_source_types(program: pb.ProgramDesc) -> None:
+    """Every tensor has a type, also of a block that does not run: its rows are counted by it."""
+    for number, block in enumerate(program.blocks):
+        try:
+            for tensor in block.tensors:
+                type_of(tensor)
+        except ProgramError as error:
+            raise ProgramError(f"block {number}: {error}") from None
 
 
 def bound_blocks(program: pb.ProgramDesc) -> list[int]:

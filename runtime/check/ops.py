@@ -9,6 +9,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.dtypes import HALVES
 from prograd_proto.plugins import namespace_of, plugin_failed
+from prograd_proto.spelling import LONGEST
 from runtime.kernel import Kernel, Types, require
 from runtime.kernels import KERNELS
 
@@ -110,5 +111,5 @@ def _shown(kinds: Mapping[str, str]) -> str:
 def _closest(name: str) -> str:
     from difflib import get_close_matches  # slow to import, and needed only here
 
-    matches = get_close_matches(name, KERNELS, n=1)
+    matches = get_close_matches(name, KERNELS, n=1) if len(name) <= LONGEST else []
     return f"; the closest is {matches[0]!r}" if matches else ""

@@ -18,12 +18,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from prograd_proto.printable import use_escapes_on_output
 from runtime.commands.arguments import parse
 from runtime.commands.outcome import EXIT_INTERRUPTED, exit_code, sentence
 
 
 def run_command(arguments: Sequence[str]) -> int:
     """Parse, run the verb, and turn whatever happens into one sentence and an exit code."""
+    use_escapes_on_output()
     options = parse(arguments)
     try:
         if options.plugin:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from prograd_proto.byte_sizes import byte_size
+from prograd_proto.printable import sentence
 from prograd_proto.spelling import closest
 from runtime.commands.outcome import EXIT_USAGE
 
@@ -44,15 +45,15 @@ class Say:
         self.show: Callable[[str], None] = lambda text: print(f"runtime: {text}", file=sys.stderr, flush=True)
 
     def __call__(self, text: str) -> None:
-        """Show it."""
-        self.show(text)
+        """Show it, printable and of bounded length."""
+        self.show(sentence(text))
 
 
 class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(EXIT_USAGE, f"runtime: {message}; see {self.prog} --help\n")
+        self.exit(EXIT_USAGE, f"runtime: {sentence(message)}; see {self.prog} --help\n")
 
 
 class _Version(argparse.Action):

@@ -9,8 +9,9 @@ from pathlib import Path
 from prograd_proto import ProgramError, type_of
 from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
+from prograd_proto.printable import result_line
 from runtime.check import bound_blocks, check_program
-from runtime.commands.outcome import EXIT_DONE, result_line
+from runtime.commands.outcome import EXIT_DONE
 from runtime.files import verified_file
 from runtime.memory import check_plans
 

@@ -12,10 +12,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from prograd_proto.lifespans import trains
+from prograd_proto.printable import result_line
 from runtime.checkpoint_folder import CheckpointFolder
 from runtime.commands.feeds import read_feeds
 from runtime.commands.fetches import differences, expectations, give, wanted_fetches
-from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED, result_line
+from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED, metric_fields
 from runtime.commands.progress import LogHandler, Progress, new_progress
 from runtime.commands.trace import TraceFile
 from runtime.errors import UsageError
@@ -108,7 +109,7 @@ def _train(
     position = run.position
     loss = {"loss": position.metrics["loss"]} if "loss" in position.metrics else position.metrics
     evaluated = run.program.run.evaluate.entry
-    fields: Fields = [("entry", entry), ("steps", max(position.reached, position.steps)), *loss.items()]
+    fields: Fields = [("entry", entry), ("steps", max(position.reached, position.steps)), *metric_fields(loss)]
     fields += [(f"{evaluated}.{name}", value) for name, value in position.evaluation.items()]
     return {name: run.fetched[name].copy() for name in fetch}, fields
 
@@ -131,7 +132,7 @@ def _run_over(
         results = run.over(entry, run.rows(entry, feeds or split), fetch=fetch, between=between)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted") from None
-    return results.arrays, [("entry", entry), ("steps", results.steps), *results.metrics.items()]
+    return results.arrays, [("entry", entry), ("steps", results.steps), *metric_fields(results.metrics)]
 
 
 def _loaded(options: argparse.Namespace) -> Run:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import TensorType
+from prograd_proto.printable import WORD, sentence
 from runtime.errors import UsageError
 from runtime.kernel import Array
 from runtime.output import write_output
@@ -39,7 +40,7 @@ def give(wanted: Sequence[Wanted], arrays: Mapping[str, Array], *, force: bool) 
     """Print or write the fetched arrays."""
     for name, file in wanted:
         if file is None:
-            print(f"{name}: {_type(arrays[name])} = {_shown(arrays[name])}")
+            print(f"{sentence(name, WORD)}: {_type(arrays[name])} = {_shown(arrays[name])}")
         else:
             _write(file, arrays[name], force)
 

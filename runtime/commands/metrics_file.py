@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from runtime.commands.progress import json_event
+from runtime.commands.progress import json_event, key_of
 from runtime.errors import DataError, UsageError
 from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event
 from runtime.output import unwritable, write_output
@@ -33,7 +33,7 @@ class MetricsFile:
         """
         self._path = path
         self._csv = path.suffix == ".csv"
-        self._columns = [*_FIRST, *names]
+        self._columns = [*_FIRST, *map(key_of, names)]
         kept = self._kept(position) if position.steps and path.exists() else self._header()
         write_output(path, kept.encode(), force=force or bool(position.steps))
         try:
@@ -68,7 +68,7 @@ class MetricsFile:
         if isinstance(event, EvaluationEnd):
             values |= {f"{event.entry}.{name}": value for name, value in event.metrics.items()}
             for name in event.metrics:
-                values.pop(name)
+                values.pop(key_of(name))
         return _csv_line([values.get(name, "") for name in self._columns])
 
     def _kept(self, position: Position) -> str:
@@ -99,5 +99,10 @@ class MetricsFile:
 
 def _csv_line(values: Sequence[object]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(values)
+    csv.writer(text, lineterminator="\n").writerow([_cell(value) for value in values])
     return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Words as a spreadsheet shows them: one that begins as a formula does gets the `'` that makes it text."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value

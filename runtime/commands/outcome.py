@@ -1,12 +1,15 @@
-"""How a command ends: exit codes, the sentence of an error, and the result line."""
+"""How a command ends: exit codes, the sentence of an error, and what metrics are called in the result line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prograd_proto import PluginError, ProgramError
+from prograd_proto.printable import field_name
 from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, UsageError
+
+if TYPE_CHECKING:
+    from runtime.metrics import Metrics  # brings NumPy
 
 EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 1  # a verification
@@ -17,6 +20,11 @@ EXIT_NON_FINITE: Final = 5
 EXIT_LIMIT: Final = 6
 EXIT_BUG: Final = 70
 EXIT_INTERRUPTED: Final = 130
+
+_OWN: Final = frozenset(
+    "entry steps wall arena spill state rss engine math state_sha256".split()  # noqa: SIM905 - words, one after another
+)
+"""Fields of the result line that say what the runtime knows, not what a program computes."""
 
 _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (UsageError, EXIT_USAGE),
@@ -47,14 +55,6 @@ def sentence(error: BaseException) -> str:
     return f"a fault of prograd itself, {type(error).__name__}: {error}; --traceback shows where"
 
 
-def result_line(word: str, fields: Iterable[tuple[str, object]]) -> str:
-    """`OK entry=train loss=0.0213`: a word, then names and values without spaces."""
-    return " ".join([word, *(f"{_name(name)}={_value(value)}" for name, value in fields)])
-
-
-def _name(name: str) -> str:
-    return "".join("_" if c.isspace() or c == "=" else c for c in name)
-
-
-def _value(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def metric_fields(metrics: Metrics) -> list[tuple[str, object]]:
+    """The fields of metrics, which a program may name as it likes: never as one of the line's own."""
+    return [(f"metric.{name}" if field_name(name) in _OWN else name, value) for name, value in metrics.items()]

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.printable import WORD, result_line, sentence
 from runtime.commands.feeds import read_feeds
-from runtime.commands.outcome import EXIT_DONE, result_line
+from runtime.commands.outcome import EXIT_DONE
 from runtime.commands.trace import TraceFile, stage_of, thread_name
 from runtime.contest import TURNS
 from runtime.entries import BoundEntry
@@ -112,7 +113,7 @@ def _print(
     names: dict[str, Callable[[pb.OpDesc, Spell], str]] = {
         "type": lambda op, _: op.type,
         "stage": lambda op, _: stage_of(op),
-        "line": lambda op, _: program.locations[op.location - 1] if op.location else "none",
+        "line": lambda op, _: _line(program, op) or "none",
         "thread": lambda _, spell: thread_name(spell.thread),
         "op": lambda op, _: _described(program, op),
     }
@@ -152,8 +153,13 @@ def _grouped(ops: Sequence[pb.OpDesc], measured: Measured, name_of: Callable[[pb
 
 
 def _described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
-    line = f" {program.locations[op.location - 1]}" if op.location else ""
-    return f"{op.id} {op.type} -> {','.join(op.outputs)}{line}"
+    line = _line(program, op)
+    return sentence(f"{op.id} {op.type} -> {','.join(op.outputs)}{line and f' {line}'}", WORD)
+
+
+def _line(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
+    """The user's line of an op, nothing if it is unknown."""
+    return sentence(program.locations[op.location - 1], WORD) if op.location else ""
 
 
 def _table(title: str, groups: Sequence[Spent], steps: int, total: float) -> str:

@@ -8,11 +8,14 @@ import sys
 from time import perf_counter
 from typing import Any, Protocol
 
+from prograd_proto.printable import WORD, printable, sentence
 from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.metrics import Metrics
 
 _OFTEN = 0.5  # seconds between two plain lines about epochs that are shorter
 _SELDOM = 10.0  # and about steps, where epochs are longer
+
+_OWN = frozenset({"event", "epoch", "step", "entry", "split", "best", "path"})  # what an event says of itself
 
 
 class Progress(Protocol):
@@ -78,7 +81,7 @@ class Plain(Silent):
             case StepEnd() if perf_counter() - self._last >= _SELDOM:
                 self._print(f"{_where(event, self._total)}  {_numbers(event.metrics)}")
             case CheckpointWritten():
-                self._print(f"{_where(event, self._total)}  checkpoint {event.path}")
+                self._print(f"{_where(event, self._total)}  checkpoint {printable(str(event.path))}")
             case _:
                 pass
 
@@ -113,7 +116,7 @@ class Bar:
             case EpochEnd():
                 self._describe(f"epoch {event.epoch} {_numbers(event.metrics)}", self._evaluation)
             case EvaluationEnd():
-                self._describe(self._epoch, f" | {event.split} {_numbers(event.metrics)}")
+                self._describe(self._epoch, f" | {sentence(event.split, WORD)} {_numbers(event.metrics)}")
             case CheckpointWritten():
                 pass
 
@@ -163,7 +166,12 @@ def json_event(event: Event) -> dict[str, object]:
             values |= {"entry": event.entry, "split": event.split, "best": event.is_best}
         case _:
             pass
-    return values | {name: value if math.isfinite(value) else None for name, value in event.metrics.items()}
+    return values | {key_of(name): value if math.isfinite(value) else None for name, value in event.metrics.items()}
+
+
+def key_of(name: str) -> str:
+    """What a metric is called among an event's values: its name, unless that is one of the event's own."""
+    return f"metric.{name}" if name in _OWN else name
 
 
 def kind(event: Event) -> str:
@@ -188,7 +196,7 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show the record's message."""
-        self.progress.say(record.levelno, record.getMessage())
+        self.progress.say(record.levelno, sentence(record.getMessage()))
 
 
 def _where(event: Event, total: int) -> str:
@@ -197,11 +205,12 @@ def _where(event: Event, total: int) -> str:
 
 def _evaluation(event: EvaluationEnd) -> str:
     best = "  best so far" if event.is_best else ""
-    return f"  {event.entry} on {event.split or 'all rows'}: {_numbers(event.metrics)}{best}"
+    entry, split = sentence(event.entry, WORD), sentence(event.split or "all rows", WORD)
+    return f"  {entry} on {split}: {_numbers(event.metrics)}{best}"
 
 
 def _numbers(metrics: Metrics) -> str:
-    return " ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+    return " ".join(f"{sentence(name, WORD)} {value:.4g}" for name, value in metrics.items())
 
 
 def _labelled(level: int, text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.errors import ProgramError
+from prograd_proto.printable import printable
 
 BARE: Final = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
 PLACE: Final = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*:[0-9]+")
@@ -38,7 +39,8 @@ DIRECTIONS: Final[Words] = {n: name.removeprefix("DIRECTION_").lower() for name,
 
 def quoted(text: str) -> str:
     """A string in quotes, on one line whatever is in it; the escapes are JSON's."""
-    return '"' + "".join(c if c.isprintable() and c not in '"\\' else json.dumps(c)[1:-1] for c in text) + '"'
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{printable(escaped)}"'
 
 
 def name(text: str) -> str:
