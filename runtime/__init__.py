@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from runtime.events import Event as Event
     from runtime.events import StepEnd as StepEnd
     from runtime.plugins import use_plugin as use_plugin
+    from runtime.reproducer import write_reproducer as write_reproducer
     from runtime.run import Run as Run
     from runtime.run import load as load
 
@@ -39,6 +40,7 @@ _HOMES = {
     **dict.fromkeys(("DataError", "ExecutionError", "NonFinite", "ResourceLimit", "UsageError"), "runtime.errors"),
     **dict.fromkeys(("CheckpointWritten", "EpochEnd", "EvaluationEnd", "Event", "StepEnd"), "runtime.events"),
     "use_plugin": "runtime.plugins",
+    "write_reproducer": "runtime.reproducer",
     **dict.fromkeys(("Run", "load"), "runtime.run"),
 }
 

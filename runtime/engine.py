@@ -54,6 +54,7 @@ class Engine:
         self._executor = partial(Executor, program, threads=threads, schedule=schedule, check_nan=check_nan)
         self._max_memory = max_memory
         self._arenas: list[Array] = []
+        self._copied = 0  # bytes of copies
         self._folder = spill
         self._files: list[Array] = []
         self._executors: dict[tuple[int, frozenset[str]], Executor] = {}
@@ -77,7 +78,13 @@ class Engine:
         if key not in self._executors:
             try:
                 made = self._executor(
-                    bound.block, self._states, fetch=fetch, plan=bound.plan, memory=self._memory, file=self._file
+                    bound.block,
+                    self._states,
+                    fetch=fetch,
+                    plan=bound.plan,
+                    memory=self._memory,
+                    file=self._file,
+                    copies=self._copies,
                 )
             except MemoryError:
                 raise ResourceLimit(f"entry {bound.name!r} needs more memory than there is") from None
@@ -96,10 +103,16 @@ class Engine:
     def _memory(self, nbytes: int) -> Array:
         """The arena, a new one if it is too small: the first executor is usually the largest."""
         if not self._arenas or len(self._arenas[-1]) < nbytes:
-            require_memory(self._states.nbytes + self.arena_bytes + nbytes, self._max_memory)
+            require_memory(self._states.nbytes + self.arena_bytes + self._copied + nbytes, self._max_memory)
             self._arenas.append(aligned_bytes(nbytes))
             self.arena_bytes += nbytes
         return self._arenas[-1]
+
+    def _copies(self, nbytes: int) -> Array:
+        """Memory for the copies that a look for NaN needs; each executor has its own."""
+        require_memory(self._states.nbytes + self.arena_bytes + self._copied + nbytes, self._max_memory)
+        self._copied += nbytes
+        return aligned_bytes(nbytes)
 
     def _file(self, nbytes: int) -> Array:
         """The file beside the arena, a new one if it is too small."""

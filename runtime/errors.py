@@ -1,5 +1,22 @@
 """What can go wrong while a program runs; the command's exit code follows from the class."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from prograd_proto import program_pb2 as pb
+
+
+class FailedStep(NamedTuple):
+    """What a step began with: the bound block, and by name every state and feed."""
+
+    block: pb.BlockDesc
+    states: dict[str, np.ndarray[Any, Any]]
+    feeds: dict[str, np.ndarray[Any, Any]]
+
 
 class ExecutionError(RuntimeError):
     """A run cannot go on."""
@@ -10,7 +27,15 @@ class DataError(ExecutionError):
 
 
 class NonFinite(ExecutionError):
-    """A tensor has NaN or Inf where it must not."""
+    """A tensor has NaN or Inf where it must not.
+
+    Attributes:
+        step: what the step began with, if every output was looked at (`check_nan`).
+    """
+
+    def __init__(self, text: str, step: FailedStep | None = None) -> None:
+        super().__init__(text)
+        self.step = step
 
 
 class ResourceLimit(ExecutionError):

@@ -11,7 +11,7 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from runtime.engine import Engine
 from runtime.entries import BoundEntry
-from runtime.errors import DataError
+from runtime.errors import DataError, NonFinite
 from runtime.kernel import Array
 from runtime.metrics import Metrics, Totals, scalar_fetches
 from runtime.rows import Rows
@@ -96,7 +96,10 @@ def _run(
         while len(rows) - start >= bound.rows:
             between()
             rows.fill(executor.feeds, start)
-            step()
+            try:
+                step()
+            except NonFinite as error:
+                raise NonFinite(f"entry {bound.name!r}: {error}{rows.named(start, bound.rows)}", error.step) from None
             totals.add(executor.fetches, bound.rows)
             collected.add(executor.fetches, bound.rows)
             start += bound.rows

@@ -15,14 +15,14 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.plugins import namespace_of, plugin_failed
 from runtime.arena import aligned_bytes
-from runtime.bind import BoundOp, bind, no_file
+from runtime.bind import bind, no_file
 from runtime.contest import Contest
 from runtime.conversion import conversion, given_dtype
-from runtime.dtypes import count_nonfinite, is_float
 from runtime.errors import ExecutionError, NonFinite
 from runtime.kernel import Array
 from runtime.lanes import Lanes
 from runtime.memory import dependencies, is_transfer
+from runtime.nan_watch import NanWatch
 from runtime.states import States
 from runtime.stopwatch import TRANSFERS, Spell, Stopwatch
 from runtime.tasks import TINY, tasks_of
@@ -61,6 +61,7 @@ class Executor:
         plan: pb.MemoryPlan | None = None,
         memory: Callable[[int], Array] = aligned_bytes,
         file: Callable[[int], Array] = no_file,
+        copies: Callable[[int], Array] = aligned_bytes,
     ) -> None:
         """Place and bind the block.
 
@@ -74,11 +75,13 @@ class Executor:
                 "parallel" are in order, and show what is worth a thread; if nothing is, so are all others, and else
                 the steps on threads must turn out faster than those in order.
             tiny: seconds of work that are not worth another thread; with 0, all that can run at once is.
-            check_nan: look at every output, and raise NonFinite at the first that has NaN or Inf.
+            check_nan: look at every output, and raise NonFinite at the first that has NaN or Inf. The states that the
+                step changes and the feeds are copied before each step, and put back when that happens.
             fetch: tensors to fetch besides those the block declares, by tensor name.
             plan: offsets made by the compiler.
             memory: gives at least so many aligned bytes for the arena; executors that take turns may share them.
             file: gives at least so many bytes for what is spilled, likewise.
+            copies: gives the bytes for the copies that `check_nan` makes.
         """
         self._locations = program.locations
         self._bound = bind(block, states.arrays, pinned=fetch, plan=plan, memory=memory, file=file)
@@ -91,7 +94,8 @@ class Executor:
         self.feeds = {p.feed: arrays[p.tensor] for p in block.parameters if p.WhichOneof("source") == "feed"}
         self.fetches: dict[str, Array] = {}
         self._before, fetched = self._fetch_copies(block, fetch)
-        self._calls = [self._watched(op) if check_nan else op.call for op in self._bound.ops]
+        self._nan_watch = NanWatch(block, self._bound.ops, self.feeds, states, copies) if check_nan else None
+        self._calls = [op.call for op in self._bound.ops] if self._nan_watch is None else self._nan_watch.calls
         self._after = fetched + _update_copies(block, arrays, states.arrays)
         self._tiny = tiny
         self._threads = 1 if schedule == "fifo" else threads
@@ -108,7 +112,7 @@ class Executor:
     def step(self) -> None:
         """Compute every op, copy what is fetched, update the states.
 
-        Raises ExecutionError that names the op; what the states hold is then of no use.
+        Raises ExecutionError that names the op; what the states hold is then of no use, but for NonFinite.
         """
         self._step(self._watch().calls if self._trials_left else self._calls)
 
@@ -128,6 +132,8 @@ class Executor:
 
     def _step(self, calls: Sequence[Call]) -> None:
         with np.errstate(all="ignore"):
+            if self._nan_watch is not None:
+                self._nan_watch.keep()
             for call in self._before:
                 call()
             if self._worklist is None:
@@ -166,6 +172,8 @@ class Executor:
         op = self._bound.ops[position].desc
         line = f" from {self._locations[op.location - 1]}" if op.location else ""
         match error:
+            case NonFinite() if self._nan_watch is not None:
+                raise self._nan_watch.explained(position, f"op {op.id} ({op.type}{line})", error) from None
             case ExecutionError():
                 raise type(error)(f"op {op.id} ({op.type}{line}): {error}") from None
             case ArithmeticError() | ValueError():  # Python's own arithmetic, on numbers that only a step knows
@@ -187,18 +195,6 @@ class Executor:
             self.fetches[name], copy = conversion(source, given_dtype(types[tensor].dtype))
             (before if tensor in of_state else after).append(copy)
         return before, after
-
-    def _watched(self, op: BoundOp) -> Call:
-        floats = [(n, a) for n, a in zip(op.desc.outputs, op.outputs, strict=True) if is_float(a)]
-
-        def call() -> None:
-            op.call()
-            for name, array in floats:
-                bad = count_nonfinite(array)
-                if bad:
-                    raise NonFinite(f"%{name} has {bad} of {array.size} elements that are NaN or Inf")
-
-        return call
 
     def _learn(self) -> None:
         """After the last trial it is known what is worth a thread."""

@@ -16,6 +16,9 @@ from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
 from runtime.kernel import Array
 
+SHOWN_ROWS = 8
+"""Of so many rows an error gives the numbers."""
+
 
 class Rows:
     """A selection of rows in an order, and the feeds that are the same for all of them.
@@ -37,6 +40,15 @@ class Rows:
     def permuted(self, order: Array) -> Rows:
         """The same rows in another order; `order` are positions among them."""
         return Rows(self.columns, self.whole, self.numbers[order])
+
+    def named(self, start: int, count: int) -> str:
+        """`; fed are the rows 7, 3 and 30 more`, those from position `start` on; nothing if no feed has rows."""
+        if not self.columns:
+            return ""
+        numbers = self.numbers[start : start + count].tolist()
+        shown, more = numbers[:SHOWN_ROWS], len(numbers) - SHOWN_ROWS
+        words = ", ".join(map(str, shown)) + (f" and {more} more" if more > 0 else "")
+        return f"; fed {'is the row' if len(numbers) == 1 else 'are the rows'} {words}"
 
     def fill(self, feeds: Mapping[str, Array], start: int) -> None:
         """Copy the rows from position `start` on, as many as the feeds take, into the feeds."""

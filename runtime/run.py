@@ -71,7 +71,8 @@ class Run:
         threads: how many threads run ops; the results do not depend on it.
         schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts an op when it can.
         seed: in place of the program's.
-        check_nan: look at every output of every op, and raise NonFinite at the first NaN or Inf.
+        check_nan: look at every output of every op, and raise NonFinite at the first NaN or Inf; its `step` is what
+            `write_reproducer` takes. Copies of what a step changes count for `max_memory`.
         max_memory: bytes that the states and the arena may take.
         spill: a folder for the file beside the arena, which a program that spills needs; nothing is left in it.
         data: a file in place of the program's own data file, with the same keys.

@@ -133,11 +133,13 @@ class Training:
         position = self._position
         if position.step == 0:
             self._states.reset_epoch()
-        self._ordered.fill(self._executor.feeds, position.step * self._plan.batch)
+        first = position.step * self._plan.batch
+        self._ordered.fill(self._executor.feeds, first)
         try:
             self._make_step()
         except NonFinite as error:
-            raise NonFinite(f"step {position.steps + 1}: {error}") from None
+            fed = self._ordered.named(first, self._plan.batch)
+            raise NonFinite(f"step {position.steps + 1}: {error}{fed}", error.step) from None
         position.step += 1
         position.steps += 1
         metrics = self._totals.add(self._executor.fetches, self._plan.batch)
@@ -146,7 +148,7 @@ class Training:
             if not math.isfinite(metrics[name]):
                 raise NonFinite(
                     f"step {position.steps}: {name} is {metrics[name]}; a lower learning rate or clipping may help, "
-                    "and checking every op for NaN finds the first"
+                    "and --check-nan, or check_nan=True in Python, names the op that makes the first one"
                 )
         return StepEnd(position.epoch + 1, position.steps, metrics)
 

@@ -254,7 +254,10 @@ def test_check_nan_names_the_tensor_the_op_and_how_many(threads: int):
     stepper = Stepper(program.compile(), "predict", threads=threads, check_nan=True)
     with pytest.raises(NonFinite) as error:
         stepper.step(x=[1, 0, -1, 2])
-    assert str(error.value) == f"op 1 (log from {line}): %{y.name} has 2 of 4 elements that are NaN or Inf"
+    assert (
+        str(error.value)
+        == f"op 1 (log from {line}): %{y.name} has 2 of 4 elements that are NaN or Inf; it reads %x in [-1, 2]"
+    )
     assert np.isfinite(stepper.step(x=1)["y"]).all()
     stepper.executor.close()
 

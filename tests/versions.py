@@ -15,6 +15,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,7 @@ class Job(NamedTuple):
 def main() -> int:
     """Run the jobs; 1 if one of them failed."""
     options = parsed()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored, and tests send it
     found = interpreters()
     for minor in PYTHONS:
         print(f"Python {minor}: {found.get(minor, 'not found')}", flush=True)

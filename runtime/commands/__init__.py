@@ -6,6 +6,7 @@ check          is the program well formed and safe to run
 profile        where the time goes
 outcome        exit codes and the result line
 progress       what is reported meanwhile, on stderr
+reproduce      a step that made NaN, kept as a program
 feeds, fetches arrays from files and to files
 metrics_file   every step and epoch, as CSV or JSON lines
 trace          every op, for Chrome's trace viewer

@@ -87,7 +87,14 @@ def _execute(verbs: Any, name: str) -> None:
     what.add_argument("--epochs", type=_positive, metavar="N", help="train for so many epochs in all")
     what.add_argument("--seed", type=int, metavar="N", help="in place of the program's seed")
     _add_how(what)
-    what.add_argument("--check-nan", action="store_true", help="look at every output for NaN and Inf")
+    what.add_argument(
+        "--check-nan", action="store_true",
+        help="look at every output for NaN and Inf, and name the op that makes the first and what it reads",
+    )  # fmt: skip
+    what.add_argument(
+        "--reproduce", type=Path, metavar="DIR",
+        help="with --check-nan: write the step that fails, as a program with its states and rows",
+    )  # fmt: skip
     _add_rows(verb)
     out = verb.add_argument_group("arrays out")
     out.add_argument(

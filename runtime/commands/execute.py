@@ -18,6 +18,7 @@ from runtime.commands.feeds import read_feeds
 from runtime.commands.fetches import differences, expectations, give, wanted_fetches
 from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED, metric_fields
 from runtime.commands.progress import LogHandler, Progress, new_progress
+from runtime.commands.reproduce import reproducing
 from runtime.commands.trace import TraceFile
 from runtime.errors import UsageError
 from runtime.interrupts import Interrupts
@@ -54,10 +55,11 @@ def execute(options: argparse.Namespace) -> int:
         run.engine.trace = trace
         entry = options.entry or run.training_entry()
         between = _limits(interrupts, Deadline(options.max_time))
-        if trains(run.program, run.bindings(entry)[0].block):
-            arrays, fields = _train(options, run, entry, feeds, names, between, handler, stack)
-        else:
-            arrays, fields = _run_over(options, run, entry, feeds, names, between)
+        with reproducing(options, run):
+            if trains(run.program, run.bindings(entry)[0].block):
+                arrays, fields = _train(options, run, entry, feeds, names, between, handler, stack)
+            else:
+                arrays, fields = _run_over(options, run, entry, feeds, names, between)
         if trace is not None:
             trace.write(force=options.force)
     give(wanted, arrays, force=options.force)
@@ -169,6 +171,7 @@ def _require_consistent(options: argparse.Namespace) -> None:
         (options.retarget_schedule and not options.resume, "--retarget-schedule belongs to --resume"),
         (options.in_place and not options.load, "--in-place saves to the file of --load; give --load"),
         (options.in_place and options.save, "--in-place and --save both say where to save; give one of them"),
+        (options.reproduce and not options.check_nan, "--reproduce keeps what --check-nan finds; give --check-nan"),
         (options.trace and options.check_nan, "--trace and --check-nan both look at every op; give one of them"),
         (options.feed and options.split, "--feed and --split both say which rows; give one of them"),
         (
@@ -183,6 +186,10 @@ def _require_consistent(options: argparse.Namespace) -> None:
 
 def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> None:
     """Raise UsageError before the run for a file that it could not write after it."""
+    if options.reproduce is not None:
+        from runtime.reproducer import require_folder
+
+        require_folder(options.reproduce, force=options.force)
     outputs = [options.save, options.trace, *fetched]
     if not options.resume:
         outputs.append(options.metrics)
