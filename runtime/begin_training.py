@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from runtime.checkpoint_folder import CheckpointFolder
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.events import CheckpointWritten, Event
+from runtime.kernel import Array
 from runtime.metrics import Metrics, Totals, scalar_fetches
 from runtime.rows import Rows
 from runtime.training import Plan, Training, steps_per_epoch
@@ -49,7 +50,7 @@ class TrainingOptions(NamedTuple):
     retarget_schedule: bool = False
 
 
-def begin_training(run: Run, options: TrainingOptions, between: Callable[[], None]) -> Iterator[Event]:
+def begin_training(run: Run, options: TrainingOptions, between: Callable[[], None]) -> Generator[Event]:
     """Set the run up and give its events; everything that can be wrong beforehand is found now."""
     _require_sane(options)
     entry = options.entry or run.training_entry()
@@ -72,7 +73,7 @@ def begin_training(run: Run, options: TrainingOptions, between: Callable[[], Non
     )
     _check_position(run, rows, plan, options)
     if run.done == plan.steps:  # trained to its end in this process
-        return iter(())
+        return _nothing()
     evaluate = _evaluation(run, plan.evaluate)
     folder = None if options.checkpoint is None else CheckpointFolder(options.checkpoint, keep=options.keep)
     if folder is not None and not run.position.steps and not run.resumed:
@@ -90,18 +91,27 @@ def _training(
     folder: CheckpointFolder | None,
     between: Callable[[], None],
 ) -> Training:
-    executor = run.engine.executor(bound, run.tensors(bound, options.fetch))
-    run.fetched = executor.fetches
+    fetch = run.tensors(bound, options.fetch)
+    run.fetched = run.engine.executor(bound, fetch).fetches
+
+    def step(rows: Rows, start: int) -> Mapping[str, Array]:
+        with run.engine.workspace([bound], fetch) as work:
+            executor = work.executor(bound, fetch)
+            rows.fill(executor.feeds, start)
+            run.engine.step_of(executor)()
+            run.fetched = executor.fetches
+            return executor.fetches
 
     def checkpoint() -> CheckpointWritten:
         assert folder is not None, "only called with a folder"
-        path = folder.write(run.program, run.sha256, run.states, run.position)
+        with run.states.turns.together():
+            path = folder.write(run.program, run.sha256, run.states, run.position)
         epoch = run.position.epoch + (run.position.step > 0)
         return CheckpointWritten(epoch, run.position.steps, path)
 
     return Training(
-        executor,
-        run.engine.step_of(executor),
+        step,
+        _watched(bound, run.fetched),
         run.states,
         rows,
         run.position,
@@ -113,9 +123,19 @@ def _training(
     )
 
 
-def _until_done(run: Run, plan: Plan, training: Training) -> Iterator[Event]:
+def _until_done(run: Run, plan: Plan, training: Training) -> Generator[Event]:
     yield from training.events()
     run.done = plan.steps
+
+
+def _nothing() -> Generator[Event]:
+    yield from ()
+
+
+def _watched(bound: BoundEntry, fetched: Mapping[str, Array]) -> list[str]:
+    """The metrics that must be finite: the loss, or every float where none has that name."""
+    floats = [f.name for f in scalar_fetches(bound) if fetched[f.name].dtype.kind == "f"]
+    return ["loss"] if "loss" in floats else floats
 
 
 def _require_sane(options: TrainingOptions) -> None:

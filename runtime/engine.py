@@ -1,23 +1,24 @@
-"""The reference engine: one executor per bound block, made when it is first needed."""
+"""The reference engine: a workspace for each thread that makes steps at the same time, made when it is first needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Condition, RLock, get_ident
 from typing import Protocol
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from runtime.arena import aligned_bytes
+from prograd_proto.lifespans import trains
 from runtime.bind import no_file
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
 from runtime.executor import Executor
-from runtime.kernel import Array
 from runtime.memory import spills
-from runtime.spill_file import spill_file
 from runtime.states import States
+from runtime.workspace import Workspace
 
 
 class Trace(Protocol):
@@ -29,11 +30,10 @@ class Trace(Protocol):
 
 
 class Engine:
-    """Executors that share the states of one program.
+    """Workspaces that share the states of one program.
 
-    Attributes:
-        arena_bytes: of all allocations for the arena: one, unless a later executor needed a larger one.
-        file_bytes: of all files beside the arena, likewise; 0 if nothing is spilled.
+    There are as many as threads made steps at the same time, or as fit into the memory: then threads wait. One
+    thread alone always has the same one.
     """
 
     def __init__(
@@ -47,17 +47,28 @@ class Engine:
         max_memory: int | None = None,
         spill: Path | None = None,
     ) -> None:
-        self.arena_bytes = 0
-        self.file_bytes = 0
         self.trace: Trace | None = None
+        self._program = program
         self._states = states
-        self._executor = partial(Executor, program, threads=threads, schedule=schedule, check_nan=check_nan)
+        self._make = partial(Executor, program, threads=threads, schedule=schedule, check_nan=check_nan)
         self._max_memory = max_memory
-        self._arenas: list[Array] = []
-        self._copied = 0  # bytes of copies
         self._folder = spill
-        self._files: list[Array] = []
-        self._executors: dict[tuple[int, frozenset[str]], Executor] = {}
+        self._changed = Condition(RLock())
+        self._all: list[Workspace] = []
+        self._idle: list[Workspace] = []  # the one used last stands last
+        self._holders: list[int] = []  # a thread for each workspace that is not idle
+        self._reserved = 0
+        self._is_full = False
+
+    @property
+    def arena_bytes(self) -> int:
+        """Of all allocations for arenas: one, unless a later executor needed a larger one, or threads met."""
+        return sum(work.arena_bytes for work in list(self._all))
+
+    @property
+    def file_bytes(self) -> int:
+        """Of all files beside the arenas, likewise; 0 if nothing is spilled."""
+        return sum(work.file_bytes for work in list(self._all))
 
     def require_file(self, bound: BoundEntry) -> None:
         """Raise UsageError if a bound entry needs a file beside the arena, and no folder is there for it."""
@@ -68,28 +79,29 @@ class Engine:
         if not self._folder.is_dir():
             raise UsageError(f"{self._folder}: there is no such folder")
 
-    def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
-        """The executor of a bound entry that also fetches those tensors.
+    def trains(self, bound: BoundEntry) -> bool:
+        """Whether a bound entry changes states that live on."""
+        return trains(self._program, bound.block)
 
-        Raises ResourceLimit if its memory is more than the limit or than there is, or the disk has no room for its
-        file, and UsageError if that cannot be made.
+    @contextmanager
+    def workspace(self, bindings: Iterable[BoundEntry], fetch: Sequence[str] = ()) -> Generator[Workspace]:
+        """A workspace that no other thread has for as long, with executors for these; waits where memory is short.
+
+        Who asks has a turn at the states already: who holds a workspace never waits for one.
+
+        Raises ResourceLimit if the memory of one is more than the limit or than there is, or the disk has no room for
+        its file, and UsageError if that cannot be made.
         """
-        key = bound.number, frozenset(fetch)
-        if key not in self._executors:
-            try:
-                made = self._executor(
-                    bound.block,
-                    self._states,
-                    fetch=fetch,
-                    plan=bound.plan,
-                    memory=self._memory,
-                    file=self._file,
-                    copies=self._copies,
-                )
-            except MemoryError:
-                raise ResourceLimit(f"entry {bound.name!r} needs more memory than there is") from None
-            self._executors[key] = made
-        return self._executors[key]
+        work = self._with_executors(list(bindings), fetch)
+        try:
+            yield work
+        finally:
+            self._give_back(work)
+
+    def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
+        """An executor for a thread that is alone with the engine; raises what `workspace` does."""
+        with self.workspace([bound], fetch) as work:
+            return work.executor(bound, fetch)
 
     def step_of(self, executor: Executor) -> Callable[[], object]:
         """What makes a step: the executor itself, or the trace that watches it."""
@@ -97,31 +109,66 @@ class Engine:
 
     def close(self) -> None:
         """Let the threads of all executors end."""
-        for executor in self._executors.values():
-            executor.close()
+        for work in list(self._all):
+            work.close()
 
-    def _memory(self, nbytes: int) -> Array:
-        """The arena, a new one if it is too small: the first executor is usually the largest."""
-        if not self._arenas or len(self._arenas[-1]) < nbytes:
-            require_memory(self._states.nbytes + self.arena_bytes + self._copied + nbytes, self._max_memory)
-            self._arenas.append(aligned_bytes(nbytes))
-            self.arena_bytes += nbytes
-        return self._arenas[-1]
+    def _with_executors(self, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> Workspace:
+        while True:
+            work = self._taken()
+            try:
+                for bound in bindings:
+                    work.executor(bound, fetch)
+            except ResourceLimit:
+                if not self._gives_up(work):
+                    raise
+            except BaseException:
+                self._give_back(work)
+                raise
+            else:
+                return work
 
-    def _copies(self, nbytes: int) -> Array:
-        """Memory for the copies that a look for NaN needs; each executor has its own."""
-        require_memory(self._states.nbytes + self.arena_bytes + self._copied + nbytes, self._max_memory)
-        self._copied += nbytes
-        return aligned_bytes(nbytes)
+    def _taken(self) -> Workspace:
+        """An idle workspace, a new one if there is room, else the first that becomes idle."""
+        with self._changed:
+            while not self._idle:
+                if not self._is_full:
+                    self._all.append(Workspace(self._program, self._states, self._make, self._folder, self._reserve))
+                    self._idle.append(self._all[-1])
+                elif self._has_one():
+                    raise ResourceLimit(
+                        "a thread that evaluates or predicts in between needs memory for both, and there is none"
+                    )
+                else:
+                    self._changed.wait()
+            self._holders.append(get_ident())
+            return self._idle.pop()
 
-    def _file(self, nbytes: int) -> Array:
-        """The file beside the arena, a new one if it is too small."""
-        if self._folder is None:
-            no_file()
-        if not self._files or len(self._files[-1]) < nbytes:
-            self._files.append(spill_file(self._folder, nbytes))
-            self.file_bytes += nbytes
-        return self._files[-1]
+    def _give_back(self, work: Workspace) -> None:
+        with self._changed:
+            self._holders.remove(get_ident())
+            self._idle.append(work)
+            self._changed.notify()
+
+    def _gives_up(self, work: Workspace) -> bool:
+        """Do without a workspace that needs more than there is, and say whether there is another one to wait for."""
+        with self._changed:
+            self._give_back(work)
+            if len(self._all) == 1 or self._has_one():
+                return False
+            self._idle.remove(work)
+            self._all.remove(work)
+            self._reserved -= work.arena_bytes + work.other_bytes
+            self._is_full = True
+            work.close()
+            return True
+
+    def _has_one(self) -> bool:
+        return get_ident() in self._holders
+
+    def _reserve(self, nbytes: int) -> None:
+        with self._changed:
+            require_memory(self._states.nbytes + self._reserved + nbytes, self._max_memory)
+            self._reserved += nbytes
 
 
 def new_states(program: pb.ProgramDesc, folder: Path, max_memory: int | None) -> States:

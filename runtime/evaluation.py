@@ -16,6 +16,7 @@ from runtime.kernel import Array
 from runtime.metrics import Metrics, Totals, scalar_fetches
 from runtime.rows import Rows
 from runtime.states import States
+from runtime.workspace import Workspace
 
 
 class Results(NamedTuple):
@@ -43,8 +44,8 @@ def run_over(
 ) -> Results:
     """Run an entry over all rows: as many full steps as there are, the rest with smaller bindings.
 
-    The states are afterwards what they were: those that the entry updates start at their initial value if they
-    last an epoch, and are put back at the end.
+    The states are those between two steps of a training, and afterwards what they were: what the entry updates is its
+    own, and starts at its initial value.
 
     Args:
         engine: makes the executors.
@@ -57,56 +58,65 @@ def run_over(
     Raises:
         DataError: rows are left that no binding takes.
     """
-    _require_fitting(bindings, len(rows))
-    with set_aside(states, bindings):
-        return _run(engine, bindings, rows, fetch, between)
+    turns = _turns(bindings, len(rows))
+    with apart(engine, states, [bound for bound, _ in turns], fetch) as work:
+        totals = Totals(scalar_fetches(bindings[0]))
+        collected = _Collected(bindings[0], fetch)
+        start = 0
+        for bound, steps in turns:
+            executor = work.executor(bound, fetch)
+            step = engine.step_of(executor)
+            for _ in range(steps):
+                between()
+                rows.fill(executor.feeds, start)
+                try:
+                    step()
+                except NonFinite as error:
+                    fed = rows.named(start, bound.rows)
+                    raise NonFinite(f"entry {bound.name!r}: {error}{fed}", error.step) from None
+                totals.add(executor.fetches, bound.rows)
+                collected.add(executor.fetches, bound.rows)
+                start += bound.rows
+        arrays, metrics = collected.result(start), totals.result()
+    tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.name not in bindings[0].row_names}
+    tables = {name: array for name, array in tables.items() if name not in metrics}
+    return Results(metrics, tables, arrays, sum(steps for _, steps in turns))
 
 
 @contextmanager
-def set_aside(states: States, bindings: Sequence[BoundEntry]) -> Generator[None]:
-    """Begin an epoch for an entry that updates states, and put back at the end what they and the epoch's were."""
-    updated = {update.state for bound in bindings for update in bound.block.updates}
-    if not updated:
-        yield
+def apart(engine: Engine, states: States, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> Generator[Workspace]:
+    """A workspace for steps of an entry that have no effect on the states, beside other threads if it does not train.
+
+    An entry that trains is alone, and the states that it updates are put back at the end.
+    """
+    if not engine.trains(bindings[0]):
+        with states.turns.together(), engine.workspace(bindings, fetch) as work:
+            work.reset()
+            yield work
         return
-    before = {name: states.arrays[name].copy() for name in updated | states.passing}
-    states.reset_epoch()
-    try:
-        yield
-    finally:
-        for name, array in before.items():
-            np.copyto(states.arrays[name], array)
+    with states.turns.alone(), engine.workspace(bindings, fetch) as work:
+        updated = {update.state for update in bindings[0].block.updates}
+        before = {name: states.arrays[name].copy() for name in updated | states.passing}
+        states.reset_epoch()
+        try:
+            yield work
+        finally:
+            for name, array in before.items():
+                np.copyto(states.arrays[name], array)
 
 
-def _run(
-    engine: Engine,
-    bindings: Sequence[BoundEntry],
-    rows: Rows,
-    fetch: Sequence[str],
-    between: Callable[[], None],
-) -> Results:
-    totals = Totals(scalar_fetches(bindings[0]))
-    collected = _Collected(bindings[0], fetch)
-    start = steps = 0
+def _turns(bindings: Sequence[BoundEntry], count: int) -> list[tuple[BoundEntry, int]]:
+    """Bindings with how many steps of each take all rows, the larger ones first. Raises DataError if rows are left."""
+    turns: list[tuple[BoundEntry, int]] = []
+    rest = count
     for bound in bindings:
-        if len(rows) - start < bound.rows:
-            continue
-        executor = engine.executor(bound, fetch)
-        step = engine.step_of(executor)
-        while len(rows) - start >= bound.rows:
-            between()
-            rows.fill(executor.feeds, start)
-            try:
-                step()
-            except NonFinite as error:
-                raise NonFinite(f"entry {bound.name!r}: {error}{rows.named(start, bound.rows)}", error.step) from None
-            totals.add(executor.fetches, bound.rows)
-            collected.add(executor.fetches, bound.rows)
-            start += bound.rows
-            steps += 1
-    arrays, metrics = collected.result(start), totals.result()
-    tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.name not in bindings[0].row_names}
-    return Results(metrics, {name: array for name, array in tables.items() if name not in metrics}, arrays, steps)
+        steps, rest = divmod(rest, bound.rows)
+        if steps:
+            turns.append((bound, steps))
+    if rest or not count:
+        sizes = " or ".join(str(bound.rows) for bound in bindings)
+        raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and of {count} rows {rest} are left")
+    return turns
 
 
 class _Collected:
@@ -139,12 +149,3 @@ class _Collected:
 
     def _mean(self, name: str) -> bool:
         return self._over.get(name) == pb.OVER_MEAN
-
-
-def _require_fitting(bindings: Sequence[BoundEntry], count: int) -> None:
-    rest = count
-    for bound in bindings:
-        rest %= bound.rows
-    if rest or not count:
-        sizes = " or ".join(str(bound.rows) for bound in bindings)
-        raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and of {count} rows {rest} are left")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+import weakref
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
+from inspect import GEN_CLOSED, getgeneratorstate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +15,6 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load as load_program
 from prograd_proto.identity import program_sha256
-from prograd_proto.lifespans import trains
 from prograd_proto.spelling import closest
 from runtime.begin_training import TrainingOptions, begin_training
 from runtime.blas import use_one_thread
@@ -24,7 +25,7 @@ from runtime.data import Data
 from runtime.engine import Engine, new_states
 from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
-from runtime.evaluation import Results, run_over, set_aside
+from runtime.evaluation import Results, apart, run_over
 from runtime.events import Event
 from runtime.files import verified_file
 from runtime.interrupts import Interrupts
@@ -33,6 +34,7 @@ from runtime.plugins import use_plugins
 from runtime.position import Position
 from runtime.rows import Rows, given_rows
 from runtime.state_view import StateView
+from runtime.workspace import Workspace
 
 Path_ = str | os.PathLike[str]
 EngineName = Literal["reference"]
@@ -61,7 +63,10 @@ def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
 
 
 class Run:
-    """A program that is ready to run.
+    """A program that is ready to run. Threads may share it.
+
+    Each sees the states as they are between two steps of training: evaluations and predictions run side by side, each
+    thread with an arena of its own as far as `max_memory` allows, and steps that train wait for them.
 
     Args:
         program: checked before anything is allocated.
@@ -126,6 +131,7 @@ class Run:
         self.done = 0  # steps of the run that was trained to its end
         self.resumed = False  # even if the checkpoint was written before the first step
         self._bound: dict[str, list[BoundEntry]] = {}
+        self._events: Callable[[], Generator[Event] | None] = lambda: None
         for path in sorted({s.external.path for s in program.states if s.WhichOneof("initial") == "external"}):
             verified_file(program, self.folder, path)
         self.states.initialise(seed)
@@ -158,28 +164,35 @@ class Run:
         if bound is None:
             sizes = " or ".join(str(b.rows) for b in bindings)
             raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and {len(rows)} are given")
-        executor = self.engine.executor(bound, self.tensors(bound, fetch))
-        rows.fill(executor.feeds, 0)
-        with nullcontext() if trains(self.program, bound.block) else set_aside(self.states, [bound]):
+        fetch = self.tensors(bound, fetch)
+        with self._workspace(bound, fetch) as work:
+            executor = work.executor(bound, fetch)
+            rows.fill(executor.feeds, 0)
             executor.step()
-        return {name: array.copy() for name, array in executor.fetches.items()}
+            return {name: array.copy() for name, array in executor.fetches.items()}
 
-    def train(self, *, between: Callable[[], None] | None = None, **options: Any) -> Iterator[Event]:
+    def train(self, *, between: Callable[[], None] | None = None, **options: Any) -> Generator[Event]:
         """Train, and report steps, epochs, evaluations and checkpoints; see `TrainingOptions` for the options.
 
         The run goes on where it stands: at its start, where an earlier call was left, or where `resume` put it.
         At the end the best states are put back if the program keeps them. An interrupt acts between two steps.
 
         Raises (the first three before the first step):
-            UsageError: an option does not fit the program or the run.
+            UsageError: an option does not fit the program or the run, or an earlier call still trains.
             DataError: rows are missing or do not fit.
             ResourceLimit: memory, or the disk for a checkpoint.
             NonFinite: the loss is NaN or Inf.
         """
-        if between is not None:
-            return begin_training(self, TrainingOptions(**options), between)
-        interrupts = Interrupts()
-        return _interruptible(begin_training(self, TrainingOptions(**options), interrupts.check), interrupts)
+        asked = TrainingOptions(**options)
+        with self.states.turns.alone():
+            self._require_no_training("train")
+            if between is not None:
+                events = begin_training(self, asked, between)
+            else:
+                interrupts = Interrupts()
+                events = _interruptible(begin_training(self, asked, interrupts.check), interrupts)
+            self._events = weakref.ref(events)
+        return events
 
     def evaluate(self, data: str | Mapping[str, object] | None = None, *, entry: str | None = None) -> dict[str, Any]:
         """The metrics of an entry over rows, numbers and arrays; the states are afterwards what they were.
@@ -224,23 +237,29 @@ class Run:
 
     def save(self, path: Path_, *, force: bool = False) -> None:
         """Write all states, and where the run stands, to a safetensors file that `resume` and `load_state` take."""
-        write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
+        with self.states.turns.together():
+            write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
 
     def resume(self, path: Path_) -> None:
         """Go on where a saved run stood, from a file or from the newest checkpoint of a folder.
 
-        Raises ProgramError for a checkpoint of another program, DataError for a missing or damaged one.
+        Raises ProgramError for a checkpoint of another program, DataError for a missing or damaged one, UsageError
+        while the run trains.
         """
+        self._require_no_training("resume")
         path = Path(path)
         checkpoint = CheckpointFolder(path).newest() if path.is_dir() else read_checkpoint(path)
         if checkpoint is None:
             raise DataError(f"{path}: there is no checkpoint in this folder")
-        self.position = resume(checkpoint, self.sha256, self.states)
-        self.done, self.resumed = 0, True
+        with self.states.turns.alone():
+            self.position = resume(checkpoint, self.sha256, self.states)
+            self.done, self.resumed = 0, True
 
     def load_state(self, path: Path_) -> None:
         """Take parameters and buffers from a file; slots, counters and where the run stands stay as they are."""
-        load_parameters(read_checkpoint(Path(path)), self.program, self.states)
+        checkpoint = read_checkpoint(Path(path))
+        with self.states.turns.alone():
+            load_parameters(checkpoint, self.program, self.states)
 
     def bindings(self, entry: str) -> list[BoundEntry]:
         """The bindings of an entry, the one with the most rows first.
@@ -288,8 +307,26 @@ class Run:
         """Let all threads end but the caller's."""
         self.engine.close()
 
+    @contextmanager
+    def _workspace(self, bound: BoundEntry, fetch: Sequence[str]) -> Generator[Workspace]:
+        """For one step of an entry, which changes the states if it trains."""
+        if not self.engine.trains(bound):
+            with apart(self.engine, self.states, [bound], fetch) as work:
+                yield work
+            return
+        with self.states.turns.alone(), self.engine.workspace([bound], fetch) as work:
+            yield work
 
-def _interruptible(events: Iterator[Event], interrupts: Interrupts) -> Iterator[Event]:
+    def _require_no_training(self, what: str) -> None:
+        """Raise UsageError if a call of `train` has neither ended nor been dropped."""
+        events = self._events()
+        if events is not None and getgeneratorstate(events) != GEN_CLOSED:
+            raise UsageError(
+                f"{what}: the run trains already; take the events of that train() to the end, or close() it"
+            )
+
+
+def _interruptible(events: Iterator[Event], interrupts: Interrupts) -> Generator[Event]:
     """The same events; an interrupt while the next one is made waits until the states are whole."""
     while True:
         with interrupts:

@@ -25,9 +25,12 @@ class StateView(Mapping[str, Array]):
 
     def __init__(self, states: States) -> None:
         self._arrays = states.arrays
+        self._turns = states.turns
 
     def __getitem__(self, name: str) -> Array:
-        return handed_out(self._found(name))
+        state = self._found(name)
+        with self._turns.together():
+            return handed_out(state)
 
     def __setitem__(self, name: str, value: object) -> None:
         state = self._found(name)
@@ -35,7 +38,8 @@ class StateView(Mapping[str, Array]):
         if (array.dtype, array.shape) != (state.dtype, state.shape):
             here, given = array_type(state), array_type(array)
             raise DataError(f"the state {name!r} is {here}, the array given is {given}")
-        np.copyto(state, array)
+        with self._turns.alone():
+            np.copyto(state, array)
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +17,30 @@ from runtime.errors import DataError
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
 from runtime.tensor_files import read_array
+from runtime.turns import Turns
 
 
 class States:
     """Every state of a program by name.
 
-    `arrays` are the very memory that steps update, `passing` the names of those that last an epoch.
+    `arrays` are the very memory that steps update, `passing` the names of those that last an epoch, `turns` what keeps
+    threads from reading what another one changes: who touches an array has a turn.
     """
 
     def __init__(self, program: pb.ProgramDesc, folder: Path) -> None:
         self.arrays: dict[str, Array] = {state.name: aligned_array(type_of(state)) for state in program.states}
         self.nbytes = sum(array.nbytes for array in self.arrays.values())
         self.passing = frozenset(s.name for s in program.states if s.lifespan == pb.LIFESPAN_EPOCH)
+        self.turns = Turns()
         self._program = program
         self._folder = folder
+
+    def aside(self) -> States:
+        """The same states, but for those that last an epoch, which have memory of their own."""
+        other = copy(self)
+        own = {name: aligned_array(array_type(self.arrays[name])) for name in sorted(self.passing)}
+        other.arrays = self.arrays | own
+        return other
 
     def initialise(self, seed: int | None = None) -> None:
         """Give every state its initial value; `seed` replaces the program's. Raises DataError for a bad file."""
@@ -46,10 +57,11 @@ class States:
 
     def sha256(self) -> str:
         """The hash of all states; see docs/format.md."""
-        return state_sha256(
-            (name, array_type(array).dtype, array.shape, as_little(array).tobytes())
-            for name, array in self.arrays.items()
-        )
+        with self.turns.together():
+            return state_sha256(
+                (name, array_type(array).dtype, array.shape, as_little(array).tobytes())
+                for name, array in self.arrays.items()
+            )
 
     def _initialise(self, state: pb.StateDesc) -> None:
         array = self.arrays[state.name]

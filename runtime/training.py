@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from runtime.errors import DataError, NonFinite, ResourceLimit, UsageError
 from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
-from runtime.executor import Executor
 from runtime.kernel import Array
 from runtime.metrics import Metrics, Totals
 from runtime.philox import permutation
@@ -43,9 +42,9 @@ class Training:
     """A run of a training entry.
 
     Args:
-        executor: of the entry's binding.
-        step: makes a step of it.
-        states: of the program; `step` updates them.
+        step: makes a step with the rows from a position on, which updates the states; gives what it fetches.
+        watched: the metrics that must be finite.
+        states: of the program.
         rows: to train on, before shuffling.
         position: where the run stands; kept up to date.
         plan: how long, and what on the way.
@@ -58,8 +57,8 @@ class Training:
 
     def __init__(
         self,
-        executor: Executor,
-        step: Callable[[], object],
+        step: Callable[[Rows, int], Mapping[str, Array]],
+        watched: Sequence[str],
         states: States,
         rows: Rows,
         position: Position,
@@ -69,7 +68,6 @@ class Training:
         checkpoint: Callable[[], CheckpointWritten] | None,
         between: Callable[[], None],
     ) -> None:
-        self._executor = executor
         self._make_step = step
         self._states = states
         self._rows = rows
@@ -81,7 +79,7 @@ class Training:
         self._checkpoint = checkpoint
         self._between = between
         self._steps_per_epoch = len(rows) // plan.batch
-        self._watched = _watched(executor, totals)
+        self._watched = watched
         self._saved_at: tuple[int, int] | None = None
         self._stopped_by: BaseException | None = None
         totals.sums, totals.rows = dict(position.sums), position.summed_rows
@@ -102,7 +100,9 @@ class Training:
                 if position.steps >= total or position.stopped:
                     break
                 self._pause()
-                yield self._step()
+                with self._states.turns.alone():
+                    end = self._step()
+                yield end
                 if self._plan.every and position.steps % self._plan.every == 0 and not self._is_at_end():
                     yield from self._write_checkpoint()
         except (KeyboardInterrupt, ResourceLimit) as error:
@@ -111,7 +111,8 @@ class Training:
                     _log.info("checkpoint %s", event.path)
             raise
         yield from self._write_checkpoint()
-        self._restore_best()
+        with self._states.turns.alone():
+            self._restore_best()
 
     def _pause(self) -> None:
         try:
@@ -134,15 +135,14 @@ class Training:
         if position.step == 0:
             self._states.reset_epoch()
         first = position.step * self._plan.batch
-        self._ordered.fill(self._executor.feeds, first)
         try:
-            self._make_step()
+            fetched = self._make_step(self._ordered, first)
         except NonFinite as error:
             fed = self._ordered.named(first, self._plan.batch)
             raise NonFinite(f"step {position.steps + 1}: {error}{fed}", error.step) from None
         position.step += 1
         position.steps += 1
-        metrics = self._totals.add(self._executor.fetches, self._plan.batch)
+        metrics = self._totals.add(fetched, self._plan.batch)
         position.sums, position.summed_rows = self._totals.sums, self._totals.rows
         for name in self._watched:
             if not math.isfinite(metrics[name]):
@@ -160,6 +160,15 @@ class Training:
         evaluation = None
         if plan.evaluate is not None and (epoch % plan.evaluate.every == 0 or position.steps == plan.steps):
             evaluation = self._evaluate(self._pause)
+        with self._states.turns.alone():
+            events = self._closed(metrics, evaluation)
+        if plan.every is None or position.steps % plan.every == 0:
+            events += self._write_checkpoint()
+        yield from events
+
+    def _closed(self, metrics: Metrics, evaluation: Metrics | None) -> list[Event]:
+        position, plan = self._position, self._plan
+        epoch = position.epoch + 1
         position.metrics = metrics
         position.closed = position.steps
         if position.step == self._steps_per_epoch:
@@ -172,9 +181,7 @@ class Training:
             best = self._judge(evaluation)
             entry, split = plan.evaluate.entry, plan.evaluate.split
             events.append(EvaluationEnd(epoch, position.steps, entry, split, evaluation, best))
-        if plan.every is None or position.steps % plan.every == 0:
-            events += self._write_checkpoint()
-        yield from events
+        return events
 
     def _judge(self, evaluation: Metrics) -> bool:
         """Keep the states if they are the best; count how long they were not."""
@@ -233,12 +240,6 @@ def steps_per_epoch(rows: Rows, batch: int, remainder: pb.Remainder | None, spli
     if left:
         _log.info("%d of %d rows do not fill a step of %d and are left out of each epoch", left, len(rows), batch)
     return count
-
-
-def _watched(executor: Executor, totals: Totals) -> list[str]:
-    """The metrics that must be finite: the loss, or every float where none has that name."""
-    floats = [name for name in totals.names if executor.fetches[name].dtype.kind == "f"]
-    return ["loss"] if "loss" in floats else floats
 
 
 def _copy_into(copies: dict[str, Array], arrays: dict[str, Array]) -> None:

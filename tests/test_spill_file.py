@@ -235,8 +235,8 @@ def test_executors_share_the_file_and_a_larger_one_makes_a_larger_file(folder):
     assert run_.engine.file_bytes == plan_of(SPILLED, "train").file_bytes
     run_.evaluate("test")
     run_.step(rows)
-    assert [len(file) for file in run_.engine._files] in ([sizes[-1]], sizes)
-    assert run_.engine.file_bytes == sum(len(file) for file in run_.engine._files)
+    assert [len(file) for file in run_.engine._all[0]._files] in ([sizes[-1]], sizes)
+    assert run_.engine.file_bytes == sum(len(file) for file in run_.engine._all[0]._files)
     run_.close()
 
 

@@ -1,0 +1,68 @@
+"""Turns at the states: several threads read them at once, or one thread alone changes them.
+
+A thread that waits to change them goes before those that come later to read, so readers cannot keep it waiting for
+ever. Who has a turn may take another one inside it, but no reader may change what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from threading import Condition, Lock, get_ident
+
+from runtime.errors import UsageError
+
+
+class Turns:
+    """The turns of the threads of one run."""
+
+    def __init__(self) -> None:
+        self._changed = Condition(Lock())
+        self._readers: dict[int, int] = {}  # by thread, how many turns it has inside each other
+        self._writer = 0
+        self._depth = 0
+        self._waiting = 0
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """A turn in which nobody changes the states."""
+        me = get_ident()
+        with self._changed:
+            if self._writer != me and me not in self._readers:
+                self._changed.wait_for(lambda: not self._writer and not self._waiting)
+            self._readers[me] = self._readers.get(me, 0) + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers[me] -= 1
+                if not self._readers[me]:
+                    del self._readers[me]
+                    self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """A turn in which nobody else reads or changes the states. Raises UsageError inside a turn with others."""
+        me = get_ident()
+        with self._changed:
+            if self._writer != me:
+                self._wait_alone(me)
+            self._writer, self._depth = me, self._depth + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._depth -= 1
+                if not self._depth:
+                    self._writer = 0
+                    self._changed.notify_all()
+
+    def _wait_alone(self, me: int) -> None:
+        if me in self._readers:
+            raise UsageError("states are changed while the same thread evaluates or predicts; change them afterwards")
+        self._waiting += 1
+        try:
+            self._changed.wait_for(lambda: not self._writer and not self._readers)
+        finally:
+            self._waiting -= 1
+            self._changed.notify_all()
