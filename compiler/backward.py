@@ -1,6 +1,7 @@
 """Reverse-mode differentiation: append the ops that compute gradients.
 
-1. Forward sweep: which tensors vary with the inputs, along float tensors that no operator declares constant.
+1. Forward sweep: which tensors vary with the inputs, along float tensors that neither an operator nor the caller
+   declares constant.
 2. Backward sweep: which of the ops that vary do the targets need. If one of them has no gradient rule, or a
    target depends on an output that is declared non-differentiable, that is one error that lists all of them.
 3. Reverse walk over those ops with a map from each tensor to the contributions to its gradient. Seeds are
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS
+from prograd_proto.spelling import closest
 from registry import Block, Value, ops
 from registry.errors import Located
 from registry.gradients import carries_gradient, differentiate, missing_rule
@@ -27,7 +29,11 @@ from registry.ops.fill import gradient_like
 
 
 def gradients(
-    targets: Value | Sequence[Value], inputs: Sequence[Value], seeds: Sequence[Value | None] | None = None
+    targets: Value | Sequence[Value],
+    inputs: Sequence[Value],
+    seeds: Sequence[Value | None] | None = None,
+    *,
+    no_grad: Sequence[Value | str] = (),
 ) -> list[Value | None]:
     """Append the ops that compute the gradients of the sum of the targets with respect to each input.
 
@@ -36,17 +42,34 @@ def gradients(
         inputs: float tensors, in the order wanted.
         seeds: for each target the gradient it starts with, of the type of the target's gradient; ones where None
             or not given.
+        no_grad: tensors, or their names, through which no gradient flows: they count as constants, in this call and
+            not in those that differentiate what it gives.
 
     Returns:
         For each input its gradient, of its type with float32 for 16-bit floats; None if no target depends on it.
 
     Raises:
-        CompileError: an op on the way has no gradient, all such ops listed with the user's lines.
+        CompileError: an op on the way has no gradient, all such ops listed with the user's lines; or `no_grad` has
+            an input, or what is no tensor of the program.
     """
     targets = [targets] if isinstance(targets, Value) else list(targets)
     starts: list[Value | None] = [None] * len(targets) if seeds is None else list(seeds)
     with Located(lambda: targets[0].block.line() if targets else ""):
-        return _gradients(targets, list(inputs), starts)
+        return _gradients(targets, list(inputs), starts, no_grad)
+
+
+def constants_of(block: Block, no_grad: Sequence[Value | str]) -> set[str]:
+    """The names of the tensors through which no gradient flows. Raises CompileError for what is none of the block."""
+    if isinstance(no_grad, Value | str):
+        raise CompileError(f"no_grad={no_grad!r} is no list of tensors or names; write no_grad=[{no_grad!r}]")
+    for given in no_grad:
+        if not isinstance(given, Value | str):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise CompileError(f"no_grad: {given!r} is neither a tensor nor the name of one")
+        if isinstance(given, Value) and given.block is not block:
+            raise CompileError(f"no_grad: {given!r} belongs to another program")
+        if isinstance(given, str) and given not in block.types:
+            raise CompileError(f"no_grad: there is no tensor {given!r}{closest(given, block.types)}")
+    return {given if isinstance(given, str) else given.name for given in no_grad}
 
 
 def blockers(block: Block, targets: Sequence[Value]) -> list[str]:
@@ -56,14 +79,20 @@ def blockers(block: Block, targets: Sequence[Value]) -> list[str]:
     return [f"{_line(block, desc)}{desc.type} stops the gradient" for desc in stops]
 
 
-def _gradients(targets: list[Value], inputs: list[Value], seeds: list[Value | None]) -> list[Value | None]:
+def _gradients(
+    targets: list[Value], inputs: list[Value], seeds: list[Value | None], no_grad: Sequence[Value | str]
+) -> list[Value | None]:
     if len(seeds) != len(targets) or not targets:
         raise CompileError(
             f"gradients: {len(targets)} targets and {len(seeds)} seeds; give one seed, or None, for each"
         )
     block = _common_block([*targets, *inputs, *(seed for seed in seeds if seed is not None)])
-    walk = _Walk(block, _varying(block, inputs))
-    active = _active_ops(block, walk.varies, targets)
+    constants = constants_of(block, no_grad)
+    for value in inputs:
+        if value.name in constants:
+            raise CompileError(f"gradients: {value!r} is an input and in no_grad; leave it out of one of them")
+    walk = _Walk(block, _varying(block, inputs, constants))
+    active = _active_ops(block, walk.varies, {target.name for target in targets} - constants)
     _promote_to_forward(block, targets)
     for target, seed in zip(targets, seeds, strict=True):
         walk.seed(target, seed)
@@ -149,16 +178,17 @@ def _common_block(values: Sequence[Value]) -> Block:
     return values[0].block
 
 
-def _varying(block: Block, inputs: Sequence[Value]) -> set[str]:
+def _varying(block: Block, inputs: Sequence[Value], constants: set[str]) -> set[str]:
     varies = {value.name for value in inputs}
     for desc in block.desc.ops:
         if any(name in varies for name in _gradient_inputs(block, desc)):
-            varies.update(name for name in desc.outputs if block.types[name].dtype in REALS)
+            floats = {name for name in desc.outputs if block.types[name].dtype in REALS}
+            varies |= floats - constants
     return varies
 
 
-def _active_ops(block: Block, varies: set[str], targets: Sequence[Value]) -> list[pb.OpDesc]:
-    wanted = {target.name for target in targets}
+def _active_ops(block: Block, varies: set[str], targets: set[str]) -> list[pb.OpDesc]:
+    wanted = set(targets)
     active: list[pb.OpDesc] = []
     faults: list[str] = []
     for desc in reversed(block.desc.ops):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.backward import blockers, gradients
+from compiler.backward import blockers, constants_of, gradients
 from compiler.clipping import Clip, require_clip
 from compiler.errors import CompileError
 from compiler.initialisers import constant
@@ -47,10 +47,11 @@ class Descent:
         groups: Sequence[Group],
         clip: Clip | None,
         accumulate: int,
+        no_grad: Sequence[Value | str],
     ) -> tuple[Pairs, list[Value]]:
         """Append all of `Program.minimize`; gives what it gives, and the learning rates in the order of the groups."""
         _require_sane(loss, [optimizer, *(own for _, own in groups)], clip, accumulate)
-        pairs = self._gradients(loss, parameters)
+        pairs = self._gradients(loss, parameters, no_grad)
         members = grouped([w for w, _ in pairs], optimizer, groups)
         rates: list[Value] = []
         with self.block.on_behalf_of(stage=pb.STAGE_UPDATE):
@@ -68,20 +69,25 @@ class Descent:
                     self.update(so_far, ops.where(cadence.waits, mean, 0.0))
         return pairs, rates
 
-    def _gradients(self, loss: Value, parameters: Sequence[Value] | None) -> Pairs:
+    def _gradients(self, loss: Value, parameters: Sequence[Value] | None, no_grad: Sequence[Value | str]) -> Pairs:
         names = dict.fromkeys(self.states.trainable())
-        given = list(parameters) if parameters is not None else [self.block.state(name) for name in names]
+        constants = constants_of(self.block, no_grad)
+        others = [name for name in names if name not in constants]
+        given = list(parameters) if parameters is not None else [self.block.state(name) for name in others]
         if not given:
             raise CompileError("minimize: there is no parameter to train")
         for value in given:
             if value.name not in names:
                 raise CompileError(f"minimize: {value!r} is not a trainable parameter of this program")
-        found = [(w, dw) for w, dw in zip(given, gradients(loss, given), strict=True) if dw is not None]
+        found = [
+            (w, dw) for w, dw in zip(given, gradients(loss, given, no_grad=no_grad), strict=True) if dw is not None
+        ]
         reached = {w.name for w, _ in found}
         missed = [w.name for w in given if w.name not in reached]
         if not found or (parameters is not None and missed):
             named = ", ".join(map(repr, missed)) if parameters is not None else "any trainable parameter"
             stops = "".join(f"; {line}" for line in blockers(self.block, [loss]))
+            stops += f"; no_grad has {', '.join(f'%{name}' for name in sorted(constants))}" if constants else ""
             raise CompileError(f"minimize(loss: {loss.type}): the loss does not depend on {named}{stops}")
         return found
 

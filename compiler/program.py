@@ -188,6 +188,7 @@ class Program:
         groups: Sequence[Group] = (),
         clip: Clip | None = None,
         accumulate: int = 1,
+        no_grad: Sequence[Value | str] = (),
         name: str = "loss",
     ) -> list[tuple[Value, Value]]:
         """Append the gradients of the loss and the optimizer's updates.
@@ -202,6 +203,7 @@ class Program:
             groups: pairs of parameters and the optimizer that trains them in place of `optimizer`.
             clip: limits the gradients of all parameters, before an optimizer limits those that it trains.
             accumulate: the steps whose mean gradient makes one update. Optimizers count updates, schedules steps.
+            no_grad: tensors, or their names, through which no gradient flows; parameters among them are not trained.
             name: what training and the entry `evaluate` report the loss as. The rate is reported as `rate`, that of a
                 loss with another name as `<name>_rate`.
 
@@ -214,7 +216,7 @@ class Program:
         for value in (loss, *(parameters or ())):
             self._require_own("minimize", value)
         descent = Descent(self._block, self._states, self._updates, self.update, self._free_state)
-        pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate)
+        pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate, no_grad)
         reported = self._free_fetch(name) if name == "loss" else name
         self.fetch(reported, loss, over="mean")
         self._losses[reported] = self._train_fetches[reported]
