@@ -1,11 +1,9 @@
 """Pass: let tensors share memory where that changes no value.
 
 1. An op whose kernel makes a view lies in the memory of its operand, whatever else reads either.
-2. Any other op writes an output over an operand if the kernel allows that pair, the types are equal, the operand is
-   neither a constant nor in the same memory as another operand, and nothing reads its value or a view of it
-   afterwards: no later op, no fetch, no update.
-3. Over a state only a block that updates it writes: the new value, or what is gone before the end of the step. Where
-   an operand in the arena would do as well, the state is written over: that takes no memory.
+2. Any other op writes an output over an operand where the in-place law allows it (`runtime.memory.in_place`).
+3. Over a state that gets a new value elsewhere it writes only what is gone before the end of the step. Where an operand
+   in the arena would do as well, the state is written over: that takes no memory.
 4. Both are written into the op. Where an update is not in place the runtime copies at the end of the step.
 """
 
@@ -16,7 +14,7 @@ from collections.abc import Sequence
 from compiler.bound_blocks import bound_blocks
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
-from runtime.memory import ends_of, in_place_pairs, made_outside, views_of
+from runtime.memory import InPlaceLaw, chosen, in_place_pairs, leaves_no_copy, views_of
 
 
 def share_memory(program: pb.ProgramDesc) -> None:
@@ -31,15 +29,15 @@ def share_in_block(desc: pb.BlockDesc) -> None:
 
 
 class _Sharing:
-    """One walk over a block: which tensor gave the memory that each lies in, and who reads the value there last."""
+    """One walk over a block: in the memory of which tensor each one lies."""
 
     def __init__(self, block: Written) -> None:
         views = views_of(block)
         self._block = block
         self._views = set(views)
-        self._last_read = _last_reads(block, views)
-        self._owners = _Owners(block, views)
+        self._law = InPlaceLaw(block, views)
         self._roots: dict[str, str] = {}  # of tensors that lie in the memory of another
+        self._becomes = _new_values(block.desc, self._law.begins)
 
     def mark(self) -> None:
         block = self._block
@@ -47,9 +45,8 @@ class _Sharing:
             if op.in_place:
                 del op.in_place[:]
             if i in self._views:
-                x, y = inputs[0], outputs[0]
                 op.in_place.add(output=0, input=0)
-                self._roots[y], self._last_read[y] = self._root(x), self._last_read[x]
+                self._roots[outputs[0]] = self._root(inputs[0])
                 continue
             for output, position in self._taken(i, inputs, outputs):
                 op.in_place.add(output=output, input=position)
@@ -59,51 +56,25 @@ class _Sharing:
 
     def _taken(self, i: int, inputs: Sequence[str], outputs: Sequence[str]) -> list[tuple[int, int]]:
         """The pairs of op number i that are in place, in order; its outputs are put where they then lie."""
-        last_read, types = self._last_read, self._block.types
-        pairs = [
-            (output, position)
-            for output, position in in_place_pairs(self._block.op_types[i])
-            if (old := inputs[position]) and last_read[old] == i and types[outputs[output]] == types[old]
-        ]
-        pairs.sort(key=lambda pair: not self._owners.is_state(self._root(inputs[pair[1]])))
-        taken: list[tuple[int, int]] = []
-        for output, position in pairs:
-            new, root = outputs[output], self._root(inputs[position])
-            alone = [self._root(name) for name in inputs if name].count(root) == 1
-            free = all(output != one and position != other for one, other in taken)
-            if alone and free and self._owners.allow(root, new, lasts=last_read.get(new) == len(self._block.ops)):
-                taken.append((output, position))
-                self._roots[new] = root
+        pairs = in_place_pairs(self._block.op_types[i])
+        if not pairs:
+            return []
+        law, becomes, end = self._law, self._becomes, len(self._block.ops)
+
+        def may(output: int, position: int) -> bool:
+            if law.objection(i, output, position) is not None:
+                return False
+            root, new = self._root(inputs[position]), outputs[output]
+            return root not in becomes or leaves_no_copy(becomes[root] == new, law.last_reads.get(new) == end)
+
+        taken = chosen(pairs, lambda position: self._root(inputs[position]) in becomes, may)
+        for output, position in taken:
+            self._roots[outputs[output]] = self._root(inputs[position])
         return sorted(taken)
 
 
-class _Owners:
-    """What may be written over memory outside the arena: nothing over a constant, nor over a state that stays."""
-
-    def __init__(self, block: Written, views: Sequence[int]) -> None:
-        begins: dict[str, str] = {}
-        for i in views:
-            x, y = block.inputs[i][0], block.outputs[i][0]
-            begins[y] = begins.get(x, x)
-        becomes = {update.state: begins.get(update.tensor, update.tensor) for update in block.desc.updates}
-        state_of = {p.tensor: p.state for p in block.desc.parameters if p.WhichOneof("source") == "state"}
-        self._becomes = {name: becomes.get(state) for name, state in state_of.items()}
-        self._becomes |= dict.fromkeys(made_outside(block))
-
-    def is_state(self, root: str) -> bool:
-        """Whether it is a state that the block updates."""
-        return self._becomes.get(root) is not None
-
-    def allow(self, root: str, new: str, *, lasts: bool) -> bool:
-        """Whether `new`, which the end of the step reads if it `lasts`, may be written there."""
-        return root not in self._becomes or (self.is_state(root) and (self._becomes[root] == new or not lasts))
-
-
-def _last_reads(block: Written, views: Sequence[int]) -> dict[str, int]:
-    """The position of the last op that reads each tensor or a view of it; len(ops) is the end of the step."""
-    last = {name: i for i, inputs in enumerate(block.inputs) for name in inputs}
-    last |= dict.fromkeys(ends_of(block.desc), len(block.ops))
-    for i in reversed(views):
-        x, y = block.inputs[i][0], block.outputs[i][0]
-        last[x] = max(last[x], last.get(y, -1))
-    return last
+def _new_values(desc: pb.BlockDesc, begins: dict[str, str]) -> dict[str, str]:
+    """By tensor of a state that the block updates: what becomes its value, or what that is a view of."""
+    becomes = {update.state: begins.get(update.tensor, update.tensor) for update in desc.updates}
+    states = [p for p in desc.parameters if p.WhichOneof("source") == "state"]
+    return {p.tensor: becomes[p.state] for p in states if p.state in becomes}

@@ -1,7 +1,7 @@
 """A block that runs, as numbers: what each op waits for, reads, writes and needs beside, and the memory of an order.
 
 A value is a tensor with all its views. States, constants and what is spilled take no bytes of the arena; an output
-that may be written over an operand takes none either, if that operand dies with the op: the rule of `share_memory`.
+that may be written over an operand takes none either, if that operand dies with the op (`runtime.memory.in_place`).
 What is written over a state lies in the state's memory.
 """
 
@@ -15,7 +15,17 @@ from math import inf
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
-from runtime.memory import aligned, ends_of, in_place_pairs, is_view, made_outside, scratch_of, views_of
+from runtime.memory import (
+    InPlaceLaw,
+    aligned,
+    chosen,
+    ends_of,
+    in_place_pairs,
+    leaves_no_copy,
+    made_outside,
+    scratch_of,
+    views_of,
+)
 
 
 @dataclass(frozen=True)
@@ -95,18 +105,14 @@ class StepGraph:
 
         What is written over a state's memory is added to `state_of`.
         """
-        pairs = self.over[i]
-        if len(pairs) > 1:
-            pairs = sorted(pairs, key=lambda pair: pair[1] not in state_of)
-        taken: list[tuple[int, int]] = []
-        for written, read in pairs:
-            if missing[read] or any(written == one or read == other for one, other in taken):
-                continue
-            if read not in state_of:
-                taken.append((written, read))
-            elif not self.lasts[written] or self.becomes[state_of[read]] == written:
-                state_of[written] = state_of[read]
-                taken.append((written, read))
+
+        def may(written: int, read: int) -> bool:
+            if missing[read]:
+                return False
+            return read not in state_of or leaves_no_copy(self.becomes[state_of[read]] == written, self.lasts[written])
+
+        taken = chosen(self.over[i], state_of.__contains__, may)
+        state_of.update((written, state_of[read]) for written, read in taken if read in state_of)
         return taken
 
     def working_set(self, order: Sequence[int], at: int) -> int:
@@ -136,22 +142,20 @@ def step_graph(desc: pb.BlockDesc) -> StepGraph:
     block = Written(desc)
     state_of = {p.tensor: p.state for p in desc.parameters if p.WhichOneof("source") == "state"}
     outside = {*state_of, *made_outside(block)}
-    graph, roots = _values(block, outside)
+    graph = _values(block, outside)
     becomes = {update.state: graph.value_of[update.tensor] for update in desc.updates}
     new_values = {graph.value_of[name]: becomes[state] for name, state in state_of.items() if state in becomes}
     graph.becomes.update(new_values)
-    types, value_of = block.types, graph.value_of
-    pairs_of = {type: () if is_view(type) else in_place_pairs(type) for type in set(block.op_types)}
+    value_of, views = graph.value_of, views_of(block)
+    law = InPlaceLaw(block, views)
+    pairs_of = {type: in_place_pairs(type) for type in set(block.op_types)} | dict.fromkeys(
+        {block.op_types[i] for i in views}, ()
+    )
     for i, type in enumerate(block.op_types):
-        inputs, outputs = block.inputs[i], block.outputs[i]
         for output, position in pairs_of[type]:
-            old, new = inputs[position], outputs[output]
-            if not old or types[new] != types[old]:
-                continue
-            value = value_of[old]
-            alone = [value_of[name] for name in inputs if name].count(value) == 1
-            if alone and (roots[value] not in outside or value in graph.becomes):
-                graph.over[i].append((value_of[new], value))
+            if law.never(i, output, position) is None:
+                new, old = block.outputs[i][output], block.inputs[i][position]
+                graph.over[i].append((value_of[new], value_of[old]))
     for name in ends_of(desc):
         graph.lasts[value_of[name]] = True
     _order_views(block, graph)
@@ -160,8 +164,8 @@ def step_graph(desc: pb.BlockDesc) -> StepGraph:
     return graph
 
 
-def _values(block: Written, outside: Collection[str]) -> tuple[StepGraph, list[str]]:
-    """The graph with its values, and the tensor that each begins with; what may be in place is still missing."""
+def _values(block: Written, outside: Collection[str]) -> StepGraph:
+    """The graph with its values; what may be in place is still missing."""
     views = set(views_of(block))
     roots = [parameter.tensor for parameter in block.desc.parameters]
     value_of = {name: value for value, name in enumerate(roots)}
@@ -195,7 +199,7 @@ def _values(block: Written, outside: Collection[str]) -> tuple[StepGraph, list[s
         fed=fed,
         value_of=value_of,
     )
-    return graph, roots
+    return graph
 
 
 def _order_views(block: Written, graph: StepGraph) -> None:

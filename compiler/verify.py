@@ -23,7 +23,7 @@ from prograd_proto.attributes import attribute_kind
 from prograd_proto.lifespans import trains
 from prograd_proto.written import Written
 from registry.op import find_op
-from runtime.memory import aliases_of, ends_of
+from runtime.memory import ends_of, faults
 
 T = TypeVar("T", int, str)
 
@@ -183,37 +183,10 @@ def states_are_updated_once(program: pb.ProgramDesc, block: Written) -> Iterator
         yield f"the trainable parameter {name!r} is read and not updated"
 
 
-def in_place_joins_two(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
-    """An op writes in place one output over one operand, so no two values are written to the same memory."""
-    for i, pairs in enumerate(block.in_place):
-        if not pairs:
-            continue
-        op, inputs, outputs = block.ops[i], block.inputs[i], block.outputs[i]
-        for output, position in pairs:
-            if position >= len(inputs) or output >= len(outputs):
-                yield f"op {op.id} ({op.type}) has no output {output} or no operand {position}"
-        for output in _repeated([output for output, _ in pairs]):
-            yield f"op {op.id} ({op.type}) writes %{outputs[output]} over two operands"
-        for position in _repeated([position for _, position in pairs]):
-            yield f"op {op.id} ({op.type}) writes two outputs over %{inputs[position]}"
-
-
-def in_place_is_the_last_read(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
-    """An op writes in place only over what nothing reads afterwards, and over a state only if the block updates it."""
-    if not any(block.in_place):
-        return
-    aliases = aliases_of(block)
-    updated = {update.state for update in block.desc.updates}
-    stay = {p.tensor for p in block.desc.parameters if p.WhichOneof("source") == "state" and p.state not in updated}
-    for i, pairs in enumerate(block.in_place):
-        for _, position in pairs if i not in aliases.views else ():
-            old = block.inputs[i][position]
-            place = aliases.places[old]
-            operands = [name for name in block.inputs[i] if name and aliases.places[name].root == place.root]
-            if aliases.last_read[place] > i or operands != [old]:
-                yield f"op {block.ops[i].id} ({block.ops[i].type}) writes over %{old}, which is read again"
-            if place.root in stay:
-                yield f"op {block.ops[i].id} ({block.ops[i].type}) writes over the state %{place.root}, which stays"
+def in_place_keeps_every_value(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+    """An op writes in place what its kernel allows, over what nothing reads afterwards and what may change."""
+    for i, why in faults(block):
+        yield f"op {block.ops[i].id} ({block.op_types[i]}): {why}"
 
 
 def repetitions_repeat(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
@@ -247,8 +220,7 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
     types_are_as_inferred,
     parameters_have_the_states_types,
     states_are_updated_once,
-    in_place_joins_two,
-    in_place_is_the_last_read,
+    in_place_keeps_every_value,
     repetitions_repeat,
     backward_ops_help_a_forward_op,
     tensors_keep_their_lifespans,

@@ -1,6 +1,7 @@
 """Memory of one step: when each buffer lives, where it lies, the proof that no two collide, and what then must wait.
 
 aliases     which tensors of a block are the same bytes: views, and what ops write in place
+in_place    the law of what may be written over what
 scratch     what kernels need beside their operands
 lifetimes   from a bound block to buffers on a two-phase clock
 placement   from buffers to offsets in one arena, a pure function; its ways are
@@ -33,6 +34,10 @@ from runtime.memory.check import check_placement as check_placement
 from runtime.memory.check import planned_offsets as planned_offsets
 from runtime.memory.hazards import Touched as Touched
 from runtime.memory.hazards import dependencies as dependencies
+from runtime.memory.in_place import InPlaceLaw as InPlaceLaw
+from runtime.memory.in_place import chosen as chosen
+from runtime.memory.in_place import faults as faults
+from runtime.memory.in_place import leaves_no_copy as leaves_no_copy
 from runtime.memory.lifetimes import Buffer as Buffer
 from runtime.memory.lifetimes import buffers_of as buffers_of
 from runtime.memory.lifetimes import spilled_of as spilled_of
