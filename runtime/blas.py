@@ -42,6 +42,18 @@ def use_one_thread() -> None:
     )
 
 
+def blas_core() -> str:
+    """For which CPU the loaded OpenBLAS computes, such as "Haswell"; "unknown" if it does not say."""
+    for path in _libraries():
+        library = ctypes.CDLL(str(path))
+        for name in ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename", "openblas_get_corename"):
+            if hasattr(library, name):
+                function = getattr(library, name)
+                function.restype = ctypes.c_char_p
+                return bytes(function()).decode("ascii", "replace")
+    return "unknown"
+
+
 def _libraries() -> list[Path]:
     import numpy as np
 

@@ -2,10 +2,12 @@
 
 arguments      what can be said on the command line
 execute        the main job
+replay         the same again, compared
 check          is the program well formed and safe to run
 profile        where the time goes
 outcome        exit codes and the result line
 progress       what is reported meanwhile, on stderr
+record         what was run and what it gave, for replay
 reproduce      a step that made NaN, kept as a program
 feeds, fetches arrays from files and to files
 metrics_file   every step and epoch, as CSV or JSON lines

@@ -24,7 +24,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show which prograd this is, and exit")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name, add in (("execute", _execute), ("check", _check), ("profile", _profile)):
+    for name, add in (("execute", _execute), ("replay", _replay), ("check", _check), ("profile", _profile)):
         add(verbs, name)
     verb = next((word for word in arguments if not word.startswith("-")), None)
     if verb is not None and verb not in verbs.choices:
@@ -82,10 +82,7 @@ def _execute(verbs: Any, name: str) -> None:
         "runtime execute small.pb --spill /var/tmp    # compiler plan --spill made it",
     )
     what = verb.add_argument_group("what to run")
-    what.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
-    what.add_argument("--steps", type=_positive, metavar="N", help="train for so many steps in all")
-    what.add_argument("--epochs", type=_positive, metavar="N", help="train for so many epochs in all")
-    what.add_argument("--seed", type=int, metavar="N", help="in place of the program's seed")
+    _add_what(what)
     _add_how(what)
     what.add_argument(
         "--check-nan", action="store_true",
@@ -108,7 +105,34 @@ def _execute(verbs: Any, name: str) -> None:
     out.add_argument("--rtol", type=_tolerance, default=1e-5, metavar="X", help="relative, 1e-5 unless given")
     out.add_argument("--atol", type=_tolerance, default=1e-8, metavar="X", help="absolute, 1e-8 unless given")
     _add_states(verb)
+    _add_files(verb)
     _add_reports(verb)
+
+
+def _replay(verbs: Any, name: str) -> None:
+    verb = _verb(
+        verbs,
+        name,
+        "run a program again, anew, and compare: does it give what it gave",
+        "Ends with 0 if the hash of all states, and the metrics if asked, are the expected ones, and else with 1.",
+        "runtime execute digits.pb --record run.json --metrics m.csv",
+        "runtime replay digits.pb --record run.json --expect-metrics m.csv",
+        "runtime replay digits.pb --epochs 3 --expect-sha256 ba807f...",
+    )
+    wanted = verb.add_argument_group("what it gave")
+    one = wanted.add_mutually_exclusive_group(required=True)
+    one.add_argument("--record", dest="recorded", type=Path, metavar="FILE", help="what execute --record wrote")
+    one.add_argument("--expect-sha256", type=_sha256, metavar="HEX", help="the state_sha256 of a result line")
+    wanted.add_argument("--expect-metrics", type=_metrics, metavar="FILE", help="what execute --metrics wrote")
+    what = verb.add_argument_group("what to run")
+    _add_what(what)
+    _add_how(what)
+    _add_rows(verb)
+    verb.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
+    _add_reports(verb)
+    verb.set_defaults(fetch=[], expect=[], rtol=0.0, atol=0.0, save=None, in_place=False, force=False)
+    verb.set_defaults(checkpoint=None, every=None, keep=3, resume=False, retarget_schedule=False)
+    verb.set_defaults(metrics=None, trace=None, record=None, check_nan=False, reproduce=None)
 
 
 def _check(verbs: Any, name: str) -> None:
@@ -147,6 +171,13 @@ def _profile(verbs: Any, name: str) -> None:
     verb.add_argument("--force", action="store_true", help="replace the file of --trace")
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     _add_rows(verb)
+
+
+def _add_what(group: Any) -> None:
+    group.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
+    group.add_argument("--steps", type=_positive, metavar="N", help="train for so many steps in all")
+    group.add_argument("--epochs", type=_positive, metavar="N", help="train for so many epochs in all")
+    group.add_argument("--seed", type=int, metavar="N", help="in place of the program's seed")
 
 
 def _add_who(group: Any) -> None:
@@ -202,12 +233,19 @@ def _add_states(verb: argparse.ArgumentParser) -> None:
     states.add_argument("--force", action="store_true", help="replace files, and remove another run's checkpoints")
 
 
-def _add_reports(verb: argparse.ArgumentParser) -> None:
-    reports = verb.add_argument_group("reports and limits")
-    reports.add_argument(
+def _add_files(verb: argparse.ArgumentParser) -> None:
+    files = verb.add_argument_group("files about the run")
+    files.add_argument(
         "--metrics", type=Path, metavar="FILE", help="write every step and epoch to a .csv or .jsonl file"
     )
-    reports.add_argument("--trace", type=Path, metavar="FILE", help="write the time of every op, for chrome://tracing")
+    files.add_argument("--trace", type=Path, metavar="FILE", help="write the time of every op, for chrome://tracing")
+    files.add_argument(
+        "--record", type=Path, metavar="FILE", help="write what was run, what it gave and where, for runtime replay"
+    )
+
+
+def _add_reports(verb: argparse.ArgumentParser) -> None:
+    reports = verb.add_argument_group("reports and limits")
     reports.add_argument(
         "--log-format", type=_one_of("text", "json"), default="text", metavar="{text,json}", help="of stderr"
     )
@@ -259,6 +297,19 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
+
+
+def _sha256(text: str) -> str:
+    if len(text) != 64 or not set(text.lower()) <= set("0123456789abcdef"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no SHA-256: 64 hexadecimal digits")
+    return text.lower()
+
+
+def _metrics(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".csv", ".jsonl"):
+        raise argparse.ArgumentTypeError(f"{text!r} ends in neither .csv nor .jsonl")
+    return path
 
 
 def _tolerance(text: str) -> float:

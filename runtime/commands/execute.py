@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prograd_proto.lifespans import trains
 from prograd_proto.printable import result_line
@@ -34,11 +34,32 @@ Between = Callable[[], None]
 Fields = list[tuple[str, object]]
 
 
+class Performed(NamedTuple):
+    """A run that is done, the fields of its result line, and a sentence for each array that is not as expected."""
+
+    run: Run
+    fields: Fields
+    failures: list[str]
+
+
 def execute(options: argparse.Namespace) -> int:
     """Run a program: what it says of itself, or what the options ask for.
 
     Results go to stdout, and the last line of it sums them up; progress and messages go to stderr.
     """
+    run, fields, failures = perform(options)
+    if options.record:
+        from runtime.commands.record import record  # asks the system what it is: start-up time
+
+        record(options, run, dict(fields))
+    for failure in failures:
+        options.say(failure)
+    print(result_line("FAILED" if failures else "OK", fields))
+    return EXIT_FAILED if failures else EXIT_DONE
+
+
+def perform(options: argparse.Namespace) -> Performed:
+    """Run a program, and write what was asked for but the result line."""
     start = perf_counter()
     _require_consistent(options)
     wanted = wanted_fetches(options.fetch)
@@ -66,11 +87,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.save or options.in_place:
         run.save(options.save or options.load, force=options.force or options.in_place)
     failures = differences(expected, arrays, rtol=options.rtol, atol=options.atol)
-    for failure in failures:
-        options.say(failure)
-    fields += _common_fields(options, run, perf_counter() - start)
-    print(result_line("FAILED" if failures else "OK", fields))
-    return EXIT_FAILED if failures else EXIT_DONE
+    return Performed(run, fields + _common_fields(options, run, perf_counter() - start), failures)
 
 
 def _train(
@@ -190,7 +207,7 @@ def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> No
         from runtime.reproducer import require_folder
 
         require_folder(options.reproduce, force=options.force)
-    outputs = [options.save, options.trace, *fetched]
+    outputs = [options.save, options.trace, options.record, *fetched]
     if not options.resume:
         outputs.append(options.metrics)
     for file in outputs:

@@ -1,0 +1,39 @@
+"""The option --record: what was run, what it gave and on what machine, in a JSON file that `runtime replay` takes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+from prograd_proto.lifespans import trains
+from runtime.machine import this_machine
+from runtime.run import Run
+from runtime.run_record import RunRecord, file_sha256, write_record
+
+
+def record(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) -> None:
+    """Write the record of a run that is done; `fields` are those of its result line."""
+    entry = str(fields["entry"])
+    trained = trains(run.program, run.bindings(entry)[0].block)
+    made = RunRecord(
+        program_sha256=run.sha256,
+        entry=entry,
+        seed=int(run.states.arrays["seed"]),
+        steps=int(run.states.arrays["total_steps"]) if trained else 0,
+        split=options.split or "",
+        data="" if options.data is None else file_sha256(options.data),
+        load="" if options.load is None or options.resume else file_sha256(options.load),
+        feeds=dict(_fed(text) for text in options.feed),
+        resumed=bool(options.resume),
+        engine=options.engine,
+        math=options.math,
+        state_sha256=str(fields["state_sha256"]),
+        machine=this_machine(),
+    )
+    write_record(options.record, made, force=options.force)
+
+
+def _fed(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, "@" + file_sha256(Path(value[1:])) if value.startswith("@") else value
