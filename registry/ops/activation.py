@@ -154,7 +154,7 @@ def hard_swish(x: Value) -> TensorType:
 
 @hard_swish.gradient
 def hard_swish_gradient(x: Value, dy: Value) -> Value:
-    return where(x <= -3.0, 0.0, where(x < 3.0, dy * (x / 3.0 + 0.5), dy))
+    return where(x <= -3.0, 0.0, where(x >= 3.0, dy, dy * (x / 3.0 + 0.5)))
 
 
 @op
@@ -172,14 +172,14 @@ def hard_tanh_gradient(x: Value, dy: Value, *, min: float, max: float) -> Value:
 
 @op
 def threshold(x: Value, *, threshold: float, value: float) -> TensorType:
-    """The element of x where it is above the threshold, `value` elsewhere."""
+    """The element of x where it is above the threshold, `value` elsewhere; the gradient flows through NaN."""
     require_float(x)
     return x.type
 
 
 @threshold.gradient
 def threshold_gradient(x: Value, dy: Value, *, threshold: float) -> Value:
-    return where(x > threshold, dy, 0.0)
+    return where(x <= threshold, 0.0, dy)
 
 
 @op

@@ -86,25 +86,25 @@ def pow_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]
 
 @op
 def maximum(a: Operand, b: Operand) -> TensorType:
-    """The larger of a and b; NaN wins, and equal ones halve the gradient."""
+    """The larger of a and b; NaN wins, equal ones halve the gradient, and beside NaN both have it whole."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
 @maximum.gradient
 def maximum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
-    da, db = _divided(dy, a > b, equal(a, b))
+    da, db = _divided(dy, a < b, a > b, equal(a, b))
     return sum_to(da, a), sum_to(db, b)
 
 
 @op
 def minimum(a: Operand, b: Operand) -> TensorType:
-    """The smaller of a and b; NaN wins, and equal ones halve the gradient."""
+    """The smaller of a and b; NaN wins, equal ones halve the gradient, and beside NaN both have it whole."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
 @minimum.gradient
 def minimum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
-    da, db = _divided(dy, a < b, equal(a, b))
+    da, db = _divided(dy, a > b, a < b, equal(a, b))
     return sum_to(da, a), sum_to(db, b)
 
 
@@ -242,7 +242,11 @@ sin = pointwise("sin", "The sine of an angle in radians.", lambda x, y, dy: dy *
 cos = pointwise("cos", "The cosine of an angle in radians.", lambda x, y, dy: -dy * sin(x))
 tanh = pointwise("tanh", "The hyperbolic tangent.", lambda x, y, dy: dy * (1.0 - y * y))
 sigmoid = pointwise("sigmoid", "The logistic function 1 / (1 + exp(-x)).", lambda x, y, dy: dy * (y * (1.0 - y)))
-relu = pointwise("relu", "The larger of x and 0; the gradient is 0 at 0.", lambda x, y, dy: where(y > 0.0, dy, 0.0))
+relu = pointwise(
+    "relu",
+    "The larger of x and 0; the gradient is 0 at 0, and flows through NaN.",
+    lambda x, y, dy: where(not_equal(y, 0.0), dy, 0.0),
+)
 
 
 @op(no_gradient=("x",))
@@ -252,9 +256,7 @@ def sign(x: Value) -> TensorType:
     return x.type
 
 
-def _divided(dy: Value, to_a: Value, tie: Value) -> tuple[Value, Value]:
-    """Dy for the operand that was taken, 0 for the other, half for both at a tie."""
+def _divided(dy: Value, not_a: Value, not_b: Value, tie: Value) -> tuple[Value, Value]:
+    """Nothing of dy for the operand that was not taken, half for both at a tie, else all of it."""
     half = dy * 0.5
-    da = where(tie, half, where(to_a, dy, 0.0))
-    db = where(tie, half, where(to_a, 0.0, dy))
-    return da, db
+    return where(not_a, 0.0, where(tie, half, dy)), where(not_b, 0.0, where(tie, half, dy))

@@ -30,6 +30,9 @@ from runtime.kernels.windows import (
 
 MOST_TAPS = 256
 
+Under = tuple[int, int, Index, Index]
+"""A tap: its row and column, what it touches, at which places."""
+
 
 def max_pool2d_rule(
     x: TensorType, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]
@@ -204,12 +207,15 @@ def winners(
     """For each tap in row-major order what it touches, at which places, and where it sees the first of equal maxima.
 
     That is given as a mask of bits; the last array is room for a number at every place. The number of the tap with the
-    maximum grows wherever a later one sees more.
+    maximum begins with the first that is not in the padding, and grows wherever a later one sees more, or NaN.
     """
     tap, y, winner, number, found, bits = (array[: len(x)] for array in scratch)
     under = [*taps(x, y, window=window, stride=stride, padding=padding)]
     y.fill(-np.inf)
     winner.fill(0)
+    if any(padding):
+        for count, (_, _, _, places) in reversed([*enumerate(under)]):
+            winner[places] = count
     for count, (_, _, inside, places) in enumerate(under):
         seen, most = first_of(tap, y[places].shape), y[places]
         np.copyto(seen, x[inside])
@@ -219,11 +225,23 @@ def winners(
             np.multiply(more.view(np.uint8), own.dtype.type(count), own)
             np.maximum(winner[places], own, out=winner[places])
         np.maximum(most, seen, out=most)
+    np.isnan(y, found)
+    if found.any():
+        prefer_nan(x, under, winner, found, number)
     for count, (_, _, inside, places) in enumerate(under):
         np.equal(winner, count, found)
         np.copyto(bits, found.view(np.uint8))
         np.negative(bits, bits)
         yield inside, places, bits, tap
+
+
+def prefer_nan(x: Array, under: Sequence[Under], winner: Array, found: Array, number: Array) -> None:
+    """Let the last tap that sees NaN have the maximum: nothing after the first is more, in the eyes of a comparison."""
+    for count, (_, _, inside, places) in enumerate(under):
+        is_nan, own = (first_of(array, winner[places].shape) for array in (found, number))
+        np.isnan(x[inside], is_nan)
+        np.multiply(is_nan.view(np.uint8), own.dtype.type(count), own)
+        np.maximum(winner[places], own, out=winner[places])
 
 
 def count_scratch(y: TensorType, padding: Numbers, count_include_pad: bool) -> list[TensorType]:
