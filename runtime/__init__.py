@@ -15,8 +15,7 @@ Names are looked up when they are first used: the commands must speak to BLAS be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as type checkers know it; typing itself is slow to import
 if TYPE_CHECKING:
     from prograd_proto import PluginError as PluginError
     from prograd_proto import ProgramError as ProgramError

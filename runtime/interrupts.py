@@ -1,49 +1,101 @@
-"""Interrupts act between steps: a signal sets a flag, and the run looks at it when its states are whole."""
+"""What signals do: they end a process at once while nothing is under way, and between two steps while it trains.
+
+SIGINT is what Ctrl-C sends, SIGTERM what a service manager, a container or a batch system sends, SIGHUP what a terminal
+sends that is closed. This module is imported before anything else and therefore imports next to nothing.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
-import threading
 from types import FrameType
 
-_DEFAULTS = (signal.default_int_handler, signal.SIG_DFL)
+ENDINGS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that ask a process to end; Windows lacks one."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked for an end; `number` is which one."""
+
+    def __init__(self, number: int = signal.SIGINT, text: str = "interrupted") -> None:
+        super().__init__(text)
+        self.number = int(number)
+
+
+def leave_at_once() -> None:
+    """From now on end the process at a signal, with one sentence, and 128 and the signal's number as its code.
+
+    For the time in which modules are imported: an exception there comes out as a traceback, or as another error.
+    A signal that is ignored, as under nohup, stays so.
+    """
+    for number in ENDINGS:
+        if signal.getsignal(number) in _DEFAULTS:
+            signal.signal(number, _leave)
+
+
+def ignore_all() -> None:
+    """From now on no signal ends the process: all is done, and only the interpreter is taken down."""
+    for number in ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 class Interrupts:
-    """While it is entered, signals are noted, and `check` raises KeyboardInterrupt; a second one raises at once.
+    """While it is entered, a signal is noted, and `check` raises Interrupted; a second Ctrl-C raises at once.
 
-    Outside the main thread, where Python has no signals, and where somebody else handles them, it does nothing.
+    Outside the main thread, where Python has no signals, and for signals that somebody else handles, it does nothing.
     It can be entered many times.
     """
 
-    def __init__(self, *signals: signal.Signals) -> None:
-        """Without arguments it is SIGINT alone, which is what Ctrl-C sends."""
+    def __init__(self, *signals: signal.Signals, at_once: bool = False) -> None:
+        """Without arguments it is SIGINT alone; `at_once`: the first signal raises where it comes, until `hold`."""
         self._signals = signals or (signal.SIGINT,)
-        self._noted = False
+        self._at_once = at_once
+        self._noted: int | None = None
         self._previous: list[tuple[int, object]] = []
 
+    def hold(self) -> None:
+        """From now on a signal waits for `check`: there is something that must become whole before."""
+        self._at_once = False
+
     def check(self) -> None:
-        """Raise KeyboardInterrupt if a signal has come."""
-        if self._noted:
-            self._noted = False
-            raise KeyboardInterrupt
+        """Raise Interrupted if a signal has come."""
+        if self._noted is not None:
+            number, self._noted = self._noted, None
+            raise Interrupted(number)
 
     def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():
-            for number in self._signals:
-                previous = signal.signal(number, self._note)
-                self._previous.append((number, previous))
-                if previous not in _DEFAULTS:
-                    signal.signal(number, previous)
+        for number in self._signals:
+            previous = signal.getsignal(number)
+            if previous not in _DEFAULTS:
+                continue
+            try:
+                signal.signal(number, self._note)
+            except ValueError:  # not the main thread
+                return self
+            self._previous.append((number, previous))
         return self
 
     def __exit__(self, *error: object) -> None:
         while self._previous:
             number, handler = self._previous.pop()
-            signal.signal(number, handler)  # pyright: ignore[reportArgumentType]: it came from signal.signal
+            signal.signal(number, handler)  # pyright: ignore[reportArgumentType]: it came from signal.getsignal
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if self._noted:
-            raise KeyboardInterrupt
-        self._noted = True
+        """Only a second Ctrl-C is impatience: SIGTERM and SIGHUP are sent twice by systems that take no care."""
+        del frame
+        impatient = self._noted is not None and number == signal.SIGINT
+        self._noted = number if self._noted is None else self._noted
+        if self._at_once or impatient:
+            raise Interrupted(number)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    del frame
+    try:  # noqa: SIM105 (contextlib is slow to import)
+        os.write(2, b"runtime: interrupted\n")
+    except OSError:  # nobody is there to read it
+        pass
+    os._exit(128 + number)
+
+
+_DEFAULTS = (signal.default_int_handler, signal.SIG_DFL, _leave)

@@ -43,17 +43,16 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         [*command, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert child.stderr is not None
-    while "epoch 1 " not in child.stderr.readline():
-        pass
+    assert any("epoch 1 " in line for line in iter(child.stderr.readline, ""))
     return child
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_ends_with_130_after_a_checkpoint_that_resumes(folder, capsys, number):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_with_128_and_its_number_after_a_checkpoint_that_resumes(folder, capsys, number):
     child = started(folder, "--checkpoint", "c", "--every", "1000000")
     child.send_signal(number)
     out, err = child.communicate()
-    assert (child.returncode, out) == (130, "")
+    assert (child.returncode, out) == (128 + number, "")
     [file] = Path("c").iterdir()
     steps = int(file.stem.removeprefix("step-"))
     assert err.endswith(f"runtime: interrupted after step {steps}; --resume goes on from the checkpoint in c\n")

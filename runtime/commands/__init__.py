@@ -9,6 +9,7 @@ outcome        exit codes and the result line
 progress       what is reported meanwhile, on stderr
 record         what was run and what it gave, for replay
 reproduce      a step that made NaN, kept as a program
+streams        stdout and stderr, whatever happens to them
 feeds, fetches arrays from files and to files
 metrics_file   every step and epoch, as CSV or JSON lines
 trace          every op, for Chrome's trace viewer
@@ -16,7 +17,6 @@ trace          every op, for Chrome's trace viewer
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -24,6 +24,8 @@ from importlib import import_module
 from prograd_proto.printable import use_escapes_on_output
 from runtime.commands.arguments import parse
 from runtime.commands.outcome import EXIT_INTERRUPTED, exit_code, sentence
+from runtime.commands.streams import drop
+from runtime.interrupts import ENDINGS, Interrupts
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -36,11 +38,10 @@ def run_command(arguments: Sequence[str]) -> int:
 
             use_plugins(options.plugin)
         verb = import_module(f"runtime.commands.{options.verb}")  # one of the parser's own words
-        code = getattr(verb, options.verb)(options)
-        sys.stdout.flush()
-        return code
+        with Interrupts(*ENDINGS, at_once=True) as options.interrupts:
+            return getattr(verb, options.verb)(options)
     except BrokenPipeError:  # the reader of our results has left; not an error of ours, but not a success either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop(sys.stdout)
         return EXIT_INTERRUPTED
     except BaseException as error:
         if options.traceback or isinstance(error, SystemExit | GeneratorExit):

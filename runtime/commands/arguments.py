@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,6 +11,7 @@ from prograd_proto.byte_sizes import byte_size
 from prograd_proto.printable import sentence
 from prograd_proto.spelling import closest
 from runtime.commands.outcome import EXIT_USAGE
+from runtime.commands.streams import put, say
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -42,7 +42,7 @@ class Say:
     """Puts a sentence on stderr; a run's progress replaces `show` by its own way of doing so."""
 
     def __init__(self) -> None:
-        self.show: Callable[[str], None] = lambda text: print(f"runtime: {text}", file=sys.stderr, flush=True)
+        self.show: Callable[[str], None] = lambda text: say(f"runtime: {text}")
 
     def __call__(self, text: str) -> None:
         """Show it, printable and of bounded length."""
@@ -53,7 +53,8 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(EXIT_USAGE, f"runtime: {sentence(message)}; see {self.prog} --help\n")
+        say(f"runtime: {sentence(message)}; see {self.prog} --help")
+        self.exit(EXIT_USAGE)
 
 
 class _Version(argparse.Action):
@@ -62,7 +63,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *more: object) -> NoReturn:
         from importlib.metadata import version
 
-        print(f"prograd {version('prograd')}")
+        put(f"prograd {version('prograd')}")
         parser.exit()
 
 

@@ -12,6 +12,7 @@ from prograd_proto.identity import program_sha256
 from prograd_proto.printable import result_line
 from runtime.check import bound_blocks, check_program
 from runtime.commands.outcome import EXIT_DONE
+from runtime.commands.streams import put
 from runtime.files import verified_file
 from runtime.memory import check_plans
 
@@ -35,5 +36,5 @@ def check(options: argparse.Namespace) -> int:
         ("state", sum(type_of(state).nbytes for state in program.states)),
         ("program_sha256", program_sha256(program)),
     )
-    print(result_line("OK", fields))
+    put(result_line("OK", fields))
     return EXIT_DONE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,9 +18,10 @@ from runtime.commands.fetches import differences, expectations, give, wanted_fet
 from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED, metric_fields
 from runtime.commands.progress import LogHandler, Progress, new_progress
 from runtime.commands.reproduce import reproducing
+from runtime.commands.streams import put
 from runtime.commands.trace import TraceFile
 from runtime.errors import UsageError
-from runtime.interrupts import Interrupts
+from runtime.interrupts import Interrupted, Interrupts
 from runtime.kernel import Array
 from runtime.limits import Deadline, peak_rss
 from runtime.metrics import scalar_fetches
@@ -54,7 +54,7 @@ def execute(options: argparse.Namespace) -> int:
         record(options, run, dict(fields))
     for failure in failures:
         options.say(failure)
-    print(result_line("FAILED" if failures else "OK", fields))
+    put(result_line("FAILED" if failures else "OK", fields))
     return EXIT_FAILED if failures else EXIT_DONE
 
 
@@ -68,14 +68,13 @@ def perform(options: argparse.Namespace) -> Performed:
     _require_free(options, [fetch.file for fetch in wanted])
     feeds = read_feeds(options.feed) or None
     with ExitStack() as stack:
-        interrupts = stack.enter_context(Interrupts(signal.SIGINT, signal.SIGTERM))
         handler = _log_to(options, stack)
         run = _loaded(options)
         stack.callback(run.close)
         trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
         run.engine.trace = trace
         entry = options.entry or run.training_entry()
-        between = _limits(interrupts, Deadline(options.max_time))
+        between = _limits(options.interrupts, Deadline(options.max_time))
         with reproducing(options, run):
             if trains(run.program, run.bindings(entry)[0].block):
                 arrays, fields = _train(options, run, entry, feeds, names, between, handler, stack)
@@ -117,12 +116,13 @@ def _train(
         )
         progress = _progress(options, run, handler, stack)
         file = _metrics_file(options, run, entry, stack)
+        options.interrupts.hold()  # until here nothing was begun
         for event in events:
             if file is not None:
                 file.write(event)
             progress.show(event)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(_interrupted(options, run.position.steps)) from None
+    except Interrupted as stop:
+        raise Interrupted(stop.number, _interrupted(options, run.position.steps)) from None
     if fetch and not run.fetched:
         raise UsageError("the run is at its end already, so no step fetches anything; run another entry")
     position = run.position
@@ -147,10 +147,7 @@ def _run_over(
             raise UsageError(f"--{option} belongs to training, and the entry {entry!r} does not train")
     asked = run.program.run.evaluate
     split = options.split or (asked.split if asked.entry == entry else None)
-    try:
-        results = run.over(entry, run.rows(entry, feeds or split), fetch=fetch, between=between)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("interrupted") from None
+    results = run.over(entry, run.rows(entry, feeds or split), fetch=fetch, between=between)
     return results.arrays, [("entry", entry), ("steps", results.steps), *metric_fields(results.metrics)]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.printable import WORD, sentence
+from runtime.commands.streams import put
 from runtime.errors import UsageError
 from runtime.kernel import Array
 from runtime.output import write_output
@@ -40,7 +41,7 @@ def give(wanted: Sequence[Wanted], arrays: Mapping[str, Array], *, force: bool) 
     """Print or write the fetched arrays."""
     for name, file in wanted:
         if file is None:
-            print(f"{sentence(name, WORD)}: {_type(arrays[name])} = {_shown(arrays[name])}")
+            put(f"{sentence(name, WORD)}: {_type(arrays[name])} = {_shown(arrays[name])}")
         else:
             _write(file, arrays[name], force)
 

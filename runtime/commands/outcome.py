@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from prograd_proto import PluginError, ProgramError
 from prograd_proto.printable import field_name
 from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, UsageError
+from runtime.interrupts import Interrupted
 
 if TYPE_CHECKING:
     from runtime.metrics import Metrics  # brings NumPy
@@ -19,7 +20,7 @@ EXIT_DATA: Final = 4
 EXIT_NON_FINITE: Final = 5
 EXIT_LIMIT: Final = 6
 EXIT_BUG: Final = 70
-EXIT_INTERRUPTED: Final = 130
+EXIT_INTERRUPTED: Final = 130  # by Ctrl-C, or because nobody reads the results
 
 _OWN: Final = frozenset(
     "entry steps wall arena spill state rss engine math state_sha256".split()  # noqa: SIM905 - words, one after another
@@ -40,7 +41,9 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 
 def exit_code(error: BaseException) -> int:
-    """The code of an error; 70 for one that is our own."""
+    """The code of an error; 128 and its number for a signal, 70 for a fault of our own."""
+    if isinstance(error, Interrupted):
+        return 128 + error.number
     return next((code for kind, code in _CODES if isinstance(error, kind)), EXIT_BUG)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Final, NamedTuple
@@ -14,6 +13,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.printable import WORD, result_line, sentence
 from runtime.commands.feeds import read_feeds
 from runtime.commands.outcome import EXIT_DONE
+from runtime.commands.streams import put, say
 from runtime.commands.trace import TraceFile, stage_of, thread_name
 from runtime.contest import TURNS
 from runtime.entries import BoundEntry
@@ -73,7 +73,7 @@ def _rows(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split
     if feeds is not None or run.data.exists:
         return run.rows(bound.name, feeds or split)
     if bound.feeds:
-        print("runtime: the program has no data, so its feeds are zeros", file=sys.stderr)
+        say("runtime: the program has no data, so its feeds are zeros")
     zeros = {feed.name: np.zeros(feed.type.static_shape, feed.type.dtype) for feed in bound.feeds.values()}
     return run.rows(bound.name, zeros)
 
@@ -126,10 +126,10 @@ def _print(
         _print_json(options, bound, tables, measured, total, peak)
         return
     for by in chosen:
-        print(_table(by, tables[by], options.steps, total))
+        put(_table(by, tables[by], options.steps, total))
     if peak:
         op = executor.ops[measured.alive.index(peak)]
-        print(f"most memory: {peak} bytes of the arena are alive while op {_described(program, op)} runs\n")
+        put(f"most memory: {peak} bytes of the arena are alive while op {_described(program, op)} runs\n")
     stages = {group.name: group.seconds / options.steps for group in tables["stage"]}
     fields: list[tuple[str, object]] = [("entry", bound.name), ("steps", options.steps), ("ops", len(executor.ops))]
     fields += [("seconds_per_step", total / options.steps), ("wall_per_step", measured.wall / options.steps)]
@@ -138,7 +138,7 @@ def _print(
     fields += [("update", stages.get("update", 0.0))]
     fields += [("transfer", stages["transfer"])] if "transfer" in stages else []
     fields += [("arena", executor.arena_bytes), ("peak", peak)]
-    print(result_line("OK", fields))
+    put(result_line("OK", fields))
 
 
 def _grouped(ops: Sequence[pb.OpDesc], measured: Measured, name_of: Callable[[pb.OpDesc, Spell], str]) -> list[Spent]:
@@ -192,4 +192,4 @@ def _print_json(
         "alive": measured.alive,
         **{f"by_{name}": [group._asdict() for group in groups] for name, groups in tables.items()},
     }
-    print(dumps(values))
+    put(dumps(values))

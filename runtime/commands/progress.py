@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 from time import perf_counter
 from typing import Any, Protocol
 
 from prograd_proto.printable import WORD, printable, sentence
+from runtime.commands.streams import Forgiving, is_terminal
+from runtime.commands.streams import say as print_line
 from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.metrics import Metrics
 
@@ -40,7 +41,7 @@ def new_progress(kind: str, log_format: str, done: int, total: int) -> Progress:
         return Json(quiet=kind == "none")
     if kind == "none":
         return Silent()
-    if kind == "bar" or (kind == "auto" and sys.stderr.isatty()):
+    if kind == "bar" or (kind == "auto" and is_terminal()):
         return Bar(done, total)
     return Plain(total)
 
@@ -53,7 +54,7 @@ class Silent:
 
     def say(self, level: int, text: str) -> None:
         """Print it."""
-        _print(_labelled(level, text))
+        print_line(_labelled(level, text))
 
     def close(self) -> None:
         """Nothing."""
@@ -93,7 +94,7 @@ class Plain(Silent):
 
     def _print(self, text: str) -> None:
         self._last = perf_counter()
-        _print(text)
+        print_line(text)
 
 
 class Bar:
@@ -102,7 +103,7 @@ class Bar:
     def __init__(self, done: int, total: int) -> None:
         from tqdm import tqdm  # slow to import
 
-        self._bar: Any = tqdm(total=total, initial=done, unit="step", dynamic_ncols=True, file=sys.stderr)
+        self._bar: Any = tqdm(total=total, initial=done, unit="step", dynamic_ncols=True, file=Forgiving())
         self._epoch = ""
         self._evaluation = ""
 
@@ -122,7 +123,7 @@ class Bar:
 
     def say(self, level: int, text: str) -> None:
         """Print it above the bar."""
-        self._bar.write(_labelled(level, text), file=sys.stderr)
+        self._bar.write(_labelled(level, text), file=Forgiving())
 
     def close(self) -> None:
         """Leave the bar as it is."""
@@ -217,11 +218,7 @@ def _labelled(level: int, text: str) -> str:
     return f"runtime: {text}" if level < logging.WARNING else f"runtime: {logging.getLevelName(level).lower()}: {text}"
 
 
-def _print(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def _print_json(values: dict[str, object]) -> None:
     from json import dumps
 
-    _print(dumps(values, allow_nan=False))
+    print_line(dumps(values, allow_nan=False))

@@ -13,6 +13,7 @@ from prograd_proto.identity import program_sha256
 from prograd_proto.printable import result_line
 from runtime.commands.execute import perform
 from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED
+from runtime.commands.streams import put
 from runtime.errors import DataError, UsageError
 from runtime.machine import this_machine
 from runtime.run_record import RunRecord, file_sha256, read_record
@@ -29,7 +30,7 @@ def replay(options: argparse.Namespace) -> int:
         other = _other_files(options, record)
         if other:
             options.say(other)
-            print(result_line("FAILED", [("state_sha256", "none")]))
+            put(result_line("FAILED", [("state_sha256", "none")]))
             return EXIT_FAILED
     expected = options.expect_sha256 if record is None else record.state_sha256
     with TemporaryDirectory() as folder:
@@ -42,7 +43,7 @@ def replay(options: argparse.Namespace) -> int:
             failures += _other_metrics(options.metrics, options.expect_metrics)
     for failure in failures:
         options.say(failure)
-    print(result_line("FAILED" if failures else "OK", done.fields))
+    put(result_line("FAILED" if failures else "OK", done.fields))
     return EXIT_FAILED if failures else EXIT_DONE
 
 
