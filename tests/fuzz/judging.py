@@ -1,0 +1,90 @@
+"""All judges on one program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import numpy as np
+
+from compiler import CompileError
+from fuzz import differences, variants
+from fuzz.building import Building
+from fuzz.recipe import Recipe
+from fuzz.variants import VARIANTS, Variant
+from fuzz.verdict import Verdict
+
+PYTORCH = find_spec("torch") is not None
+
+
+def judged(
+    building: Building, seed: int, chosen: Sequence[Variant], judges: Sequence[str] = ("differences", "torch")
+) -> list[Verdict]:
+    """What all judges say; an exception is a verdict too."""
+    rng = np.random.default_rng((seed, 1))
+    found: list[Verdict] = []
+    if "differences" in judges:
+        found += guarded("differences", lambda: differences.judge(building, rng))
+    if "torch" in judges and PYTORCH:
+        from fuzz import pytorch
+
+        found += guarded("torch", lambda: pytorch.judge(building))
+    return found + varied(building, seed, chosen)
+
+
+def varied(building: Building, seed: int, chosen: Sequence[Variant]) -> list[Verdict]:
+    """What the variants give."""
+    if not chosen:
+        return []
+    rng = np.random.default_rng((seed, 2))
+    recipe = building.recipe
+    try:
+        subject = variants.Subject.of(building.program, recipe.feeds, recipe.sizes, rng)
+    except CompileError as error:
+        if "which exists only while training" in str(error) or "computes nothing" in str(error):
+            return [Verdict("skipped", "compile", "compile", "refused: it exists only while training")]
+        return [Verdict("raised", "compile", "CompileError", str(error))]
+    except Exception as error:
+        return [raised("compile", error)]
+    return [
+        v
+        for variant in chosen
+        for v in guarded(variant.name, lambda variant=variant: [variants.judge(subject, variant)])
+    ]
+
+
+def guarded(judge: str, call) -> list[Verdict]:
+    try:
+        return call()
+    except Exception as error:
+        return [raised(judge, error)]
+
+
+def raised(judge: str, error: Exception) -> Verdict:
+    return Verdict("raised", judge, type(error).__name__, str(error)[:300])
+
+
+def pick(seed: int, count: int) -> list[Variant]:
+    """All passes, and so many other variants; all of them if that is less than 0."""
+    if count < 0:
+        return list(VARIANTS)
+    rng = np.random.default_rng((seed, 3))
+    others = rng.choice(np.arange(1, len(VARIANTS)), min(count, len(VARIANTS) - 1), replace=False)
+    return [VARIANTS[0], *(VARIANTS[int(i)] for i in others)]
+
+
+def fails_again(recipe: Recipe, like: Verdict) -> bool:
+    """Whether the recipe, built anew, still fails in that way."""
+    try:
+        building = Building.of(recipe)
+    except Exception as error:
+        return like.word == "raised" and like.judge == "build" and like.what == type(error).__name__
+    if like.judge == "build":
+        return False
+    chosen = [v for v in VARIANTS if v.name == like.judge] or (VARIANTS[:1] if like.judge == "compile" else [])
+    judges = [like.judge] if like.judge in ("differences", "torch") else []
+    for seed in range(3 if chosen else 1):
+        for v in judged(building, seed, chosen, judges):
+            if (v.word, v.judge) == (like.word, like.judge) and (v.word != "raised" or v.what == like.what):
+                return True
+    return False

@@ -1,0 +1,37 @@
+"""The table of makers: for each operator and spelled function, what draws operands and attributes and calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fuzz.drawing import Draw
+
+Maker = Callable[[Draw], object]
+
+MAKERS: dict[str, list[Maker]] = {}
+"""By operator."""
+
+
+def maker(*names: str) -> Callable[[Maker], Maker]:
+    """Note that the decorated function makes calls of these."""
+
+    def note(function: Maker) -> Maker:
+        for name in names:
+            MAKERS.setdefault(name, []).append(function)
+        return function
+
+    return note
+
+
+def each(names: str, make: Callable[[str], Maker]) -> None:
+    """The same maker for each of several operators."""
+    for name in names.split():
+        MAKERS.setdefault(name, []).append(make(name))
+
+
+NOT_DRAWN = {
+    "constant": "every Python number that is an operand makes one",
+    "spill": "only the planner puts it into a program: the variants with a file have it",
+    "reload": "only the planner puts it into a program: the variants with a file have it",
+}
+"""Operators that no maker calls, with the reason."""

@@ -1,0 +1,88 @@
+"""The ops of a block one after the other, each tensor an array of its own: no arena, no plan, nothing in place.
+
+Ops are bound as they are appended, and may be run again with other feeds, or with numbers added to what they make.
+Operands are read-only, and what is not yet written is filled with rubbish the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from prograd_proto import attributes_of
+from prograd_proto import program_pb2 as pb
+from runtime.dtypes import array_type, is_float, numpy_dtype
+from runtime.kernels import KERNELS
+
+RUBBISH = 0xAA
+Change = Callable[[str, np.ndarray], None]
+"""What happens to a tensor, in its place, once it is computed."""
+
+
+class Tape:
+    """What is known of a block that grows, or of one that is finished.
+
+    Attributes:
+        arrays: every tensor by name.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self._given: dict[str, np.ndarray] = {}
+        self._calls: list[tuple[Callable[[], object], list[str]]] = []
+
+    def give(self, name: str, array: np.ndarray) -> None:
+        """Set a tensor that no op defines; ops that are there read it when they run again."""
+        self._given[name] = array.copy()
+        if name in self.arrays:
+            self.arrays[name][...] = array
+        else:
+            self.arrays[name] = array.copy()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def extend(self, ops: list[pb.OpDesc]) -> None:
+        """Compute these ops."""
+        for op in ops:
+            kernel = KERNELS[op.type]
+            attributes = attributes_of(op)
+            inputs = [self._read(name) if name else None for name in op.inputs]
+            made = kernel.rule(*(None if x is None else array_type(x) for x in inputs), **attributes)
+            outputs = [_unwritten(type.static_shape, type.dtype) for type in made.outputs]
+            scratch = [_unwritten(type.static_shape, type.dtype) for type in made.scratch]
+            call = kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)
+            with np.errstate(all="ignore"):
+                call()
+            self.arrays.update(zip(op.outputs, outputs, strict=True))
+            self._calls.append((call, list(op.outputs)))
+
+    def run(
+        self, change: Change | None = None, count: int | None = None, only: Mapping[str, object] | None = None
+    ) -> None:
+        """Compute the first `count` ops again; `change` is called with each tensor, or each of `only`."""
+        for name, array in self._given.items():
+            self.arrays[name][...] = array
+            if change is not None and (only is None or name in only):
+                change(name, self.arrays[name])
+        with np.errstate(all="ignore"):
+            for call, outputs in self._calls[:count]:
+                call()
+                if change is not None:
+                    for name in outputs:
+                        if only is None or name in only:
+                            change(name, self.arrays[name])
+
+    def _read(self, name: str) -> np.ndarray:
+        view = self.arrays[name].view()
+        view.flags.writeable = False
+        return view
+
+
+def _unwritten(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    array = np.empty(shape, numpy_dtype(dtype))
+    array.reshape(-1).view(np.uint8).fill(RUBBISH)
+    if is_float(array) and array.dtype.kind == "f":
+        array.fill(np.nan)
+    return array
