@@ -152,6 +152,7 @@ class Run:
         """Make one step of an entry, the training entry unless named, and give what it fetches.
 
         If the entry does not train, its metrics are of this step alone, and the states are afterwards what they were.
+        A schedule that reads how many steps the run has in all needs to be told: `run.state["total_steps"] = 1000`.
 
         Args:
             feeds: an array per feed, with exactly the rows of a step.
@@ -164,6 +165,7 @@ class Run:
         if bound is None:
             sizes = " or ".join(str(b.rows) for b in bindings)
             raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and {len(rows)} are given")
+        self._require_length(bound)
         fetch = self.tensors(bound, fetch)
         with self._workspace(bound, fetch) as work:
             executor = work.executor(bound, fetch)
@@ -232,6 +234,7 @@ class Run:
     ) -> Results:
         """Run an entry over rows, without an effect on the states."""
         bindings = self.bindings(entry)
+        self._require_length(bindings[0])
         fetch = self.tensors(bindings[0], fetch)
         return run_over(self.engine, self.states, bindings, rows, fetch=fetch, between=between)
 
@@ -302,6 +305,15 @@ class Run:
                 hint = closest(name, declared) or closest(name, known)
                 raise UsageError(f"entry {bound.name!r} has no fetch and no tensor {name!r}{hint}")
         return [name for name in fetch if name not in declared]
+
+    def _require_length(self, bound: BoundEntry) -> None:
+        """Raise UsageError if an entry reads how many steps the run has in all, and nobody has said so."""
+        total = int(self.states.arrays["total_steps"])
+        if total < 1 and any(parameter.state == "total_steps" for parameter in bound.block.parameters):
+            raise UsageError(
+                f"entry {bound.name!r} reads total_steps, the steps of the whole run, as schedules do, and it is {total}; "
+                "say how many there will be before the first, as in run.state['total_steps'] = 1000"
+            )
 
     def close(self) -> None:
         """Let all threads end but the caller's."""

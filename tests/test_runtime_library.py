@@ -7,7 +7,7 @@ import pytest
 from small_programs import BATCH, arrays, linear, rich, save
 
 import runtime
-from compiler import Program, ops
+from compiler import Program, ops, schedules, sgd, warmup_cosine
 from prograd_proto import ProgramError
 from prograd_proto.files import load as load_desc
 
@@ -286,3 +286,47 @@ def test_the_names_of_the_library_are_there():
         assert getattr(runtime, name) is not None
     with pytest.raises(AttributeError, match="module 'runtime' has no attribute 'lod'"):
         runtime.lod  # noqa: B018 (the access is the test)
+
+
+def scheduled(tmp_path, rate):
+    program = Program()
+    x, w = program.input("x", "float32", (3,)), program.parameter("w", (3,))
+    program.minimize(ops.sum(x * w), sgd(rate))
+    program.outputs(rate=rate(program.block))
+    program.compile().save(tmp_path / "scheduled.pb")
+    return runtime.load(tmp_path / "scheduled.pb")
+
+
+def test_steps_one_by_one_ask_for_the_length_of_the_run_if_a_schedule_does(tmp_path):
+    run = scheduled(tmp_path, warmup_cosine(0.1))
+    x = {"x": np.ones(3, np.float32)}
+    for entry, action in (("train", lambda: run.step(x)), ("predict", lambda: run.predict({}))):
+        assert text(runtime.UsageError, action) == (
+            f"entry {entry!r} reads total_steps, the steps of the whole run, as schedules do, and it is 0; "
+            "say how many there will be before the first, as in run.state['total_steps'] = 1000"
+        )
+    assert run.state["step"] == 0, "nothing was trained"
+    run.state["total_steps"] = 20
+    rates = [float(run.step(x)["rate"]) for _ in range(20)]
+    whole = scheduled(tmp_path, warmup_cosine(0.1))
+    events = list(whole.train(data=x, steps=20))
+    assert rates == [event.metrics["rate"] for event in events if isinstance(event, runtime.StepEnd)]
+    assert rates[1] == 0.1
+    np.testing.assert_array_equal(run.state["w"], whole.state["w"])
+
+
+def test_a_length_of_the_run_that_was_saved_is_known(tmp_path):
+    run = scheduled(tmp_path, warmup_cosine(0.1))
+    run.state["total_steps"] = 20
+    run.step({"x": np.ones(3, np.float32)})
+    run.save(tmp_path / "run.safetensors")
+    again = scheduled(tmp_path, warmup_cosine(0.1))
+    again.resume(tmp_path / "run.safetensors")
+    assert again.step({"x": np.ones(3, np.float32)})["rate"] == run.step({"x": np.ones(3, np.float32)})["rate"]
+
+
+def test_a_schedule_that_knows_its_own_length_does_not_ask(tmp_path):
+    run = scheduled(tmp_path, schedules.cosine(0.1, steps=10))
+    rates = [float(run.step({"x": np.ones(3, np.float32)})["rate"]) for _ in range(3)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] == 0.1
