@@ -23,14 +23,16 @@ from runtime.turns import Turns
 class States:
     """Every state of a program by name.
 
-    `arrays` are the very memory that steps update, `passing` the names of those that last an epoch, `turns` what keeps
-    threads from reading what another one changes: who touches an array has a turn.
+    `arrays` are the very memory that steps update, `passing` the names of those that last an epoch, `sums` of the slots
+    in which gradients wait for an update that several steps make, `turns` what keeps threads from reading what another
+    one changes: who touches an array has a turn.
     """
 
     def __init__(self, program: pb.ProgramDesc, folder: Path) -> None:
         self.arrays: dict[str, Array] = {state.name: aligned_array(type_of(state)) for state in program.states}
         self.nbytes = sum(array.nbytes for array in self.arrays.values())
         self.passing = frozenset(s.name for s in program.states if s.lifespan == pb.LIFESPAN_EPOCH)
+        self.sums = tuple(s.name for s in program.states if s.slot == "gradient")
         self.turns = Turns()
         self._program = program
         self._folder = folder

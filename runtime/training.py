@@ -112,6 +112,7 @@ class Training:
             raise
         yield from self._write_checkpoint()
         with self._states.turns.alone():
+            self._say_what_waits()
             self._restore_best()
 
     def _pause(self) -> None:
@@ -211,6 +212,17 @@ class Training:
         written = self._checkpoint()
         self._saved_at = now
         return [written]
+
+    def _say_what_waits(self) -> None:
+        """Warn of gradients that made no update; they are in the states, so a run that goes on loses nothing."""
+        waiting = [name for name in self._states.sums if self._states.arrays[name].any()]
+        if waiting:
+            _log.warning(
+                "the run ends after %d steps, between two updates: the gradients since the last one wait in %s; "
+                "train for a multiple of the steps that make one update, or go on",
+                self._position.steps,
+                waiting[0] if len(waiting) == 1 else f"{waiting[0]} and {len(waiting) - 1} more",
+            )
 
     def _restore_best(self) -> None:
         """Go back to the best states, and to where the run stood with them."""

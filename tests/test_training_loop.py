@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 from small_programs import BATCH, TEST, TRAIN, arrays, linear, rich, save, write_data
 
 import runtime
-from compiler import Program, ops, sgd, zeros
+from compiler import Program, adam, ops, sgd, zeros
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load as load_desc
@@ -447,3 +447,41 @@ def test_every_program_has_what_the_loop_relies_on(tmp_path):
     assert "step" in updates
     assert {"total_steps", "seed"} <= {s.name for s in desc.states if s.kind == pb.STATE_KIND_COUNTER}
     assert not {"total_steps", "seed"} & updates
+
+
+def summing(every: int) -> runtime.Run:
+    program = Program()
+    x, w = program.input("x", "float32", (3,)), program.parameter("w", (3,), zeros())
+    b = program.parameter("b", (3,), zeros())
+    program.minimize(ops.sum((x - w) ** 2 + (x + b) ** 2), adam(0.1), accumulate=every)
+    return runtime.Run(program.compile().desc)
+
+
+FED = {"x": np.arange(60, dtype=np.float32)}
+
+
+def test_a_run_that_ends_between_two_updates_says_so(caplog):
+    run = summing(4)
+    list(run.train(data=FED, steps=7))
+    assert caplog.messages == [
+        "the run ends after 7 steps, between two updates: the gradients since the last one wait in w.gradient and "
+        "1 more; train for a multiple of the steps that make one update, or go on"
+    ]
+    assert run.state["w.gradient"].any()
+
+
+@pytest.mark.parametrize("steps", [4, 8])
+def test_a_run_that_ends_with_an_update_has_nothing_to_say(steps: int, caplog):
+    list(summing(4).train(data=FED, steps=steps))
+    assert not caplog.messages
+
+
+def test_a_run_that_ended_between_two_updates_goes_on_as_if_it_had_not(tmp_path):
+    whole, part, resumed = summing(4), summing(4), summing(4)
+    list(whole.train(data=FED, steps=8))
+    list(part.train(data=FED, steps=7))
+    part.save(tmp_path / "run.safetensors")
+    resumed.resume(tmp_path / "run.safetensors")
+    for run in (part, resumed):
+        list(run.train(data=FED, steps=8, retarget_schedule=True))
+        assert run.states.sha256() == whole.states.sha256()
