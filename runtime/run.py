@@ -311,8 +311,8 @@ class Run:
         total = int(self.states.arrays["total_steps"])
         if total < 1 and any(parameter.state == "total_steps" for parameter in bound.block.parameters):
             raise UsageError(
-                f"entry {bound.name!r} reads total_steps, the steps of the whole run, as schedules do, and it is {total}"
-                "; say how many there will be before the first, as in run.state['total_steps'] = 1000"
+                f"entry {bound.name!r} reads total_steps, the steps of the whole run, as schedules do, and it is "
+                f"{total}; say how many there will be before the first, as in run.state['total_steps'] = 1000"
             )
 
     def close(self) -> None:
