@@ -179,7 +179,7 @@ DAMAGED = [
     (b" " * ((1 << 20) + 1), "this is no record of a run: it is larger than 1048576 bytes"),
     ({"format": 2}, "the record has format 2, this prograd reads 1"),
     ({"seed": True}, "the record is damaged: its 'seed' is no int"),
-    ({"seed": 10**20}, "the record is damaged: it has seed 100000000000000000000 and 24 steps"),
+    ({"seed": 10**20}, "the record is damaged: it has seed 100000000000000000000 and 21 steps"),
     ({"steps": "7"}, "the record is damaged: its 'steps' is no int"),
     ({"steps": -7}, "the record is damaged: it has seed 7 and -7 steps"),
     ({"feeds": {"x": 1}}, "the record is damaged: its 'feeds' is no dict"),
