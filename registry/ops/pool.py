@@ -1,7 +1,7 @@
 """Maxima and means of images under a sliding window, and the operators that their gradients need.
 
 Images are [n, h, w, c]. Windows are described as in `registry/windows.py`; every edge's padding is smaller than the
-window, so that a window never lies in the padding alone.
+window, so that a window never lies in the padding alone, and an image without elements is refused.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def avg_pool2d(
     Padding counts as zeros with `count_include_pad`, otherwise the mean is over what is not padding.
     """
     require_float(x)
-    return TensorType(x.dtype, _pooled(x.shape, window, stride, padding))
+    return TensorType(x.dtype, _pooled(x.shape, window, stride, padding, count_include_pad))
 
 
 @avg_pool2d.written
@@ -127,7 +127,7 @@ def avg_pool2d_input_gradient(
 ) -> TensorType:
     """The gradient of avg_pool2d for images of `shape`: every element of dy shared out under its window."""
     require_float(dy)
-    _require_shape("dy", dy, _pooled(shape, window, stride, padding))
+    _require_shape("dy", dy, _pooled(shape, window, stride, padding, count_include_pad))
     return TensorType(dy.dtype, shape)
 
 
@@ -143,13 +143,15 @@ def avg_pool2d_input_gradient_gradient(
     return avg_pool2d(ddx, window=window, stride=stride, padding=padding, count_include_pad=count_include_pad)
 
 
-def _pooled(x: Shape, window: Numbers, stride: Numbers, padding: Numbers) -> Shape:
+def _pooled(x: Shape, window: Numbers, stride: Numbers, padding: Numbers, counts_padding: bool = False) -> Shape:
     require(len(x) == 4, f"an image has the axes [n, h, w, c], not {len(x)} of them")
     n, height, width, channels = x
     counts = window_counts(height, width, window=window, stride=stride, padding=padding)
     top, left, bottom, right = four_edges(padding)
     fits = max(top, bottom) < window[0] and max(left, right) < window[1]
     require(fits, f"padding {(top, left, bottom, right)} is not smaller than the window {window}")
+    some = counts_padding or (height != 0 and width != 0)
+    require(some, f"the window {window} sees nothing but padding of an image of {height} x {width}")
     return n, *counts, channels
 
 

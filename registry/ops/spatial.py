@@ -190,7 +190,7 @@ def max_pool(
     """The maximum of x under the window at every place, over one, two or three axes; `stride` is `window` if not given.
 
     Padding never wins, the gradient goes to the first of equal maxima. With `ceil_mode` windows that reach beyond the
-    last edge count, if they start before it.
+    last edge count, if they start before it. A window that would see nothing but padding is refused.
     """
     if _is_channels_first(x, layout):
         y = max_pool(_last(x), window=window, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
@@ -253,7 +253,11 @@ def lp_pool(
     ceil_mode: bool = False,
     layout: str = "NHWC",
 ) -> Value:
-    """The p-norm of x under the window at every place, (the sum of |x| ** p) ** (1 / p); padding adds nothing."""
+    """The p-norm of x under the window at every place, (the sum of |x| ** p) ** (1 / p); padding adds nothing.
+
+    With `ceil_mode` windows reach beyond the last edge as those of max_pool do, and sum what they see. PyTorch
+    multiplies that sum by the size of the window over what is left of it.
+    """
     require(p > 0, f"p={p} is not positive")
     if _is_channels_first(x, layout):
         y = lp_pool(_last(x), p=p, window=window, stride=stride, padding=padding, ceil_mode=ceil_mode)
@@ -349,11 +353,16 @@ def _dilated_max(x: Value, window: Numbers, stride: Numbers, edges: Numbers, dil
     spans = _spans(window, dilation)
     fits = all(edge < spans[i % axes] for i, edge in enumerate(edges))
     require(fits, f"padding {edges} is not smaller than {spans}, which the window {window} spans")
+    inside = [(edges[i], edges[i] + size_known(x.shape[i + 1], "a pooled extent")) for i in range(axes)]
     x = pad(x, before=(0, *edges[:axes], 0), after=(0, *edges[axes:], 0), value=-math.inf)
     for axis, (count, step, gap, span) in enumerate(zip(window, stride, dilation, spans, strict=True), 1):
         size = size_known(x.shape[axis], "a pooled extent")
         require(span <= size, f"the window spans {span} of an extent that is {size} with padding")
         places = (size - span) // step + 1
+        for place in range(places):
+            starts = range(place * step, place * step + span, gap)
+            some = any(inside[axis - 1][0] <= start < inside[axis - 1][1] for start in starts)
+            require(some, f"the window {window} sees nothing but padding at place {place} of axis {axis}")
         y = None
         for tap in range(count):
             key: list[Index] = [slice(None)] * x.rank

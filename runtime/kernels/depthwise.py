@@ -65,7 +65,7 @@ def add_correlation(x: Array, dy: Array, window: Window, part: Array, ones: Arra
             product = first_of(part, seen.shape)
             np.multiply(x[images][inside][..., None], seen, product)
             rows = prod(seen.shape[:3])
-            np.matmul(ones[:, :rows], product.reshape(rows, -1), sums)
+            np.matmul(ones[:, :rows], product.reshape(rows, sums.size), sums)  # of no rows it is 0
             np.add(dw[i, j], sums, dw[i, j])
 
 

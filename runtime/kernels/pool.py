@@ -117,7 +117,7 @@ def avg_pool2d_rule(
     padding: tuple[int, ...],
     count_include_pad: bool,
 ) -> Types:
-    y = pooled(x, window, stride, padding)
+    y = pooled(x, window, stride, padding, count_include_pad)
     return types(y, scratch=count_scratch(y, padding, count_include_pad))
 
 
@@ -150,7 +150,7 @@ def avg_pool2d_input_gradient_rule(
     count_include_pad: bool,
 ) -> Types:
     dx = TensorType(dy.dtype, shape)
-    y = pooled(dx, window, stride, padding)
+    y = pooled(dx, window, stride, padding, count_include_pad)
     require(dy == y, f"dy is {dy}, not {y}")
     return types(dx, scratch=[y, *count_scratch(y, padding, count_include_pad)])
 
@@ -176,13 +176,17 @@ def avg_pool2d_input_gradient(
             np.add(out[inside], share[places], out[inside])
 
 
-def pooled(x: TensorType, window: Numbers, stride: Numbers, padding: Numbers) -> TensorType:
-    """The type of what a window makes of x, an image per place."""
+def pooled(
+    x: TensorType, window: Numbers, stride: Numbers, padding: Numbers, counts_padding: bool = False
+) -> TensorType:
+    """The type of what a window makes of x, an image per place; under the padding alone there is nothing to take."""
     require(x.rank == 4 and x.dtype in FLOATS, f"x is {x}; it must be of a float dtype, with four axes")
     n, height, width, channels = x.static_shape
     places = window_counts(height, width, window=window, stride=stride, padding=padding)
     fits = max(padding[0::2]) < window[0] and max(padding[1::2]) < window[1]
     require(fits, f"padding {padding} is not smaller than the window {window}")
+    some = counts_padding or (height > 0 and width > 0)
+    require(some, f"the window {window} sees nothing but padding of an image of {height} x {width}")
     return TensorType(x.dtype, (n, *places, channels))
 
 
