@@ -17,6 +17,7 @@ from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
 from runtime.executor import Executor
 from runtime.memory import spills
+from runtime.overtime import Overtime
 from runtime.states import States
 from runtime.workspace import Workspace
 
@@ -34,6 +35,10 @@ class Engine:
 
     There are as many as threads made steps at the same time, or as fit into the memory: then threads wait. One
     thread alone always has the same one.
+
+    Attributes:
+        trace: looks at the time of every op, if there is one.
+        overtime: cuts steps, if there is a limit of time.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class Engine:
         spill: Path | None = None,
     ) -> None:
         self.trace: Trace | None = None
+        self.overtime: Overtime | None = None
         self._program = program
         self._states = states
         self._make = partial(Executor, program, threads=threads, schedule=schedule, check_nan=check_nan)
@@ -104,8 +110,9 @@ class Engine:
             return work.executor(bound, fetch)
 
     def step_of(self, executor: Executor) -> Callable[[], object]:
-        """What makes a step: the executor itself, or the trace that watches it."""
-        return executor.step if self.trace is None else partial(self.trace.step, executor)
+        """What makes a step: the executor itself, or the trace that watches it, within the limit of time."""
+        step = executor.step if self.trace is None else partial(self.trace.step, executor)
+        return step if self.overtime is None else partial(self.overtime.step, step)
 
     def close(self) -> None:
         """Let the threads of all executors end."""

@@ -44,3 +44,7 @@ class ResourceLimit(ExecutionError):
 
 class UsageError(ExecutionError):
     """What was asked of a run does not exist, or contradicts itself."""
+
+
+class OutOfTime(ResourceLimit):
+    """The time of a run is over; raised within a step, what its states hold is of no use."""

@@ -10,6 +10,10 @@ import os
 import signal
 from types import FrameType
 
+TYPE_CHECKING = False  # as the module typing has it, which is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 ENDINGS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals that ask a process to end; Windows lacks one."""
 
@@ -51,11 +55,16 @@ class Interrupts:
         self._signals = signals or (signal.SIGINT,)
         self._at_once = at_once
         self._noted: int | None = None
+        self._ask: Callable[[Callable[[], BaseException]], None] = lambda error: None
         self._previous: list[tuple[int, object]] = []
 
-    def hold(self) -> None:
-        """From now on a signal waits for `check`: there is something that must become whole before."""
+    def hold(self, ask: Callable[[Callable[[], BaseException]], None] = lambda error: None) -> None:
+        """From now on a signal waits for `check`: there is something that must become whole before.
+
+        `ask` is given what makes its error, for a step that is so long that it is cut.
+        """
         self._at_once = False
+        self._ask = ask
 
     def check(self) -> None:
         """Raise Interrupted if a signal has come."""
@@ -87,6 +96,7 @@ class Interrupts:
         self._noted = number if self._noted is None else self._noted
         if self._at_once or impatient:
             raise Interrupted(number)
+        self._ask(lambda: Interrupted(number))
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from runtime.worklist import Failure
+from runtime.errors import OutOfTime
+from runtime.worklist import Failure, Skipped
 
 Call = Callable[[], object]
 
@@ -66,12 +67,15 @@ class Lanes:
     def run(self, calls: Sequence[Call]) -> Failure | None:
         """Call every op once, and give the failure that the order of the list would have met, if any.
 
-        An interrupt of the caller is raised when the other thread has come to rest.
+        An interrupt of the caller is raised when the other thread has come to rest, after the op that it is at.
         """
         try:
             self._begin(calls)
             self._work(_COMPUTE)
             self._rest()
+        except BaseException:
+            self._calls = Skipped()
+            raise
         finally:
             self._stop()
         return self._failure
@@ -120,7 +124,6 @@ class Lanes:
 
     def _work(self, lane: int) -> None:
         """Run a lane up to its end or, if an op of either has failed, up to that op: one before it may fail too."""
-        calls = self._calls
         for stretch in self._lanes[lane]:
             if stretch.after >= 0:
                 self._wait(1 - lane, stretch)
@@ -129,8 +132,10 @@ class Lanes:
             i = -1
             try:
                 for i in stretch.ops:
-                    calls[i]()
+                    self._calls[i]()
             except BaseException as error:  # the other lane must hear that this one has ended
+                if isinstance(error, KeyboardInterrupt | OutOfTime):
+                    self._calls = Skipped()
                 self._fail(i, error)
                 return
             if stretch.heard:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from runtime.errors import OutOfTime
 from runtime.tasks import Tasks
 
 Call = Callable[[], object]
@@ -23,6 +24,16 @@ class Failure(NamedTuple):
 
     position: int
     error: BaseException
+
+
+class Skipped(Sequence[Call]):
+    """In the place of the calls of a step that is cut: whatever thread is in the middle of them finds nothing to do."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return _nothing
 
 
 class Worklist:
@@ -45,11 +56,14 @@ class Worklist:
     def run(self, calls: Sequence[Call]) -> Failure | None:
         """Call every op once, and give the failure that the order of the list would have met, if any.
 
-        An interrupt of the caller is raised when the other threads have come to rest.
+        An interrupt of the caller is raised when the other threads have come to rest, each after the op that it is at.
         """
         try:
             self._begin(calls)
             self._work(of_caller=True)
+        except BaseException:
+            self._calls = Skipped()
+            raise
         finally:
             with self._condition:
                 self._left = 0  # after an interrupt nothing more becomes ready
@@ -117,16 +131,22 @@ class Worklist:
 
     def _execute(self, ops: Sequence[int]) -> None:
         """Call ops, but none after one that failed: those before it may fail too, and then are the ones to name."""
-        calls, i = self._calls, -1
+        i = -1
         try:
             if self._failure is None:
                 for i in ops:
-                    calls[i]()
+                    self._calls[i]()
                 return
             for i in ops:
                 if i < self._failure.position:
-                    calls[i]()
+                    self._calls[i]()
         except BaseException as error:  # whoever waits for this task must hear that it has ended
+            if isinstance(error, KeyboardInterrupt | OutOfTime):  # no fault of an op: nothing before it is to be tried
+                self._calls = Skipped()
             with self._condition:
                 if self._failure is None or i < self._failure.position:
                     self._failure = Failure(i, error)
+
+
+def _nothing() -> None:
+    """What is left of an op of a step that is cut."""

@@ -20,11 +20,12 @@ from runtime.commands.progress import LogHandler, Progress, new_progress
 from runtime.commands.reproduce import reproducing
 from runtime.commands.streams import put
 from runtime.commands.trace import TraceFile
-from runtime.errors import UsageError
+from runtime.errors import OutOfTime, UsageError
 from runtime.interrupts import Interrupted, Interrupts
 from runtime.kernel import Array
-from runtime.limits import Deadline, peak_rss
+from runtime.limits import peak_rss
 from runtime.metrics import scalar_fetches
+from runtime.overtime import Overtime
 from runtime.run import Run, load
 
 if TYPE_CHECKING:
@@ -69,15 +70,19 @@ def perform(options: argparse.Namespace) -> Performed:
     feeds = read_feeds(options.feed) or None
     with ExitStack() as stack:
         handler = _log_to(options, stack)
+        overtime = Overtime(options.max_time, options.say)
+        stack.callback(overtime.close)
+        overtime.begin()
         run = _loaded(options)
         stack.callback(run.close)
+        run.engine.overtime = overtime
         trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
         run.engine.trace = trace
         entry = options.entry or run.training_entry()
-        between = _limits(options.interrupts, Deadline(options.max_time))
+        between = _limits(options.interrupts, overtime)
         with reproducing(options, run):
             if trains(run.program, run.bindings(entry)[0].block):
-                arrays, fields = _train(options, run, entry, feeds, names, between, handler, stack)
+                arrays, fields = _train(options, run, entry, feeds, names, between, overtime, handler, stack)
             else:
                 arrays, fields = _run_over(options, run, entry, feeds, names, between)
         if trace is not None:
@@ -96,6 +101,7 @@ def _train(
     feeds: Mapping[str, object] | None,
     fetch: list[str],
     between: Between,
+    overtime: Overtime,
     handler: LogHandler,
     stack: ExitStack,
 ) -> tuple[dict[str, Array], Fields]:
@@ -116,13 +122,16 @@ def _train(
         )
         progress = _progress(options, run, handler, stack)
         file = _metrics_file(options, run, entry, stack)
-        options.interrupts.hold()  # until here nothing was begun
+        options.interrupts.hold(overtime.ask)  # until here nothing was begun
+        overtime.hold(keeps=options.checkpoint is not None)
         for event in events:
             if file is not None:
                 file.write(event)
             progress.show(event)
     except Interrupted as stop:
         raise Interrupted(stop.number, _interrupted(options, run.position.steps)) from None
+    except OutOfTime as error:
+        raise OutOfTime(f"{error}{_kept(options)}") from None
     if fetch and not run.fetched:
         raise UsageError("the run is at its end already, so no step fetches anything; run another entry")
     position = run.position
@@ -216,10 +225,10 @@ def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> No
             raise UsageError(f"{file}: there is no such folder")
 
 
-def _limits(interrupts: Interrupts, deadline: Deadline) -> Between:
+def _limits(interrupts: Interrupts, overtime: Overtime) -> Between:
     def between() -> None:
         interrupts.check()
-        deadline.check()
+        overtime.check()
 
     return between
 
@@ -275,6 +284,14 @@ def _interrupted(options: argparse.Namespace, steps: int) -> str:
     if options.checkpoint is None:
         return f"interrupted after step {steps}; no checkpoint was asked for"
     return f"interrupted after step {steps}; --resume goes on from the checkpoint in {options.checkpoint}"
+
+
+def _kept(options: argparse.Namespace) -> str:
+    if options.checkpoint is None:
+        return ""
+    if not CheckpointFolder(options.checkpoint).files():
+        return "; there is no checkpoint yet"
+    return f"; --resume goes on from the last checkpoint in {options.checkpoint}"
 
 
 def _common_fields(options: argparse.Namespace, run: Run, seconds: float) -> Fields:

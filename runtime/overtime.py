@@ -1,0 +1,144 @@
+"""Ends a run that goes on after it was asked to end: a limit of time holds within a step, and before the first one.
+
+1. While a run is loaded, checked and initialised, there is nothing to keep: the limit is raised wherever the process
+   is, by an alarm of the system (setitimer), so no op is any slower for it.
+2. From `hold` on, the limit is seen between steps, where the states are whole. A step under way is cut: at once if
+   nothing of the run would be kept anyway, else when it has had a second more than the longest step so far. What the
+   states hold after a cut is of no use, so nothing is written of them. Nothing but a step is ever cut.
+3. Python hears of an alarm between two calls of NumPy, so a cut comes at most one call late. Where one call takes
+   longer than `PATIENCE`, a thread says so and ends the process.
+
+Without alarms, on Windows and outside the main thread, only what happens between steps is left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from time import perf_counter
+from types import FrameType
+from typing import Final
+
+from runtime.errors import OutOfTime
+
+AGAIN: Final = 0.1
+"""Seconds between alarms: Python drops an exception that comes up while it frees an object."""
+
+ROOM: Final = 1.0
+"""Seconds that a step under way is given, beyond those of the longest before, where a checkpoint is to follow."""
+
+PATIENCE: Final = 5.0
+"""Seconds that one call of NumPy may go on after it should have been cut."""
+
+_EXIT_LIMIT: Final = 6
+
+
+class Overtime:
+    """A limit of seconds from now on, None for no limit; nothing happens before `begin`, or the block of a `with`."""
+
+    def __init__(self, seconds: float | None, say: Callable[[str], object] = lambda text: None) -> None:
+        """`say` puts the last sentence of a process that is ended in the middle of a call on stderr."""
+        self._seconds = seconds
+        self._say = say
+        self._asked = float("inf") if seconds is None else perf_counter() + seconds  # when the end is asked for
+        self._error: Callable[[], BaseException] = self._out_of_time
+        self._anywhere = True  # nothing to keep yet: an alarm raises wherever it comes
+        self._stepping = False
+        self._keeps = False
+        self._begun = 0.0
+        self._longest = 0.0
+        self._left = threading.Event()
+        self._alarms = False
+
+    def ask(self, error: Callable[[], BaseException]) -> None:
+        """Ask for the end now, by another error than that of the time; for the handler of a signal."""
+        if perf_counter() < self._asked:
+            self._error = error
+            self._asked = perf_counter()
+            self._set_alarm(AGAIN / 100)
+
+    def hold(self, *, keeps: bool) -> None:
+        """From now on nothing but a step is cut; `keeps`: a step under way is given time to become whole."""
+        self._anywhere = False
+        self._keeps = keeps
+
+    def check(self) -> None:
+        """Raise the error if the end was asked for; called between steps."""
+        if perf_counter() >= self._asked:
+            raise self._error()
+
+    def step(self, step: Callable[[], object]) -> None:
+        """Make a step, which may be cut."""
+        self._begun = perf_counter()
+        self._stepping = True
+        try:
+            step()
+        finally:
+            self._stepping = False
+        self._longest = max(self._longest, perf_counter() - self._begun)
+
+    def __enter__(self) -> Overtime:
+        try:
+            self.begin()
+        except BaseException:  # an alarm already
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def begin(self) -> None:
+        """From here on alarms come; whoever calls this has seen to it that `close` is called."""
+        self._alarms = _can_set_alarms()
+        if self._alarms:
+            signal.signal(signal.SIGALRM, self._ring)
+        if self._seconds is not None:
+            threading.Thread(target=self._watch, name="prograd-limit", daemon=True).start()
+            self._set_alarm(max(self._asked - perf_counter(), 1e-6))
+
+    def close(self) -> None:
+        """No alarm comes any more."""
+        self._anywhere = self._stepping = False
+        self._left.set()
+        if self._alarms:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    def _set_alarm(self, seconds: float) -> None:
+        if self._alarms:
+            signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+
+    def _ring(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self._is_due(0.0):
+            self._set_alarm(10 * AGAIN)  # not again before what is under way has been left
+            raise self._error()
+
+    def _is_due(self, patience: float) -> bool:
+        """Whether what the process does now is to be cut, and was already so many seconds ago."""
+        room = self._longest + ROOM if self._keeps else 0.0
+        return (self._anywhere or self._stepping) and perf_counter() >= self._asked + room + patience
+
+    def _watch(self) -> None:
+        """A thread: end the process if the cut does not come, because one call does not return."""
+        assert self._seconds is not None, "only begun with a limit"
+        if self._left.wait(max(self._asked + PATIENCE - perf_counter(), 0.0)):
+            return
+        while not self._left.wait(AGAIN):
+            if self._is_due(PATIENCE):
+                self._say(f"{self._error()}, and one operation went on for {PATIENCE:g} more")
+                os._exit(_EXIT_LIMIT)
+
+    def _out_of_time(self) -> OutOfTime:
+        return OutOfTime(f"the run took its {self._seconds:g} seconds")
+
+
+def _can_set_alarms() -> bool:
+    """Whether alarms are there, may be set from here, and belong to nobody else."""
+    here = threading.current_thread() is threading.main_thread()
+    return (
+        here and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN)
+    )
