@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,10 @@ from prograd_proto.spelling import closest
 from runtime.dtypes import array_type
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError, UsageError
-from runtime.files import verified_file
+from runtime.files import verified
 from runtime.kernel import Array
 from runtime.rows import Rows, common_length
-from runtime.tensor_files import read_array
+from runtime.tensor_files import read_arrays, unverified
 
 
 class Data:
@@ -45,6 +46,7 @@ class Data:
             if feed.name not in keys:
                 raise DataError(f"entry {bound.name!r} reads the feed {feed.name!r}, which no column of the data gives")
         selection = self._split(split) if split is not None else None
+        self._read([keys[name] for name in bound.feeds], selection)
         columns = {feed.name: self._column(feed, keys[feed.name]) for feed in bound.feeds.values()}
         count = common_length(columns, "column", 0)
         return Rows(columns, {}, self._selected(selection, count))
@@ -59,7 +61,7 @@ class Data:
         raise UsageError(f"the data has no split {name!r}{hint}")
 
     def _column(self, feed: Feed, key: str) -> Array:
-        array = self._array(key)
+        array = self._arrays[key]
         shape = feed.type.static_shape
         found = array_type(array)
         if not feed.by_row:
@@ -84,7 +86,7 @@ class Data:
         return numbers
 
     def _numbers(self, split: pb.SplitDesc, count: int) -> Array:
-        numbers = self._array(split.key)
+        numbers = self._arrays[split.key]
         if numbers.dtype != np.int64 or numbers.ndim != 1:
             found = array_type(numbers)
             raise DataError(f"{self._file}: {split.key!r} is {found}, the row numbers of a split are int64[rows]")
@@ -93,9 +95,15 @@ class Data:
             raise DataError(f"{self._file}: the split {split.name!r} has row {outside[0]}, there are {count} rows")
         return numbers
 
-    def _array(self, key: str) -> Array:
-        if self._file is None:
-            self._file = self._given or verified_file(self._program, self._folder, self._program.data.file)
-        if key not in self._arrays:
-            self._arrays[key] = read_array(self._file, key)
-        return self._arrays[key]
+    def _read(self, keys: Sequence[str], split: pb.SplitDesc | None) -> None:
+        """Have the arrays of these keys and of the split, and with them all that the program names: one reading."""
+        keys = [*keys, split.key] if split is not None and split.WhichOneof("selection") == "key" else keys
+        if all(key in self._arrays for key in keys):
+            return
+        desc = self._program.data
+        also = {column.key for column in desc.columns} | {split.key for split in desc.splits if split.key}
+        self._file = self._given or self._folder / desc.file
+        source = unverified(self._given) if self._given else verified(self._program, self._folder, desc.file)
+        with source as reader:
+            arrays = read_arrays(self._file, reader, keys, also)
+        self._arrays = arrays

@@ -26,6 +26,10 @@ class DataError(ExecutionError):
     """Rows, feeds or files do not fit the program."""
 
 
+class Damaged(DataError):
+    """A file can be read, and what it holds is not what was written, or was never written by us."""
+
+
 class NonFinite(ExecutionError):
     """A tensor has NaN or Inf where it must not.
 

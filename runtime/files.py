@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
-from io import BufferedReader
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError
+from runtime.file_reader import FileReader
 
 
 def verified_file(program: pb.ProgramDesc, folder: Path, path: str) -> Path:
-    """Where one of the program's files is, after a look at its size and hash.
+    """Where one of the program's files is, after a look at its size and hash; for errors see `verified`."""
+    with verified(program, folder, path):
+        return folder / path
+
+
+@contextmanager
+def verified(program: pb.ProgramDesc, folder: Path, path: str) -> Generator[FileReader]:
+    """A reader of one of the program's files. What was read is that file's once the context is left without an error.
 
     Raises DataError if it is missing, leads out of the folder through a link, or is another file than the one
-    that the program was compiled with.
+    that the program was compiled with; the last also in place of what a reader finds wrong with it.
     """
+    from hashlib import sha256  # slow to load, and many programs have no files
+
     file = folder / path
     real = Path(os.path.realpath(file))
     if not real.is_relative_to(os.path.realpath(folder)):
@@ -25,23 +36,26 @@ def verified_file(program: pb.ProgramDesc, folder: Path, path: str) -> Path:
     try:
         with open_regular(file) as stream:
             size = os.fstat(stream.fileno()).st_size
-            found = _sha256(stream) if size == wanted.bytes else b""
+            if size != wanted.bytes:
+                raise DataError(
+                    f"{file}: the file has {size} bytes, the program was compiled with one of {wanted.bytes}; "
+                    "bring that file back, or compile again"
+                )
+            reader = FileReader(stream, sha256())
+            try:
+                yield reader
+            except DataError:
+                _require_hash(file, reader, wanted.sha256)
+                raise
+            _require_hash(file, reader, wanted.sha256)
     except OSError as error:
         raise DataError(f"{file}: the program's file cannot be read: {error.strerror}") from None
-    if size != wanted.bytes:
-        raise DataError(
-            f"{file}: the file has {size} bytes, the program was compiled with one of {wanted.bytes}; "
-            "bring that file back, or compile again"
-        )
-    if found != wanted.sha256:
+
+
+def _require_hash(file: Path, reader: FileReader, wanted: bytes) -> None:
+    found = reader.sha256()
+    if found != wanted:
         raise DataError(
             f"{file}: the file's SHA-256 is {found.hex()[:16]}..., the program was compiled with one of "
-            f"{wanted.sha256.hex()[:16]}...; bring that file back, or compile again"
-        )
-    return file
-
-
-def _sha256(stream: BufferedReader) -> bytes:
-    import hashlib  # slow to load, and many programs have no files
-
-    return hashlib.file_digest(stream, "sha256").digest()
+            f"{wanted.hex()[:16]}...; bring that file back, or compile again"
+        ) from None

@@ -27,7 +27,6 @@ from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
 from runtime.evaluation import Results, apart, run_over
 from runtime.events import Event
-from runtime.files import verified_file
 from runtime.interrupts import Interrupts
 from runtime.kernel import Array
 from runtime.plugins import use_plugins
@@ -132,8 +131,6 @@ class Run:
         self.resumed = False  # even if the checkpoint was written before the first step
         self._bound: dict[str, list[BoundEntry]] = {}
         self._events: Callable[[], Generator[Event] | None] = lambda: None
-        for path in sorted({s.external.path for s in program.states if s.WhichOneof("initial") == "external"}):
-            verified_file(program, self.folder, path)
         self.states.initialise(seed)
 
     @cached_property

@@ -14,9 +14,10 @@ from runtime.arena import aligned_array
 from runtime.conversion import converted
 from runtime.dtypes import array_type, as_little
 from runtime.errors import DataError
+from runtime.files import verified
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
-from runtime.tensor_files import read_array
+from runtime.tensor_files import read_arrays
 from runtime.turns import Turns
 
 
@@ -36,6 +37,7 @@ class States:
         self.turns = Turns()
         self._program = program
         self._folder = folder
+        self._outside: dict[str, Array] = {}  # initial values from files
 
     def aside(self) -> States:
         """The same states, but for those that last an epoch, which have memory of their own."""
@@ -46,10 +48,12 @@ class States:
 
     def initialise(self, seed: int | None = None) -> None:
         """Give every state its initial value; `seed` replaces the program's. Raises DataError for a bad file."""
+        self._read_external()
         self.arrays["seed"][...] = self._program.seed if seed is None else seed
         for state in self._program.states:
             if state.name != "seed":
                 self._initialise(state)
+        self._outside = {name: tensor for name, tensor in self._outside.items() if name in self.passing}
 
     def reset_epoch(self) -> None:
         """Give the states that last an epoch their initial value again."""
@@ -75,7 +79,7 @@ class States:
                 if made is not array:
                     np.copyto(array, converted(made, type.dtype))
             case "external":
-                array[...] = self._external(state)
+                array[...] = self._outside[state.name]
             case _:
                 array[...] = 0
 
@@ -91,9 +95,20 @@ class States:
         """The operand of an initial op, one of the counters: initial values are those before the first step, always."""
         return self.arrays[name] if name == "seed" else np.zeros((), np.int64)
 
-    def _external(self, state: pb.StateDesc) -> Array:
+    def _read_external(self) -> None:
+        """Have the tensors of all files, as far as a later epoch needs them, which may find other files.
+
+        What is read is verified before anything is made of it.
+        """
+        states = [s for s in self._program.states if s.WhichOneof("initial") == "external"]
+        for path in sorted({state.external.path for state in states}):
+            ours = [state for state in states if state.external.path == path]
+            with verified(self._program, self._folder, path) as reader:
+                tensors = read_arrays(self._folder / path, reader, [state.external.key for state in ours])
+            self._outside |= {state.name: self._fitting(state, tensors[state.external.key]) for state in ours}
+
+    def _fitting(self, state: pb.StateDesc, tensor: Array) -> Array:
         path, key = self._folder / state.external.path, state.external.key
-        tensor = read_array(path, key)
         found, wanted = array_type(tensor), type_of(state)
         if wanted not in (found, found.wide):
             raise DataError(f"{path}: {key!r} is {found}, the state {state.name!r} is {wanted}")

@@ -3,51 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest
 from runtime.dtypes import array_type, as_little
-from runtime.errors import DataError
-from runtime.kernel import BFLOAT16, Array
+from runtime.errors import Damaged, DataError
+from runtime.file_reader import FileReader
+from runtime.kernel import Array
 from runtime.output import write_output
+from runtime.safetensors_file import WORDS, read_header, read_tensors
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile  # slow to import
 
 MAX_ARRAY_BYTES: Final = 1 << 36
 """The largest array that is read: 64 GiB. A compressed file may claim any size."""
-
-_WORDS: Final = {
-    "float32": "F32",
-    "float64": "F64",
-    "int32": "I32",
-    "int64": "I64",
-    "bool": "BOOL",
-    "uint8": "U8",
-    "float16": "F16",
-    "bfloat16": "BF16",
-}
-
-
-class _Slice(Protocol):
-    """What it gives for a tensor that is not read yet."""
-
-    def get_dtype(self) -> str: ...
-
-
-class _SafeOpen(Protocol):
-    """What safetensors, which has no types, gives for an open file."""
-
-    def keys(self) -> list[str]: ...
-    def metadata(self) -> dict[str, str] | None: ...
-    def get_slice(self, name: str) -> _Slice: ...
-    def get_tensor(self, name: str) -> Array: ...
-    def __enter__(self) -> _SafeOpen: ...
-    def __exit__(self, *error: object) -> None: ...
 
 
 def write_safetensors(
@@ -67,7 +44,7 @@ def write_safetensors(
         array = tensors[name]
         start, end = end, end + array.nbytes
         header[name] = {
-            "dtype": _WORDS[array_type(array).dtype],
+            "dtype": WORDS[array_type(array).dtype],
             "shape": list(array.shape),
             "data_offsets": [start, end],
         }
@@ -84,21 +61,41 @@ def write_safetensors(
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """All tensors of a file, and its metadata. Raises DataError if it cannot be read."""
-    try:
-        with _opened(path) as file:
-            return {name: _tensor(path, file, name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 (it is no dict)
-    except (OSError, SafetensorError, TypeError, ValueError) as error:  # TypeError: an element type that NumPy lacks
-        raise DataError(_unreadable(path, "safetensors", error)) from None
+    """All tensors of a file, and its metadata. Raises Damaged if it is none, DataError if it cannot be read."""
+    with unverified(path) as reader:
+        try:
+            header = read_header(reader)
+            return read_tensors(reader, header, set(header.places)), header.metadata
+        except (OSError, ValueError) as error:
+            raise unreadable(path, "safetensors", error) from None
 
 
-def read_array(path: Path, key: str) -> Array:
-    """The array `key` of a .npz or else safetensors file, row-major and in this machine's byte order.
+def read_arrays(path: Path, reader: FileReader, keys: Iterable[str], also: Iterable[str] = ()) -> dict[str, Array]:
+    """Arrays of a .npz or else safetensors file, row-major and in this machine's byte order.
 
-    Raises DataError if the file or the array is missing, damaged, or larger than `MAX_ARRAY_BYTES`.
+    `keys` must be there, those of `also` may be. Raises Damaged for a file that is not whole, DataError if a key is not
+    there, an array is larger than `MAX_ARRAY_BYTES` or of a type that is not read, or the file cannot be read.
     """
-    array = _from_npz(path, key) if path.suffix == ".npz" else _from_safetensors(path, key)
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+    form = "npz" if path.suffix == ".npz" else "safetensors"
+    try:
+        if form == "npz":
+            return _from_npz(path, reader, keys, also)
+        header = read_header(reader)
+        require_keys(path, keys, header.places)
+        return read_tensors(reader, header, {*keys, *also})
+    except (OSError, ValueError) as error:
+        raise unreadable(path, form, error) from None
+
+
+@contextmanager
+def unverified(path: Path) -> Generator[FileReader]:
+    """A reader of a file that has no hash to be compared with. Raises DataError if it cannot be opened."""
+    try:
+        stream = open_regular(path)
+    except OSError as error:
+        raise unreadable(path, path.suffix[1:], error) from None
+    with stream:
+        yield FileReader(stream)
 
 
 def read_npy(path: Path) -> Array:
@@ -107,57 +104,41 @@ def read_npy(path: Path) -> Array:
         with open_regular(path) as file:
             array = cast(Array, np.lib.format.read_array(file, allow_pickle=False))
     except (OSError, ValueError, EOFError, MemoryError) as error:
-        raise DataError(_unreadable(path, "npy", error)) from None
+        raise unreadable(path, "npy", error) from None
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
 
 
-def _from_safetensors(path: Path, key: str) -> Array:
-    try:
-        with _opened(path) as file:
-            keys = file.keys()
-            if key not in keys:
-                raise DataError(f"{path}: there is no key {key!r} in the file{closest(key, keys)}")
-            return _tensor(path, file, key)
-    except (OSError, SafetensorError, TypeError, ValueError) as error:
-        raise DataError(_unreadable(path, "safetensors", error)) from None
-
-
-def _opened(path: Path) -> _SafeOpen:
-    with open_regular(path):  # safetensors takes a path, and would wait for whoever writes into a pipe
-        return cast(_SafeOpen, safe_open(path, "np"))
-
-
-def _tensor(path: Path, file: _SafeOpen, name: str) -> Array:
-    """A tensor of an open file, of bfloat16 by its place in the file: safetensors needs another package for it."""
-    from json import loads
-
-    if file.get_slice(name).get_dtype() != "BF16":
-        return file.get_tensor(name)
-    with open_regular(path) as stream:
-        size = int.from_bytes(stream.read(8), "little")
-        entry = loads(stream.read(size))[name]
-        start, end = entry["data_offsets"]
-        stream.seek(8 + size + start)
-        bits = np.fromfile(stream, "<u2", (end - start) // 2)
-    return bits.astype(np.uint16).view(BFLOAT16).reshape(entry["shape"])
-
-
-def _from_npz(path: Path, key: str) -> Array:
+def _from_npz(path: Path, reader: FileReader, keys: Iterable[str], also: Iterable[str]) -> dict[str, Array]:
     import zlib
+    from io import BytesIO
     from zipfile import BadZipFile, ZipFile
 
     try:
-        with open_regular(path) as stream, ZipFile(stream) as archive:
-            keys = [name.removesuffix(".npy") for name in archive.namelist()]
-            if key not in keys:
-                raise DataError(f"{path}: there is no key {key!r} in the file{closest(key, keys)}")
-            member = archive.getinfo(f"{key}.npy")
-            with archive.open(member) as file:
-                _check_claim(cast(BinaryIO, file), member.file_size)
-            with archive.open(member) as file:
-                return cast(Array, np.lib.format.read_array(file, allow_pickle=False))
-    except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error, NotImplementedError) as error:
-        raise DataError(_unreadable(path, "npz", error)) from None
+        with ZipFile(BytesIO(reader.rest())) as archive:
+            there = [name.removesuffix(".npy") for name in archive.namelist()]
+            found: dict[str, Array] = {}
+            for key in keys:
+                require_keys(path, [key], there)
+                found[key] = _member(archive, key)
+            return found | {key: _member(archive, key) for key in also if key in there and key not in found}
+    except (EOFError, KeyError, BadZipFile, zlib.error, NotImplementedError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _member(archive: ZipFile, key: str) -> Array:
+    member = archive.getinfo(f"{key}.npy")
+    with archive.open(member) as file:
+        _check_claim(cast(BinaryIO, file), member.file_size)
+    with archive.open(member) as file:
+        array = cast(Array, np.lib.format.read_array(file, allow_pickle=False))
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+
+
+def require_keys(path: Path, keys: Iterable[str], there: Collection[str]) -> None:
+    """Raise DataError unless all keys are there."""
+    for key in keys:
+        if key not in there:
+            raise DataError(f"{path}: there is no key {key!r} in the file{closest(key, there)}")
 
 
 def _check_claim(file: BinaryIO, size: int) -> None:
@@ -172,8 +153,10 @@ def _check_claim(file: BinaryIO, size: int) -> None:
         raise ValueError(f"an array says that it has {nbytes} bytes, and {size - file.tell()} are there")
 
 
-def _unreadable(path: Path, format: str, error: Exception) -> str:
+def unreadable(path: Path, form: str, error: Exception) -> DataError:
+    """The error of a file that cannot be read; Damaged if it could be, and what it holds is wrong."""
     if isinstance(error, FileNotFoundError):
-        return f"{path}: no such file"
-    reason = getattr(error, "strerror", None) or str(error) or "it ends too early"
-    return f"{path}: this cannot be read as a {format} file: {reason}"
+        return DataError(f"{path}: no such file")
+    if isinstance(error, OSError):
+        return DataError(f"{path}: this cannot be read as a {form} file: {error.strerror or error}")
+    return Damaged(f"{path}: this cannot be read as a {form} file: {error or 'it ends too early'}")

@@ -261,7 +261,7 @@ def test_the_library_prints_nothing(tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_importing_and_training_loads_no_third_party_but_numpy_protobuf_and_safetensors(tmp_path):
+def test_importing_and_training_loads_no_third_party_but_numpy_and_protobuf(tmp_path):
     path = save(rich(), tmp_path)
     script = (
         "import sys; own = set(sys.modules)\n"
@@ -276,7 +276,6 @@ def test_importing_and_training_loads_no_third_party_but_numpy_protobuf_and_safe
         "numpy",
         "prograd_proto",
         "runtime",
-        "safetensors",
     ]
 
 
