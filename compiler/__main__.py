@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from compiler.errors import DataError, LimitError, UsageError
 from prograd_proto import PluginError, ProgramError
@@ -19,6 +19,9 @@ from prograd_proto.identity import program_sha256
 from prograd_proto.printable import result_line, sentence, use_escapes_on_output
 from prograd_proto.spelling import closest
 from prograd_proto.text import block_to_text, to_text
+
+if TYPE_CHECKING:
+    from compiler.last_batch import Sizes
 
 EXIT_DONE, EXIT_USAGE, EXIT_PROGRAM, EXIT_DATA, EXIT_RESOURCE, EXIT_BUG, EXIT_INTERRUPTED = 0, 2, 3, 4, 6, 70, 130
 
@@ -94,7 +97,7 @@ def compile_(options: argparse.Namespace) -> None:
     program = well_formed(options.program)
     after = _dumper(options.dump_after) if options.dump_after else None
     try:
-        compiled = compile_program(program, _sizes(options.bind, program), after)
+        compiled = compile_program(program, _sizes(options.bind, program, options.program), after)
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from None
     if options.output is not None:
@@ -158,12 +161,14 @@ def ops(options: argparse.Namespace) -> None:
         print(f"{op.name}({', '.join((*op.signature.inputs, *op.signature.attributes))}): {_first_line(op.__doc__)}")
 
 
-def _sizes(given: Sequence[str], program: pb.ProgramDesc) -> dict[str, int]:
-    """The sizes the file was compiled with, replaced by those given as symbol=size."""
-    from compiler.commands.chosen_entry import sizes_given
+def _sizes(given: Sequence[str], program: pb.ProgramDesc, path: str) -> Sizes:
+    """The sizes the file was compiled with, replaced by those given as symbol=size, and that of the last batch."""
+    from compiler.commands.chosen_entry import several_sizes_given
+    from compiler.last_batch import sizes_of, with_last_batch
 
-    sizes = {dim.symbol: dim.size for e in program.entries for b in e.bindings[:1] for dim in b.dims}
-    return sizes | sizes_given(given)
+    sizes = sizes_of(program) | several_sizes_given(given)
+    folder = Path(path).parent
+    return with_last_batch(program, sizes, folder) if (folder / program.data.file).is_file() else sizes
 
 
 def _dumper(name: str) -> Callable[[str, pb.ProgramDesc], None]:
@@ -247,7 +252,13 @@ def _parser() -> argparse.ArgumentParser:
         "compiler compile digits.pb --bind batch=64 -o digits64.pb",
     )
     verb.add_argument("program", help="a program file, or its text form ending in .txt")
-    verb.add_argument("--bind", action="append", default=[], metavar="SYMBOL=SIZE", help="the size of a symbol")
+    verb.add_argument(
+        "--bind",
+        action="append",
+        default=[],
+        metavar="SYMBOL=SIZE",
+        help="the size of a symbol; as batch=32,5 with a last training step of 5 rows",
+    )
     verb.add_argument("-o", "--output", help="the program file to write")
     verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
     verb.add_argument("--dump-after", metavar="PASS", help="print the program as this pass leaves it")

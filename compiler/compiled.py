@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from compiler.bind_dimensions import bind_dimensions, symbols_of
 from compiler.errors import CompileError
+from compiler.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
 from compiler.memory_report import MemoryReport
 from compiler.pipeline import PASSES, run_passes
 from compiler.plan_program import plan_program
@@ -30,6 +31,7 @@ class Compiled:
 
     def __init__(self, desc: pb.ProgramDesc) -> None:
         self.desc = desc
+        self._planned: tuple[int | None, int, bool] | None = None
 
     def __str__(self) -> str:
         return to_text(self.desc)
@@ -49,15 +51,21 @@ class Compiled:
         For several threads, an arena may take half as much again, or what the budget has left, where these find more
         to do at once then. Raises CompileError for a number of threads that is none.
         """
-        return plan_program(self.desc, budget, threads, spill=spill)
+        report = plan_program(self.desc, budget, threads, spill=spill)
+        self._planned = budget, threads, spill
+        return report
 
     def save(self, path: str | Path) -> None:
         """Write the program file, whole or not at all, in place of one that is there.
 
-        The files that the program names must lie beside it: their sizes and hashes become part of the program.
-        Raises CompileError if one is missing.
+        The files that the program names must lie beside it: their sizes and hashes become part of the program. So does
+        a step for the rows that are left at the end of an epoch, if the program trains on them; what was planned is
+        planned anew with it. Raises CompileError if a file is missing, or does not have the rows.
         """
         path = Path(path)
+        if bind_last_batch(self.desc, path.parent) and self._planned is not None:
+            budget, threads, spill = self._planned
+            plan_program(self.desc, budget, threads, spill=spill)
         names = {self.desc.data.file} if self.desc.data.file else set[str]()
         names |= {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
         del self.desc.files[:]
@@ -65,12 +73,27 @@ class Compiled:
         save(self.desc, path, force=True)
 
 
-def compile_program(program: pb.ProgramDesc, sizes: Mapping[str, int], after: AfterPass | None = None) -> Compiled:
+def bind_last_batch(program: pb.ProgramDesc, folder: Path) -> bool:
+    """Compile a program that trains on a partial batch anew, unless it has a step for it; whether that was needed.
+
+    The data file lies in the folder. Raises CompileError if it cannot be read, or does not have the rows.
+    """
+    before = sizes_of(program)
+    sizes = with_last_batch(program, before, folder)
+    if sizes == before:
+        return False
+    files = list(program.files)
+    compile_program(program, sizes)
+    program.files.extend(files)
+    return True
+
+
+def compile_program(program: pb.ProgramDesc, sizes: Sizes, after: AfterPass | None = None) -> Compiled:
     """Bind symbols and run the passes on a program, edited in place.
 
     Args:
         program: with its source blocks; bindings that it has are replaced.
-        sizes: of the symbols.
+        sizes: of the symbols; several of the one that counts rows give training entries as many bindings.
         after: called with each pass's name and the program as the pass left it.
 
     Raises:
@@ -82,8 +105,7 @@ def compile_program(program: pb.ProgramDesc, sizes: Mapping[str, int], after: Af
     for symbol, size in sizes.items():
         if symbol not in known:
             raise CompileError(f"there is no symbol {symbol!r} in this program{closest(symbol, known)}")
-        if not is_whole(size) or size < 1:
-            raise CompileError(f"{symbol}={size}: a symbol is bound to a whole number, 1 or more, of at most 64 bits")
+        _require_sizes(symbol, size)
     program.format_version = FORMAT_VERSION
     program.producer = f"prograd {version('prograd')}"
     for entry in program.entries:
@@ -98,30 +120,34 @@ def compile_program(program: pb.ProgramDesc, sizes: Mapping[str, int], after: Af
     return Compiled(program)
 
 
-def row_symbol(program: pb.ProgramDesc) -> str | None:
-    """The symbol that is the leading extent of every fed tensor, if there is one: the number of rows."""
-    leading: set[str] = set()
-    for entry in program.entries:
-        block = program.blocks[entry.source_block]
-        fed = {p.tensor for p in block.parameters if p.WhichOneof("source") == "feed"}
-        shapes = [tensor.shape.dims for tensor in block.tensors if tensor.name in fed]
-        leading |= {dims[0].symbol if len(dims) else "" for dims in shapes}
-    return leading.pop() if len(leading) == 1 and "" not in leading else None
-
-
 def _symbols_of(program: pb.ProgramDesc, entry: pb.EntryDesc) -> list[str]:
     return symbols_of(program.blocks[entry.source_block])
 
 
-def _bind(
-    program: pb.ProgramDesc, entry: pb.EntryDesc, symbols: list[str], sizes: Mapping[str, int], rows: str | None
-) -> None:
+def _require_sizes(symbol: str, given: int | Sequence[int]) -> None:
+    for size in each(given):
+        if not is_whole(size) or size < 1:
+            raise CompileError(f"{symbol}={given}: a symbol is bound to a whole number, 1 or more, of at most 64 bits")
+    if not each(given):
+        raise CompileError(f"{symbol}={given}: a symbol needs a size, as in {symbol}=32")
+
+
+def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, symbols: list[str], given: Sizes, rows: str | None) -> None:
     for symbol in symbols:
-        if symbol not in sizes:
+        if symbol not in given:
             raise CompileError(f"entry {entry.name!r}: the symbol {symbol!r} has no size; bind it, as in {symbol}=32")
-    _add_binding(entry, {symbol: sizes[symbol] for symbol in symbols})
-    if rows in symbols and not trains(program, program.blocks[entry.source_block]) and sizes[rows] != 1:
-        _add_binding(entry, {symbol: 1 if symbol == rows else sizes[symbol] for symbol in symbols})
+        if len(in_order(given[symbol])) > 1 and symbol != rows:
+            raise CompileError(
+                f"{symbol}={given[symbol]}: only the symbol that counts the rows of all inputs has several sizes"
+            )
+    sizes = {symbol: in_order(given[symbol])[0] for symbol in symbols}
+    _add_binding(entry, sizes)
+    if rows not in symbols:
+        return
+    more = in_order(given[rows])[1:] if trains(program, program.blocks[entry.source_block]) else [1]
+    for size in more:
+        if size != sizes[rows]:
+            _add_binding(entry, sizes | {rows: size})
 
 
 def _add_binding(entry: pb.EntryDesc, sizes: Mapping[str, int]) -> None:

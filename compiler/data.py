@@ -11,7 +11,11 @@ from prograd_proto.spelling import closest
 from registry.errors import OpError
 
 _FORMATS = {".safetensors": pb.DATA_FORMAT_SAFETENSORS, ".npz": pb.DATA_FORMAT_NPZ}
-_REMAINDERS: dict[str, pb.Remainder] = {"drop": pb.REMAINDER_DROP, "exact": pb.REMAINDER_EXACT}
+_REMAINDERS: dict[str, pb.Remainder] = {
+    "drop": pb.REMAINDER_DROP,
+    "exact": pb.REMAINDER_EXACT,
+    "partial": pb.REMAINDER_PARTIAL,
+}
 
 
 def data_desc(

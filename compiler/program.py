@@ -312,7 +312,7 @@ class Program:
         columns: Mapping[str, str] | None = None,
         splits: Mapping[str, str | slice] | None = None,
         shuffle: bool = False,
-        remainder: Literal["drop", "exact"] = "drop",
+        remainder: Literal["drop", "exact", "partial"] = "drop",
     ) -> None:
         """Read rows from a file beside the program.
 
@@ -321,7 +321,8 @@ class Program:
             columns: for each input the key in the file; its own name unless given. Axis 0 counts the rows.
             splits: for each split a key, of an int64 tensor of row numbers, or a slice of rows.
             shuffle: whether training takes the rows in another order each epoch.
-            remainder: "drop" leaves out the rows that do not fill the last training step, "exact" refuses them.
+            remainder: "drop" leaves out the rows that do not fill the last training step of an epoch, "exact" refuses
+                them, and "partial" makes a step of them whose loss is of these rows alone.
         """
         feeds = [p.feed for p in self._block.desc.parameters if p.WhichOneof("source") == "feed"]
         self.data_desc = data_desc(file, feeds, columns or {}, splits or {}, shuffle=shuffle, remainder=remainder)
@@ -353,8 +354,11 @@ class Program:
             epochs, split, evaluate, every=every, keep_best=keep_best, best=best, stop_after=stop_after
         )
 
-    def compile(self, **sizes: int) -> Compiled:
+    def compile(self, **sizes: int | Sequence[int]) -> Compiled:
         """Bind the symbols, run the passes, and give the finished program.
+
+        Several sizes of the symbol that counts rows give training steps of each: with the largest as long as there are
+        rows for it, and with another for those that are left.
 
         Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, or a
         program that computes nothing.

@@ -16,7 +16,7 @@ from runtime.events import CheckpointWritten, Event
 from runtime.kernel import Array
 from runtime.metrics import Metrics, Totals, scalar_fetches
 from runtime.rows import Rows
-from runtime.training import Plan, Training, steps_per_epoch
+from runtime.training import Plan, Training, last_batch
 
 if TYPE_CHECKING:
     from runtime.run import Run  # which calls this file
@@ -54,16 +54,19 @@ def begin_training(run: Run, options: TrainingOptions, between: Callable[[], Non
     """Set the run up and give its events; everything that can be wrong beforehand is found now."""
     _require_sane(options)
     entry = options.entry or run.training_entry()
-    bound = run.bindings(entry)[0]
+    bindings = run.bindings(entry)
+    bound = bindings[0]
     desc = run.program.run if run.program.run.entry == entry else pb.RunDesc()
     split = options.data if isinstance(options.data, str) else desc.split or "train"
     rows = run.rows(entry, options.data if isinstance(options.data, Mapping) else split)
     own_rows = not isinstance(options.data, Mapping) and bool(bound.feeds)
     remainder = run.program.data.remainder if run.data.exists else None
-    per_epoch = steps_per_epoch(rows, bound.rows, remainder, split)
+    last = last_batch(rows, bindings, remainder, split)
+    per_epoch = len(rows) // bound.rows + (last is not None)
     plan = Plan(
         steps=options.steps or (options.epochs or desc.epochs or 1) * per_epoch,
         batch=bound.rows,
+        per_epoch=per_epoch,
         seed=int(run.states.arrays["seed"]),
         shuffle=own_rows and run.program.data.shuffle,
         evaluate=desc.evaluate if desc.HasField("evaluate") else None,
@@ -78,12 +81,16 @@ def begin_training(run: Run, options: TrainingOptions, between: Callable[[], Non
     folder = None if options.checkpoint is None else CheckpointFolder(options.checkpoint, keep=options.keep)
     if folder is not None and not run.position.steps and not run.resumed:
         folder.clear() if options.force else folder.require_empty()
-    return _until_done(run, plan, _training(run, bound, rows, plan, options, evaluate, folder, between))
+    return _until_done(
+        run,
+        plan,
+        _training(run, [bound] if last is None else [bound, last], rows, plan, options, evaluate, folder, between),
+    )
 
 
 def _training(
     run: Run,
-    bound: BoundEntry,
+    bindings: Sequence[BoundEntry],
     rows: Rows,
     plan: Plan,
     options: TrainingOptions,
@@ -91,10 +98,15 @@ def _training(
     folder: CheckpointFolder | None,
     between: Callable[[], None],
 ) -> Training:
-    fetch = run.tensors(bound, options.fetch)
-    run.fetched = run.engine.executor(bound, fetch).fetches
+    first = bindings[0]
+    fetch = run.tensors(first, options.fetch)
+    for bound in bindings[1:]:
+        run.tensors(bound, options.fetch)  # what passes left of it there may have other tensors
+    with run.engine.workspace(bindings, fetch) as work:
+        run.fetched = work.executor(first, fetch).fetches
 
     def step(rows: Rows, start: int) -> Mapping[str, Array]:
+        bound = first if len(rows) - start >= first.rows else bindings[-1]
         with run.engine.workspace([bound], fetch) as work:
             executor = work.executor(bound, fetch)
             rows.fill(executor.feeds, start)
@@ -111,12 +123,12 @@ def _training(
 
     return Training(
         step,
-        _watched(bound, run.fetched),
+        _watched(first, run.fetched),
         run.states,
         rows,
         run.position,
         plan,
-        Totals(scalar_fetches(bound)),
+        Totals(scalar_fetches(first)),
         evaluate,
         checkpoint if folder is not None else None,
         between,

@@ -98,6 +98,19 @@ def unverified(path: Path) -> Generator[FileReader]:
         yield FileReader(stream)
 
 
+def shape_of(path: Path, key: str) -> tuple[int, ...]:
+    """The shape of the array `key` of a .npz or else safetensors file. Raises DataError as `read_arrays` does."""
+    with unverified(path) as reader:
+        if path.suffix == ".npz":
+            return read_arrays(path, reader, [key])[key].shape
+        try:
+            places = read_header(reader).places
+        except (OSError, ValueError) as error:
+            raise unreadable(path, "safetensors", error) from None
+        require_keys(path, [key], places)
+        return places[key].shape
+
+
 def read_npy(path: Path) -> Array:
     """The array of a .npy file. Raises DataError if it cannot be read."""
     try:

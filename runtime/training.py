@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite, ResourceLimit, UsageError
 from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.kernel import Array
@@ -29,7 +30,8 @@ class Plan(NamedTuple):
     """How long to train and what to do on the way."""
 
     steps: int  # in all
-    batch: int  # rows a step
+    batch: int  # rows a step, but for the last of an epoch
+    per_epoch: int  # steps
     seed: int  # of the order of rows
     shuffle: bool
     evaluate: pb.EvaluateDesc | None
@@ -78,7 +80,6 @@ class Training:
         self._evaluate = evaluate
         self._checkpoint = checkpoint
         self._between = between
-        self._steps_per_epoch = len(rows) // plan.batch
         self._watched = watched
         self._saved_at: tuple[int, int] | None = None
         self._stopped_by: BaseException | None = None
@@ -124,7 +125,7 @@ class Training:
 
     def _is_at_end(self) -> bool:
         """Whether the epoch, or the run, has had its last step."""
-        return self._position.step == self._steps_per_epoch or self._position.steps == self._plan.steps
+        return self._position.step == self._plan.per_epoch or self._position.steps == self._plan.steps
 
     def _order(self) -> None:
         if self._plan.shuffle:
@@ -136,14 +137,15 @@ class Training:
         if position.step == 0:
             self._states.reset_epoch()
         first = position.step * self._plan.batch
+        count = min(self._plan.batch, len(self._rows) - first)
         try:
             fetched = self._make_step(self._ordered, first)
         except NonFinite as error:
-            fed = self._ordered.named(first, self._plan.batch)
+            fed = self._ordered.named(first, count)
             raise NonFinite(f"step {position.steps + 1}: {error}{fed}", error.step) from None
         position.step += 1
         position.steps += 1
-        metrics = self._totals.add(fetched, self._plan.batch)
+        metrics = self._totals.add(fetched, count)
         position.sums, position.summed_rows = self._totals.sums, self._totals.rows
         for name in self._watched:
             if not math.isfinite(metrics[name]):
@@ -172,7 +174,7 @@ class Training:
         epoch = position.epoch + 1
         position.metrics = metrics
         position.closed = position.steps
-        if position.step == self._steps_per_epoch:
+        if position.step == self._plan.per_epoch:
             position.epoch, position.step = epoch, 0
             self._totals.clear()
             position.sums, position.summed_rows = {}, 0
@@ -239,19 +241,33 @@ class Training:
         position.stale, position.stopped = 0, False
 
 
-def steps_per_epoch(rows: Rows, batch: int, remainder: pb.Remainder | None, split: str) -> int:
-    """How many full steps the rows make.
+def last_batch(
+    rows: Rows, bindings: Sequence[BoundEntry], remainder: pb.Remainder | None, split: str
+) -> BoundEntry | None:
+    """What makes the last step of an epoch if that has fewer rows than the others; None if there is no such step.
 
-    Raises DataError if they make none, or leave rows where there must be none left.
+    A program that says nothing of data (remainder None) takes rows as the steps come that it has.
+
+    Raises DataError if the rows make no step, or leave rows where there must be none left or no step takes them.
     """
+    batch = bindings[0].rows
     count, left = divmod(len(rows), batch)
+    last = next((bound for bound in bindings if bound.rows == left), None)
+    if left and last is not None and remainder in (None, pb.REMAINDER_PARTIAL):
+        return last
+    here = f"the split {split!r} has {len(rows)} rows"
+    if left and remainder == pb.REMAINDER_PARTIAL:
+        raise DataError(
+            f"{here}, steps of {batch} leave {left} of them, and the program has no step of {left}; "
+            f"compile it anew beside this data, or with both sizes, as in batch=({batch}, {left})"
+        )
     if not count:
-        raise DataError(f"the split {split!r} has {len(rows)} rows, a step takes {batch}")
+        raise DataError(f"{here}, a step takes {batch}")
     if left and remainder != pb.REMAINDER_DROP:
-        raise DataError(f"the split {split!r} has {len(rows)} rows, and steps of {batch} leave {left} of them")
+        raise DataError(f"{here}, and steps of {batch} leave {left} of them")
     if left:
         _log.info("%d of %d rows do not fill a step of %d and are left out of each epoch", left, len(rows), batch)
-    return count
+    return None
 
 
 def _copy_into(copies: dict[str, Array], arrays: dict[str, Array]) -> None:

@@ -158,7 +158,7 @@ PROGRAMS: list[tuple[Callable[[Given], object], str]] = [
     (lambda g: g.p.data("rows.npz", columns={"imag": "images"}), "data: there is no input 'imag'; did you mean 'image'?"),
     (lambda g: g.p.data("rows.npz", splits={"train": slice(-5, None)}), "data: the split 'train' counts rows from the front, forwards"),
     (lambda g: g.p.data("rows.npz", splits={"train": (1, 2)}), "data: the split 'train' is (1, 2), neither a key of the file nor a slice of rows"),
-    (lambda g: g.p.data("rows.npz", remainder="keep"), "data: remainder='keep' is not one of drop, exact"),
+    (lambda g: g.p.data("rows.npz", remainder="keep"), "data: remainder='keep' is not one of drop, exact, partial"),
     (lambda g: g.p.run(0), "run: epochs=0, every=1, stop_after=0; the first two start at 1, the last at 0"),
     (
         lambda g: g.p.run(3, evaluate="test", stop_after=2),

@@ -26,6 +26,8 @@ COMPILER_MAY_IMPORT_OF_RUNTIME = {
 
 OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/fold_constants.py", "runtime.evaluate"): "what is folded has the bits of the kernel",
+    ("compiler/last_batch.py", "runtime.tensor_files"): "rows are counted in the file that the runtime reads",
+    ("compiler/last_batch.py", "runtime.errors"): "and what is wrong with it is said as the runtime says it",
 }
 
 LAZY = {"tqdm": "a bar is drawn only on a terminal"}

@@ -42,6 +42,18 @@ def chosen_binding(path: str, program: pb.ProgramDesc, name: str | None, bind: S
     raise ProgramError(f"{path}: the entry {entry.name!r} is not bound to {{{asked}}}; it is to {there}")
 
 
+def several_sizes_given(bind: Sequence[str]) -> dict[str, int | list[int]]:
+    """The sizes of symbols, from words as `batch=64`, or `batch=64,17` for a last step of 17 rows."""
+    found: dict[str, int | list[int]] = {}
+    for text in bind:
+        symbol, _, sizes = text.partition("=")
+        if "," in sizes:
+            found[symbol] = [sizes_given([f"{symbol}={size}"])[symbol] for size in sizes.split(",")]
+        else:
+            found |= sizes_given([text])
+    return found
+
+
 def sizes_given(bind: Sequence[str]) -> dict[str, int]:
     """The sizes of symbols, from words as `batch=64`."""
     sizes: dict[str, int] = {}

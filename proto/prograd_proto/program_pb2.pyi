@@ -62,6 +62,7 @@ class Remainder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REMAINDER_UNSPECIFIED: _ClassVar[Remainder]
     REMAINDER_DROP: _ClassVar[Remainder]
     REMAINDER_EXACT: _ClassVar[Remainder]
+    REMAINDER_PARTIAL: _ClassVar[Remainder]
 
 class Direction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -103,6 +104,7 @@ DATA_FORMAT_NPZ: DataFormat
 REMAINDER_UNSPECIFIED: Remainder
 REMAINDER_DROP: Remainder
 REMAINDER_EXACT: Remainder
+REMAINDER_PARTIAL: Remainder
 DIRECTION_UNSPECIFIED: Direction
 DIRECTION_MIN: Direction
 DIRECTION_MAX: Direction
