@@ -1,4 +1,4 @@
-"""The command `compiler`: show, compare, check, compile, plan, place and list; results on stdout, words on stderr."""
+"""The command `compiler`: looks at, checks, compiles, upgrades and plans programs; results on stdout."""
 
 from __future__ import annotations
 
@@ -105,6 +105,17 @@ def compile_(options: argparse.Namespace) -> None:
         save(compiled.desc, options.output, force=options.force)
         _note_files(options.output, files)
     print(f"OK program_sha256={compiled.sha256}")
+
+
+def upgrade(options: argparse.Namespace) -> None:
+    """Say what a program of an older prograd becomes: its format, its operators, its memory plans.
+
+    It is written only with -o or --in-place. Every verb reads older programs as well, by the same upgrades. Where there
+    is nothing to do, the file stays the same to the byte.
+    """
+    from compiler.commands.upgrade import upgrade_file
+
+    upgrade_file(options)
 
 
 def diff(options: argparse.Namespace) -> int:
@@ -262,6 +273,15 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("-o", "--output", help="the program file to write")
     verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
     verb.add_argument("--dump-after", metavar="PASS", help="print the program as this pass leaves it")
+
+    verb = _verb(
+        verbs, "upgrade", upgrade, "write an older program as this prograd does", "compiler upgrade old.pb -o new.pb"
+    )
+    verb.add_argument("program")
+    where = verb.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", help="the program file to write")
+    where.add_argument("--in-place", action="store_true", help="write to the program's own file")
+    verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
 
     verb = _verb(verbs, "diff", diff, "say what changed between two programs", "compiler diff old.pb new.pb")
     verb.add_argument("old")

@@ -56,6 +56,11 @@ def save(program: pb.ProgramDesc, path: str | os.PathLike[str], *, force: bool =
             f"{where}: the program takes {len(raw)} bytes, more than the {MAX_BYTES} of a program file; "
             "put big tensors into a file beside it"
         )
+    write(raw, where, force=force)
+
+
+def write(raw: bytes, where: str, *, force: bool) -> None:
+    """Put a file's bytes at a path, whole or not at all; for errors see `save`."""
     try:
         write_atomically(where, raw, force=force)
     except FileExistsError as error:
