@@ -76,7 +76,9 @@ def _merge(block: pb.BlockDesc, stay: Collection[int] = ()) -> Set[int]:
 
 def _name_anew(block: pb.BlockDesc, alike: Mapping[int, Sequence[pb.OpDesc]]) -> None:
     """Let the kept ops count for all that they stand for."""
-    now = {op.id: min(op.id for op in ops) for ops in alike.values() for op in ops}
+    now: dict[int, int] = {}
+    for ops in alike.values():
+        now.update(dict.fromkeys([op.id for op in ops], min(op.id for op in ops)))
     for kept in block.ops:
         ops = sorted(alike.get(kept.id, ()), key=lambda op: op.id)
         if ops:
