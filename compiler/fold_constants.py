@@ -7,10 +7,10 @@
    unless it would be much more to read than the op is to compute; then the op remains, and what it reads is read.
 3. What only led to constants goes.
 
-A program must not depend on the machine that compiled it. So an op is evaluated only if IEEE 754 or the arithmetic
-of integers fixes its bits: no exponentials and their like, no sums of floats, nothing with a NaN, whose sign differs
-between CPUs, no maximum of floats, which may be either of 0.0 and -0.0, and no cast from floats to integers, which
-may not fit.
+A program must not depend on the machine that compiled it. So an op is evaluated only if its operator is declared
+`exact`: IEEE 754 or the arithmetic of integers fixes its bits. There are no exponentials and their like, no sums of
+floats, nothing with a NaN, whose sign differs between CPUs, no maximum of floats, which may be either of 0.0 and -0.0,
+and no cast from floats to integers, which may not fit.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.attributes import attribute_message
 from prograd_proto.dtypes import FLOATS, INTEGERS, NAMES
+from registry.op import find_op
 from registry.ops.fill import SMALL_TENSOR_BYTES
 from runtime.evaluate import evaluate
 from runtime.memory import ends_of
@@ -34,25 +35,8 @@ SMALL_CHANGE = 1024
 """Bytes of a constant that is worth any op."""
 
 
-def _set(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
-MADE = _set("full size range eye")
-MOVED = _set("identity stop_gradient reshape transpose slice unslice pad concat broadcast_to tril triu where")
-ROUNDED_ONCE = _set("add sub mul div square sqrt reciprocal neg abs floor ceil round trunc cast")
-COMPARED = _set("equal not_equal less less_equal greater greater_equal isinf isfinite")
-OF_TRUTH = _set("logical_and logical_or logical_xor logical_not any all")
-OF_BITS = _set("bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift")
-OF_INTEGERS = _set("sum prod max min maximum minimum clip floor_div remainder fmod sign cumsum cumprod")
-EXACT = MADE | MOVED | ROUNDED_ONCE | COMPARED | OF_TRUTH | OF_BITS | OF_INTEGERS
-"""Operators that give the same bits on every machine; those of OF_INTEGERS only for integers and bool."""
-
 PLAIN = FLOATS | INTEGERS | {"bool"}
 """Dtypes whose arithmetic is fixed; floats that are only stored are computed with in another one."""
-
-GROWS = MADE | {"broadcast_to", "pad", "unslice"}
-"""Operators that make much out of little."""
 
 
 def fold_constants(program: pb.ProgramDesc) -> None:
@@ -70,7 +54,7 @@ def _fold(block: pb.BlockDesc) -> None:
         type = op.type
         if type == "constant":
             value = op.attributes[0].tensor_value
-        elif type in EXACT and known.keys() >= set(op.inputs[:]) - {""} and _is_exact(op, tensors):
+        elif known.keys() >= set(op.inputs[:]) - {""} and _is_exact(op, tensors):
             value = values.get(key := computation(op))
             if value is None:
                 [value] = evaluate(op, [known[name] if name else None for name in op.inputs])
@@ -110,7 +94,7 @@ def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor]) -> bool:
 def _is_worth(op: pb.OpDesc, data: bytes) -> bool:
     """Whether the elements may stand in the program instead of the op."""
     is_one_number = data[8:] == data[:-8]  # eight bytes are a whole number of elements of any dtype
-    return len(data) <= SMALL_CHANGE or not (is_one_number or op.type in GROWS)
+    return len(data) <= SMALL_CHANGE or not (is_one_number or find_op(op.type).traits.grows)
 
 
 def _always_chosen(op: pb.OpDesc, tensors: Tensors, known: Mapping[str, pb.SmallTensor]) -> list[str] | None:
@@ -124,13 +108,16 @@ def _always_chosen(op: pb.OpDesc, tensors: Tensors, known: Mapping[str, pb.Small
 
 def _is_exact(op: pb.OpDesc, tensors: Tensors) -> bool:
     """Whether a small result follows from the operands' bits alone."""
+    exact = find_op(op.type).traits.exact
+    if not exact:
+        return False
     result = type_of(tensors[op.outputs[0]])
     dtypes = {result.dtype, *(type_of(tensors[name]).dtype for name in op.inputs if name)}
     if result.nbytes > SMALL_TENSOR_BYTES or not dtypes <= PLAIN:
         return False
     if op.type == "cast":
         return result.dtype not in INTEGERS or dtypes.isdisjoint(FLOATS)
-    return op.type not in OF_INTEGERS or dtypes.isdisjoint(FLOATS)
+    return exact == "always" or dtypes.isdisjoint(FLOATS)
 
 
 def _has_nan(value: pb.SmallTensor) -> bool:

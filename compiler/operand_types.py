@@ -1,6 +1,7 @@
 """Which dtypes an operator takes and gives, found by asking its own inference about small operands.
 
-1. Find one call that inference accepts: all operands of one small shape, or those of `SHAPES`; for each a dtype.
+1. Find one call that inference accepts: all operands of one small shape, or those of the operator's `example`; for
+   each a dtype.
 2. Ask about other dtypes in its place: every combination for up to three operands; for more, those that give operands
    which have one dtype in the call another one together, and one operand a dtype of its own.
 3. Say it as a rule for each operand in turn: these dtypes, that of an operand before it, or either.
@@ -158,10 +159,9 @@ def _starts(count: int) -> Iterator[Dtypes]:
 
 
 def _calls(op: Op[..., Any]) -> Iterator[Call]:
-    """Calls that inference may accept: the one of `SHAPES`, or operands of one shape and attributes to go with it."""
-    if op.name in SHAPES:
-        shapes, attributes = SHAPES[op.name]
-        yield Call(op, shapes, _defaults(op) | attributes)
+    """Calls that inference may accept: the operator's own example, or operands of one shape with attributes to go."""
+    if op.traits.example is not None:
+        yield Call(op, op.traits.example.shapes, _defaults(op) | op.traits.example.attributes)
         return
     count = len(op.signature.inputs) + op.signature.variadic
     for shape in SQUARES:
@@ -191,35 +191,3 @@ def _zero(dtype: str) -> pb.SmallTensor:
 
 SQUARES: tuple[Shape, ...] = ((2, 2), (), (2,), (2, 2, 2), (2, 2, 2, 2))
 """Shapes for all operands of a call."""
-
-_WEIGHTS = (2, 2)
-_IMAGES = (1, 2, 2, 1)
-_WINDOW: dict[str, Attribute] = {"window": (1, 1), "stride": (1, 1)}
-
-SHAPES: dict[str, tuple[tuple[Shape, ...], dict[str, Attribute]]] = {
-    "accuracy": ((_WEIGHTS, (2,)), {}),
-    "avg_pool2d": ((_IMAGES,), _WINDOW),
-    "avg_pool2d_input_gradient": ((_IMAGES,), _WINDOW | {"shape": _IMAGES}),
-    "batch_norm": ((_WEIGHTS, *((2,),) * 4), {}),
-    "categorical": ((_WEIGHTS, (), ()), {}),
-    "conv2d_filter_gradient": ((_IMAGES, _IMAGES), {"shape": (1, 1, 1, 1)}),
-    "conv2d_input_gradient": ((_IMAGES, (1, 1, 1, 1)), {"shape": _IMAGES}),
-    "ctc": (((1, 2, 2), (1, 1), (1,), (1,)), {}),
-    "ctc_gradient": (((1, 2, 2), (1, 1), (1,), (1,), (1,)), {}),
-    "fold": (((1, 2, 2, 1),), {"shape": _IMAGES, "window": (1, 1)}),
-    "group_norm": ((_WEIGHTS, (2,), (2,)), {"groups": 1}),
-    "gru_layer": (((1, 1, 6), (2, 6), (6,), (1, 2), (1, 1)), {}),
-    "gru_layer_gradient": (((1, 1, 6), (2, 6), (6,), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1)), {}),
-    "lstm_layer": (((1, 1, 8), (2, 8), (1, 2), (1, 2), (1, 1)), {}),
-    "lstm_layer_gradient": (((1, 1, 8), (2, 8), (1, 2), (1, 2), *((1, 1, 2),) * 4, (1, 1)), {}),
-    "max_pool2d": ((_IMAGES,), _WINDOW),
-    "max_pool2d_input_gradient": ((_IMAGES, _IMAGES), _WINDOW),
-    "max_pool2d_select": ((_IMAGES, _IMAGES), _WINDOW),
-    "nadam": ((*(_WEIGHTS,) * 4, (), (), ()), {}),
-    "orthogonal": (((), ()), {"shape": _WEIGHTS}),
-    "rnn_layer": (((1, 1, 2), (2, 2), (1, 2), (1, 1)), {}),
-    "rnn_layer_gradient": (((1, 1, 2), (2, 2), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1)), {}),
-    "softmax_cross_entropy": ((_WEIGHTS, (2,)), {}),
-    "unfold": ((_IMAGES,), {"window": (1, 1)}),
-}
-"""Shapes of the operands, and required attributes, of operators that none of `SQUARES` suits."""

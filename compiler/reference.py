@@ -41,9 +41,6 @@ they are `compiler.ops.<name>`.
 CHECKED_ORDER = 3
 """Up to which order the tests hold gradients to differences: every sample that says no other."""
 
-CHECKED_THROUGH = {f"{layer}_gradient": layer for layer in ("rnn_layer", "gru_layer", "lstm_layer")}
-"""Gradients that take a result of their layer, which is no free variable: differences go through the layer."""
-
 Entry = Op[..., Any] | Callable[..., Any]
 """An operator, or a function that is spelled with operators."""
 
@@ -171,8 +168,8 @@ def _gradient(op: Op[..., Any]) -> str:
 
 
 def _checked(op: Op[..., Any]) -> str:
-    layer = CHECKED_THROUGH.get(op.name)
-    return f"Checked to order {CHECKED_ORDER}." if layer is None else f"Checked as the gradient of `{layer}`."
+    layer = op.traits.checked_through
+    return f"Checked to order {CHECKED_ORDER}." if not layer else f"Checked as the gradient of `{layer}`."
 
 
 def _used(rule: Callable[..., Any]) -> list[str]:

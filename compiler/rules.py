@@ -14,9 +14,6 @@ from prograd_proto.dtypes import NAMES
 from registry.block import scalar_bytes
 from registry.op import find_op
 
-REPEATS = frozenset({"broadcast_to", "reshape", "transpose"})
-"""Operators whose result has no element that their operand has not."""
-
 
 @dataclass(frozen=True)
 class Scope:
@@ -41,7 +38,7 @@ class Scope:
     def holds(self, name: str, number: float) -> bool:
         """Whether every element of a tensor is known to be that number, the sign of a zero included."""
         maker = self.makers.get(name)
-        while maker is not None and maker.type in REPEATS:
+        while maker is not None and find_op(maker.type).traits.repeats:
             maker = self.makers.get(maker.inputs[0])
         if maker is None:
             return False

@@ -21,6 +21,7 @@ from prograd_proto.upgrades import declare_version
 from registry.block import Block
 from registry.errors import OpError
 from registry.signature import LARGEST, Signature, read_signature
+from registry.traits import Traits
 from registry.value import STATE_MARK, Value
 
 P = ParamSpec("P")
@@ -56,6 +57,8 @@ class Op(Generic[P, R]):
         self.written_rule: Callable[..., dict[str, Attribute]] | None = None
         self.gradient_rule: Callable[..., Any] | None = None
         self.inference_rule: Callable[..., Any] | None = None
+        self.cost_rule: Callable[..., int] | None = None
+        self.traits = Traits()
         self.__doc__ = infer.__doc__
         self._inferred: dict[object, tuple[TensorType, ...]] = {}
         names = {*self.signature.inputs, *self.signature.outputs}
@@ -107,6 +110,18 @@ class Op(Generic[P, R]):
     def inference(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Attach the form used outside training: one Value per output, None where it has no such output."""
         self.inference_rule = self._checked_rule(rule, "inference form", set())
+        return rule
+
+    def cost(self, rule: Callable[..., int]) -> Callable[..., int]:
+        """Attach the estimate of the operations that the op takes; it may name any input and output.
+
+        What it gets are static types, None for an absent input. An operator without the rule takes as many operations as it reads or
+        writes elements, whichever are more.
+        """
+        asked, known = set(rule_names(rule)), {*self.signature.inputs, *self.signature.outputs}
+        if not asked <= known:
+            raise OpError(f"the cost of {self.name!r} asks for {sorted(asked - known)}; it may use {sorted(known)}")
+        self.cost_rule = rule
         return rule
 
     def infer_types(self, inputs: list[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:

@@ -216,6 +216,9 @@ def test_an_impossible_budget_is_refused_with_the_op_that_is_in_the_way():
     assert compiled.desc.SerializeToString(deterministic=True) == before
 
 
+ATTENDED = [(1, 2, 6, 4), (1, 2, 5, 4), (1, 2, 5, 3)]
+
+
 @pytest.mark.parametrize(
     ("op_type", "inputs", "outputs", "cost"),
     [
@@ -225,9 +228,9 @@ def test_an_impossible_budget_is_refused_with_the_op_that_is_in_the_way():
         ("conv2d", [(2, 8, 8, 3), (3, 3, 3, 5)], [(2, 6, 6, 5)], 2 * 2 * 6 * 6 * 5 * 27),
         ("conv2d_input_gradient", [(2, 6, 6, 5), (3, 3, 3, 5)], [(2, 8, 8, 3)], 2 * 2 * 6 * 6 * 5 * 27),
         ("conv2d_filter_gradient", [(2, 8, 8, 3), (2, 6, 6, 5)], [(3, 3, 3, 5)], 2 * 2 * 6 * 6 * 5 * 27),
-        ("scaled_dot_product_attention", [(1, 2, 6, 4), (1, 2, 5, 4), (1, 2, 5, 3)], [(1, 2, 6, 3)], 2 * 2 * 30 * 7),
-        ("attention_gradient", [(1, 2, 6, 4), (1, 2, 5, 4), (1, 2, 5, 3)], [], 2 * 2 * 30 * (12 + 6)),
-        ("lstm_layer", [(2, 7, 12), (3, 12)], [(2, 7, 3)], 2 * 14 * 36 + 2 * 7 * 12),
+        ("scaled_dot_product_attention", [*ATTENDED, None], [(1, 2, 6, 3)], 2 * 2 * 30 * 7),
+        ("attention_gradient", [*ATTENDED, (1, 2, 6, 3), None], ATTENDED, 2 * 2 * 30 * (12 + 6)),
+        ("lstm_layer", [(2, 7, 12), (3, 12), (2, 3), (2, 3), None], [(2, 7, 3)] * 2, 2 * 14 * 36 + 2 * 7 * 12),
         ("cholesky", [(2, 3, 3)], [(2, 3, 3)], 2 * 27),
         ("solve", [(3, 3), (3, 2)], [(3, 2)], 27 + 2 * 9 * 2),
         ("exp", [(2, 3)], [(2, 3)], 6),
@@ -236,8 +239,8 @@ def test_an_impossible_budget_is_refused_with_the_op_that_is_in_the_way():
     ],
 )
 def test_the_operations_of_an_op_follow_from_its_shapes(op_type: str, inputs, outputs, cost: int):
-    of = [TensorType("float32", shape) for shape in inputs], [TensorType("float32", shape) for shape in outputs]
-    assert operations(op_type, *of) == cost
+    read = [None if shape is None else TensorType("float32", shape) for shape in inputs]
+    assert operations(op_type, read, [TensorType("float32", shape) for shape in outputs]) == cost
 
 
 def test_an_absent_operand_costs_nothing():

@@ -22,10 +22,13 @@ import runtime
 from compiler import Program, ops, sgd
 from compiler import plugins as compiler_plugins
 from compiler.__main__ import main as compiler_main
-from prograd_proto import PluginError, ProgramError, files, upgrades
+from compiler.costs import operations
+from compiler.operand_types import dtype_rules
+from prograd_proto import PluginError, ProgramError, TensorType, files, upgrades
 from prograd_proto.text import from_text, to_text
 from prograd_proto.upgrades import operator_upgrade
 from registry import OPS
+from registry.op import find_op
 from runtime.__main__ import main as runtime_main
 from runtime.kernel import KERNELS
 
@@ -423,6 +426,45 @@ def test_a_kernel_may_be_a_function_of_numpy(forget, tmp_path, monkeypatch):
     compiler.use_plugin("zeta")
     assert KERNELS["zeta.cube"].elementwise
     assert KERNELS["zeta.cube"].in_place == ((0, 0),)
+
+
+TRAITS = """
+from prograd_proto import TensorType
+from registry import Value, op
+from registry.traits import example, exact
+
+
+@example((2, 3), (3,), count=4)
+@exact
+@op(namespace="zeta")
+def cube(x: Value, w: Value, *, count: int) -> TensorType:
+    "x * x * x."
+    assert x.shape[-1] == w.shape[0] == 3
+    return x.type
+
+
+@cube.cost
+def cube_cost(w: TensorType) -> int:
+    return 7 * w.static_shape[0]
+"""
+
+
+def test_the_operators_of_a_plugin_have_traits(forget, tmp_path, monkeypatch):
+    rule = "def rule(x, w, *, count: int) -> Types:\n    return types(x)"
+    function = "@kernel(rule, namespace='zeta')\ndef cube(x, w, *, count, out):\n    out[...] = x * x * x"
+    kernels = f"from runtime.kernel import Types, kernel, types\n\n\n{rule}\n\n\n{function}"
+    install(tmp_path, operators=TRAITS, kernels=kernels)
+    monkeypatch.syspath_prepend(tmp_path)
+    compiler.use_plugin("zeta")
+    cube = find_op("zeta.cube")
+    x, w = TensorType("float32", (2, 3)), TensorType("float32", (3,))
+    assert operations("zeta.cube", [x, w], [x]) == 21
+    assert dtype_rules(cube) is not None, "learnt from its example"
+    program = Program()
+    made = cube(ops.full.on(program)(shape=(2, 3), value=2.0), ops.full.on(program)(shape=(3,), value=1.0), count=4)
+    program.outputs(y=made + program.input("x", "float32", (2, 3)))
+    block = program.compile().desc.blocks[-1]
+    assert [op.type for op in block.ops] == ["constant", "add"], "it was folded"
 
 
 def test_traceback_shows_where_in_a_plugin_an_error_arose(forget, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from prograd_proto import TensorType
 from registry.errors import require
 from registry.op import op
 from registry.ops.update import require_parameter, require_settings, require_slots, require_step
+from registry.traits import example
 from registry.value import Value
 
 SCALAR = TensorType("float64", ())
@@ -109,6 +110,7 @@ def adamax(
     return w.type, w.type, w.type
 
 
+@example((2, 2), (2, 2), (2, 2), (2, 2), (), (), ())
 @op("new_w", "new_m", "new_v", "new_product", differentiable=False)
 def nadam(
     w: Value,

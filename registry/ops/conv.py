@@ -7,11 +7,14 @@ other two. Windows are described as in `registry/windows.py`.
 
 from __future__ import annotations
 
+from math import prod
+
 from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.shapes import require_equal_dtypes, require_float, show_shape, size_known
+from registry.traits import example
 from registry.value import Value
 from registry.windows import four_edges, require_image, window_counts
 
@@ -38,6 +41,11 @@ def conv2d(
     return TensorType(x.dtype, _convolved(x.shape, w.shape, stride, padding, dilation, groups))
 
 
+@conv2d.cost
+def conv2d_cost(w: TensorType, y: TensorType) -> int:
+    return 2 * prod(y.static_shape) * prod(w.static_shape[:3])
+
+
 @conv2d.written
 def conv2d_written(*, padding: Numbers) -> dict[str, Numbers]:
     return {"padding": four_edges(padding)}
@@ -53,6 +61,7 @@ def conv2d_gradient(
     return dx, dw
 
 
+@example((1, 2, 2, 1), (1, 1, 1, 1), shape=(1, 2, 2, 1))
 @op("dx")
 def conv2d_input_gradient(
     dy: Value,
@@ -70,6 +79,11 @@ def conv2d_input_gradient(
     return TensorType(dy.dtype, shape)
 
 
+@conv2d_input_gradient.cost
+def conv2d_input_gradient_cost(dy: TensorType, w: TensorType) -> int:
+    return 2 * prod(dy.static_shape) * prod(w.static_shape[:3])
+
+
 @conv2d_input_gradient.written
 def conv2d_input_gradient_written(*, padding: Numbers) -> dict[str, Numbers]:
     return {"padding": four_edges(padding)}
@@ -85,6 +99,7 @@ def conv2d_input_gradient_gradient(
     return ddy, dw
 
 
+@example((1, 2, 2, 1), (1, 2, 2, 1), shape=(1, 1, 1, 1))
 @op("dw")
 def conv2d_filter_gradient(
     x: Value,
@@ -100,6 +115,11 @@ def conv2d_filter_gradient(
     _require_same_float(x, dy)
     _require_adjoint("dy", dy.shape, _convolved(x.shape, shape, stride, padding, dilation, groups))
     return TensorType(x.dtype, shape)
+
+
+@conv2d_filter_gradient.cost
+def conv2d_filter_gradient_cost(dy: TensorType, dw: TensorType) -> int:
+    return 2 * prod(dy.static_shape) * prod(dw.static_shape[:3])
 
 
 @conv2d_filter_gradient.written

@@ -5,9 +5,11 @@ from __future__ import annotations
 from prograd_proto import TensorType, dtypes
 from prograd_proto.dtypes import DTypeName
 from registry.op import op
+from registry.traits import exact
 from registry.value import Value
 
 
+@exact
 @op(halves=True)
 def cast(x: Value, *, dtype: DTypeName) -> TensorType:
     """The elements in another dtype: floats lose their fraction in integers, bool is whether an element is not 0.
@@ -31,6 +33,7 @@ def widened(x: Value) -> Value:
     return x if x.type == x.type.wide else cast(x, dtype=dtypes.wide(x.dtype))
 
 
+@exact
 @op(halves=True)
 def identity(x: Value) -> TensorType:
     """The tensor itself."""
@@ -42,6 +45,7 @@ def identity_gradient(dy: Value) -> Value:
     return dy
 
 
+@exact
 @op(no_gradient=("x",), halves=True)
 def stop_gradient(x: Value) -> TensorType:
     """The tensor itself, as if it were a constant: no gradient flows back."""

@@ -7,6 +7,8 @@ the Cholesky decomposition", 2016.
 
 from __future__ import annotations
 
+from math import prod
+
 from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
@@ -30,6 +32,11 @@ def cholesky(x: Value) -> TensorType:
     return x.type
 
 
+@cholesky.cost
+def cholesky_cost(x: TensorType) -> int:
+    return prod(x.static_shape) * x.static_shape[-1]
+
+
 @cholesky.gradient
 def cholesky_gradient(y: Value, dy: Value) -> Value:
     product = matmul(y, dy, transpose_a=True)
@@ -49,6 +56,11 @@ def triangular_solve(
     the diagonal gives what division by zero gives.
     """
     return TensorType(a.dtype, _solved(a, b))
+
+
+@triangular_solve.cost
+def triangular_solve_cost(a: TensorType, y: TensorType) -> int:
+    return (prod(a.static_shape) + 2 * prod(y.static_shape)) * a.static_shape[-1]
 
 
 @triangular_solve.gradient
@@ -71,6 +83,11 @@ def solve(a: Value, b: Value) -> TensorType:
     return TensorType(a.dtype, _solved(a, b))
 
 
+@solve.cost
+def solve_cost(a: TensorType, y: TensorType) -> int:
+    return (prod(a.static_shape) + 2 * prod(y.static_shape)) * a.static_shape[-1]
+
+
 @solve.gradient
 def solve_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]:
     db = solve(_turned(a), dy)
@@ -82,6 +99,11 @@ def inverse(x: Value) -> TensorType:
     """The matrix whose product with x is the identity; a singular x stops the run. To solve equations use solve."""
     _require_square("x", x)
     return x.type
+
+
+@inverse.cost
+def inverse_cost(x: TensorType) -> int:
+    return prod(x.static_shape) * x.static_shape[-1]
 
 
 @inverse.gradient
@@ -96,6 +118,11 @@ def determinant(x: Value) -> TensorType:
     return TensorType(x.dtype, x.shape[:-2])
 
 
+@determinant.cost
+def determinant_cost(x: TensorType) -> int:
+    return prod(x.static_shape) * x.static_shape[-1]
+
+
 @determinant.gradient
 def determinant_gradient(x: Value, y: Value, dy: Value) -> Value:
     return reshape(y * dy, shape=(*y.shape, 1, 1)) * _turned(inverse(x))
@@ -107,6 +134,11 @@ def log_determinant(x: Value) -> tuple[TensorType, TensorType]:
     _require_square("x", x)
     y = TensorType(x.dtype, x.shape[:-2])
     return y, y
+
+
+@log_determinant.cost
+def log_determinant_cost(x: TensorType) -> int:
+    return prod(x.static_shape) * x.static_shape[-1]
 
 
 @log_determinant.gradient

@@ -13,9 +13,11 @@ from registry.op import op
 from registry.ops.shape import reshape, transpose
 from registry.shapes import normal_axis, size_known
 from registry.spelled import spelled
+from registry.traits import exact, grows
 from registry.value import Value
 
 
+@exact
 @op
 def tril(x: Value, *, offset: int = 0) -> TensorType:
     """The matrices with zeros above a diagonal."""
@@ -28,6 +30,7 @@ def tril_gradient(dy: Value, *, offset: int) -> Value:
     return tril(dy, offset=offset)
 
 
+@exact
 @op
 def triu(x: Value, *, offset: int = 0) -> TensorType:
     """The matrices with zeros below a diagonal."""
@@ -40,6 +43,8 @@ def triu_gradient(dy: Value, *, offset: int) -> Value:
     return triu(dy, offset=offset)
 
 
+@exact
+@grows
 @op(differentiable=False)
 def eye(*, shape: Shape, offset: int = 0, dtype: DTypeName = "float32") -> TensorType:
     """Matrices of zeros with ones on a diagonal; axes of `shape` before the last two repeat the matrix."""

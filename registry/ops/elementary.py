@@ -9,12 +9,13 @@ from registry.op import op
 from registry.ops.pointwise import equal, pointwise, where
 from registry.ops.reduce import sum_to
 from registry.shapes import broadcast_type
+from registry.traits import exact
 from registry.value import Operand, Value
 
 LN_2 = natural_logarithm(2)
 
 rsqrt = pointwise("rsqrt", "The reciprocal of the square root, 1 / sqrt(x).", lambda x, y, dy: dy * (y * y * y * -0.5))
-reciprocal = pointwise("reciprocal", "The reciprocal 1 / x.", lambda x, y, dy: dy * -(y * y))
+reciprocal = exact(pointwise("reciprocal", "The reciprocal 1 / x.", lambda x, y, dy: dy * -(y * y)))
 
 log1p = pointwise("log1p", "The natural logarithm of 1 + x, accurate near 0.", lambda x, y, dy: dy / (1.0 + x))
 expm1 = pointwise("expm1", "The power of e less 1, accurate near 0.", lambda x, y, dy: dy * (y + 1.0))

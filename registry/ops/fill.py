@@ -11,6 +11,7 @@ from prograd_proto.tensor_types import Shape
 from registry.block import scalar_bytes
 from registry.errors import require
 from registry.op import op
+from registry.traits import exact, grows
 from registry.value import Value
 
 MOST = 2**40
@@ -34,6 +35,8 @@ def constant(*, value: pb.SmallTensor) -> TensorType:
     return type
 
 
+@exact
+@grows
 @op(differentiable=False, halves=True)
 def full(*, shape: Shape, value: float, dtype: DTypeName = "float32") -> TensorType:
     """`shape` filled with `value`, rounded to `dtype`."""
@@ -41,12 +44,16 @@ def full(*, shape: Shape, value: float, dtype: DTypeName = "float32") -> TensorT
     return TensorType(dtype, shape)
 
 
+@exact
+@grows
 @op(differentiable=False)
 def size(*, shape: Shape, dtype: DTypeName = "int64") -> TensorType:
     """How many elements `shape` has, as a rank-0 tensor: 1 for rank 0."""
     return TensorType(dtype, ())
 
 
+@exact
+@grows
 @op(differentiable=False)
 def range(*, stop: float, start: float = 0.0, step: float = 1.0, dtype: DTypeName = "int64") -> TensorType:
     """The numbers start, start + step, start + 2 * step ... before `stop`, computed in float64.

@@ -19,6 +19,7 @@ from registry.ops.reduce import broadcast_to, mean, sum
 from registry.ops.shape import reshape
 from registry.shapes import normal_axis, require_float, size_known
 from registry.spelled import spelled
+from registry.traits import example
 from registry.value import Value
 
 
@@ -91,6 +92,7 @@ def rms_norm_gradient(
     return dx, _to_last_axes(dy, unit, scale, axis)
 
 
+@example((2, 2), (2,), (2,), groups=1)
 @op("y", "mean", "inverse_deviation")
 def group_norm(
     x: Value, scale: Value | None = None, bias: Value | None = None, *, groups: int, epsilon: float = 1e-5

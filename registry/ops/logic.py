@@ -5,35 +5,41 @@ from __future__ import annotations
 from prograd_proto import TensorType, dtypes
 from registry.op import op
 from registry.shapes import broadcast_type, require_dtype, require_float
+from registry.traits import exact
 from registry.value import Operand, Value
 
 BOOL = frozenset({"bool"})
 
 
+@exact
 @op(differentiable=False)
 def logical_xor(a: Operand, b: Operand) -> TensorType:
     """Whether exactly one is true, bool only."""
     return broadcast_type(a, b, among=BOOL)
 
 
+@exact
 @op(differentiable=False)
 def bitwise_and(a: Operand, b: Operand) -> TensorType:
     """The bits that are set in both integers, in two's complement."""
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
+@exact
 @op(differentiable=False)
 def bitwise_or(a: Operand, b: Operand) -> TensorType:
     """The bits that are set in either integer, in two's complement."""
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
+@exact
 @op(differentiable=False)
 def bitwise_xor(a: Operand, b: Operand) -> TensorType:
     """The bits that are set in exactly one of the integers, in two's complement."""
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
+@exact
 @op(differentiable=False)
 def bitwise_not(x: Value) -> TensorType:
     """The bits that are not set in an integer: -x - 1, or 255 - x for uint8."""
@@ -41,12 +47,14 @@ def bitwise_not(x: Value) -> TensorType:
     return x.type
 
 
+@exact
 @op(differentiable=False)
 def left_shift(a: Operand, b: Operand) -> TensorType:
     """The bits of the integer a moved up by b places; 0 if b is negative or moves all bits out."""
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
+@exact
 @op(differentiable=False)
 def right_shift(a: Operand, b: Operand) -> TensorType:
     """The bits of the integer a moved down by b places, the sign kept.
@@ -63,6 +71,7 @@ def isnan(x: Value) -> TensorType:
     return TensorType("bool", x.shape)
 
 
+@exact
 @op(differentiable=False)
 def isinf(x: Value) -> TensorType:
     """Whether x is infinite, of either sign, floats only."""
@@ -70,6 +79,7 @@ def isinf(x: Value) -> TensorType:
     return TensorType("bool", x.shape)
 
 
+@exact
 @op(differentiable=False)
 def isfinite(x: Value) -> TensorType:
     """Whether x is neither infinite nor NaN, floats only."""

@@ -10,11 +10,13 @@ from registry.ops.index import one_hot
 from registry.ops.norm import softmax
 from registry.ops.shape import reshape
 from registry.shapes import require_float, show_shape, size_known
+from registry.traits import example
 from registry.value import Value
 
 REDUCTIONS = ("mean", "sum", "none")
 
 
+@example((2, 2), (2,))
 @op
 def softmax_cross_entropy(logits: Value, labels: Value, *, reduction: str = "mean") -> TensorType:
     """Minus the logarithm of the softmax of the logits at the label, over the last axis; its mean, sum or neither.
@@ -52,6 +54,7 @@ def squared_error_gradient(prediction: Value, target: Value, dy: Value, *, reduc
     return dprediction, -dprediction
 
 
+@example((2, 2), (2,))
 @op(differentiable=False)
 def accuracy(logits: Value, labels: Value) -> TensorType:
     """The share of rows whose largest logit, the first of equal ones, is at the label; float32."""

@@ -14,12 +14,14 @@ from registry.errors import require
 from registry.op import Op, op
 from registry.ops.reduce import sum_to
 from registry.shapes import broadcast_shapes, broadcast_type, require_dtype
+from registry.traits import exact, exact_for_integers
 from registry.value import Operand, Value
 
 NUMERIC = FLOATS | INTEGERS
 BOOL = frozenset({"bool"})
 
 
+@exact
 @op
 def add(a: Operand, b: Operand) -> TensorType:
     """The sum a + b."""
@@ -31,6 +33,7 @@ def add_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     return sum_to(dy, a), sum_to(dy, b)
 
 
+@exact
 @op
 def sub(a: Operand, b: Operand) -> TensorType:
     """The difference a - b."""
@@ -42,6 +45,7 @@ def sub_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     return sum_to(dy, a), sum_to(-dy, b)
 
 
+@exact
 @op
 def mul(a: Operand, b: Operand) -> TensorType:
     """The product a * b."""
@@ -53,6 +57,7 @@ def mul_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     return sum_to(dy * b, a), sum_to(dy * a, b)
 
 
+@exact
 @op
 def div(a: Operand, b: Operand) -> TensorType:
     """The quotient a / b, floats only."""
@@ -84,6 +89,7 @@ def pow_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]
     return sum_to(dy * da, a), sum_to(dy * db, b)
 
 
+@exact_for_integers
 @op
 def maximum(a: Operand, b: Operand) -> TensorType:
     """The larger of a and b; NaN wins, equal ones halve the gradient, and beside NaN both have it whole."""
@@ -96,6 +102,7 @@ def maximum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     return sum_to(da, a), sum_to(db, b)
 
 
+@exact_for_integers
 @op
 def minimum(a: Operand, b: Operand) -> TensorType:
     """The smaller of a and b; NaN wins, equal ones halve the gradient, and beside NaN both have it whole."""
@@ -108,6 +115,7 @@ def minimum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     return sum_to(da, a), sum_to(db, b)
 
 
+@exact_for_integers
 @op
 def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> TensorType:
     """The element of x, or the bound that it is beyond: minimum(maximum(x, min), max), without a bound that is None.
@@ -143,54 +151,63 @@ def lerp_gradient(a: Value, b: Value, weight: Value, dy: Value) -> tuple[Value, 
     return sum_to(dy - to_b, a), sum_to(to_b, b), sum_to(dy * (b - a), weight)
 
 
+@exact
 @op(differentiable=False)
 def equal(a: Operand, b: Operand) -> TensorType:
     """Whether a == b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
+@exact
 @op(differentiable=False)
 def not_equal(a: Operand, b: Operand) -> TensorType:
     """Whether a != b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
+@exact
 @op(differentiable=False)
 def less(a: Operand, b: Operand) -> TensorType:
     """Whether a < b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
+@exact
 @op(differentiable=False)
 def less_equal(a: Operand, b: Operand) -> TensorType:
     """Whether a <= b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
+@exact
 @op(differentiable=False)
 def greater(a: Operand, b: Operand) -> TensorType:
     """Whether a > b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
+@exact
 @op(differentiable=False)
 def greater_equal(a: Operand, b: Operand) -> TensorType:
     """Whether a >= b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
+@exact
 @op(differentiable=False)
 def logical_and(a: Operand, b: Operand) -> TensorType:
     """Whether both are true, bool only."""
     return broadcast_type(a, b, among=BOOL)
 
 
+@exact
 @op(differentiable=False)
 def logical_or(a: Operand, b: Operand) -> TensorType:
     """Whether either is true, bool only."""
     return broadcast_type(a, b, among=BOOL)
 
 
+@exact
 @op(differentiable=False)
 def logical_not(x: Value) -> TensorType:
     """Whether x is false, bool only."""
@@ -198,6 +215,7 @@ def logical_not(x: Value) -> TensorType:
     return x.type
 
 
+@exact
 @op(halves=True)
 def where(condition: Value, a: Operand, b: Operand) -> TensorType:
     """Elements of a where the condition holds, of b elsewhere; neither's gradient sees what was not chosen."""
@@ -232,10 +250,12 @@ def pointwise(
 
 SIGNED = NUMERIC - {"uint8"}
 
-neg = pointwise("neg", "Minus x, not of uint8.", lambda x, y, dy: -dy, among=SIGNED)
-abs = pointwise("abs", "The absolute value; the gradient is 0 at 0.", lambda x, y, dy: dy * sign(x), among=NUMERIC)
-square = pointwise("square", "The product x * x.", lambda x, y, dy: dy * (x * 2.0), among=NUMERIC)
-sqrt = pointwise("sqrt", "The square root; the gradient is infinite at 0.", lambda x, y, dy: dy * 0.5 / y)
+neg = exact(pointwise("neg", "Minus x, not of uint8.", lambda x, y, dy: -dy, among=SIGNED))
+abs = exact(
+    pointwise("abs", "The absolute value; the gradient is 0 at 0.", lambda x, y, dy: dy * sign(x), among=NUMERIC)
+)
+square = exact(pointwise("square", "The product x * x.", lambda x, y, dy: dy * (x * 2.0), among=NUMERIC))
+sqrt = exact(pointwise("sqrt", "The square root; the gradient is infinite at 0.", lambda x, y, dy: dy * 0.5 / y))
 exp = pointwise("exp", "The power of e.", lambda x, y, dy: dy * y)
 log = pointwise("log", "The natural logarithm.", lambda x, y, dy: dy / x)
 sin = pointwise("sin", "The sine of an angle in radians.", lambda x, y, dy: dy * cos(x))
@@ -249,6 +269,7 @@ relu = pointwise(
 )
 
 
+@exact_for_integers
 @op(no_gradient=("x",))
 def sign(x: Value) -> TensorType:
     """1, 0 or -1 like the sign of x; the gradient is 0 everywhere."""

@@ -11,12 +11,14 @@ from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.shapes import require_equal_dtypes, require_float, show_shape
+from registry.traits import example
 from registry.value import Value
 from registry.windows import four_edges, window_counts
 
 Numbers = tuple[int, ...]
 
 
+@example((1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op
 def max_pool2d(
     x: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
@@ -39,6 +41,7 @@ def max_pool2d_gradient(x: Value, dy: Value, *, window: Numbers, stride: Numbers
     return max_pool2d_input_gradient(x, dy, window=window, stride=stride, padding=padding)
 
 
+@example((1, 2, 2, 1), (1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op("dx", no_gradient=("x",))
 def max_pool2d_input_gradient(
     x: Value, dy: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
@@ -62,6 +65,7 @@ def max_pool2d_input_gradient_gradient(
     return None, max_pool2d_select(x, ddx, window=window, stride=stride, padding=padding)
 
 
+@example((1, 2, 2, 1), (1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op(no_gradient=("x",))
 def max_pool2d_select(
     x: Value, z: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
@@ -84,6 +88,7 @@ def max_pool2d_select_gradient(
     return None, max_pool2d_input_gradient(x, dy, window=window, stride=stride, padding=padding)
 
 
+@example((1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op
 def avg_pool2d(
     x: Value,
@@ -115,6 +120,7 @@ def avg_pool2d_gradient(
     )
 
 
+@example((1, 2, 2, 1), window=(1, 1), stride=(1, 1), shape=(1, 2, 2, 1))
 @op("dx")
 def avg_pool2d_input_gradient(
     dy: Value,

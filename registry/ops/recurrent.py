@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from math import prod
 
 from prograd_proto import TensorType
 from registry.composite import gradients_of
@@ -23,16 +24,23 @@ from registry.ops.reduce import sum
 from registry.ops.shape import concat, split
 from registry.shapes import require_equal_dtypes, require_float, size_known
 from registry.spelled import spelled
+from registry.traits import checked_through, example
 from registry.value import Value
 
 Layer = Callable[[Value, list[Value], list[Value], Value | None, bool], list[Value]]
 """From a sequence, weights, first states, mask and direction to the states after each step."""
 
 
+@example((1, 1, 2), (2, 2), (1, 2), (1, 1))
 @op("h")
 def rnn_layer(x: Value, r: Value, h0: Value, mask: Value | None = None, *, reverse: bool = False) -> TensorType:
     """The states h = tanh(x + h_before @ r) after each step: x [n, t, h], r [h, h], h0 [n, h], mask bool [n, t]."""
     return _states(x, r, h0, mask, 1)
+
+
+@rnn_layer.cost
+def rnn_layer_cost(x: TensorType, r: TensorType) -> int:
+    return _products(x, r, 1)
 
 
 @rnn_layer.gradient
@@ -43,6 +51,8 @@ def rnn_layer_gradient_rule(
     return dx, outer_sum(_before(h, h0, reverse), dx), dh0, None
 
 
+@checked_through("rnn_layer")
+@example((1, 1, 2), (2, 2), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1))
 @op("dx", "dh0", no_gradient=("h",))
 def rnn_layer_gradient(
     x: Value, r: Value, h0: Value, h: Value, dh: Value, mask: Value | None = None, *, reverse: bool = False
@@ -50,6 +60,11 @@ def rnn_layer_gradient(
     """The gradients of rnn_layer for x and h0; h is its result, and what it depends on is known through the others."""
     require(h.type == dh.type == _states(x, r, h0, mask, 1), "h and dh have not the type of the states")
     return x.type, h0.type
+
+
+@rnn_layer_gradient.cost
+def rnn_layer_gradient_cost(x: TensorType, r: TensorType) -> int:
+    return _products(x, r, 1)
 
 
 @rnn_layer_gradient.gradient
@@ -71,6 +86,7 @@ def rnn_layer_gradient_gradient(
     return gx, gr, gh0, None, gdh, None
 
 
+@example((1, 1, 6), (2, 6), (6,), (1, 2), (1, 1))
 @op("h")
 def gru_layer(
     x: Value, r: Value, bias: Value, h0: Value, mask: Value | None = None, *, reverse: bool = False
@@ -85,6 +101,11 @@ def gru_layer(
     return states
 
 
+@gru_layer.cost
+def gru_layer_cost(x: TensorType, r: TensorType) -> int:
+    return _products(x, r, 1)
+
+
 @gru_layer.gradient
 def gru_layer_gradient_rule(
     x: Value, r: Value, bias: Value, h0: Value, mask: Value | None, h: Value, dh: Value, *, reverse: bool
@@ -93,6 +114,8 @@ def gru_layer_gradient_rule(
     return dx, outer_sum(_before(h, h0, reverse), da), sum(da, axes=(0, 1)), dh0, None
 
 
+@checked_through("gru_layer")
+@example((1, 1, 6), (2, 6), (6,), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1))
 @op("dx", "da", "dh0", no_gradient=("h",))
 def gru_layer_gradient(
     x: Value,
@@ -109,6 +132,11 @@ def gru_layer_gradient(
     require(h.type == dh.type == _states(x, r, h0, mask, 3), "h and dh have not the type of the states")
     require(bias.type == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias.type}, not {x.dtype}[{x.shape[-1]}]")
     return x.type, x.type, h0.type
+
+
+@gru_layer_gradient.cost
+def gru_layer_gradient_cost(x: TensorType, r: TensorType) -> int:
+    return _products(x, r, 2)
 
 
 @gru_layer_gradient.gradient
@@ -135,6 +163,7 @@ def gru_layer_gradient_gradient(
     return gx, gr, gbias, gh0, None, gdh, None
 
 
+@example((1, 1, 8), (2, 8), (1, 2), (1, 2), (1, 1))
 @op("h", "c")
 def lstm_layer(
     x: Value, r: Value, h0: Value, c0: Value, mask: Value | None = None, *, reverse: bool = False
@@ -148,6 +177,11 @@ def lstm_layer(
     require(c0.type == h0.type, f"c0 is {c0.type} and h0 {h0.type}")
     states = _states(x, r, h0, mask, 4)
     return states, states
+
+
+@lstm_layer.cost
+def lstm_layer_cost(x: TensorType, r: TensorType) -> int:
+    return _products(x, r, 1)
 
 
 @lstm_layer.gradient
@@ -169,6 +203,8 @@ def lstm_layer_gradient_rule(
     return dx, outer_sum(_before(h, h0, reverse), dx), dh0, dc0, None
 
 
+@checked_through("lstm_layer")
+@example((1, 1, 8), (2, 8), (1, 2), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1, 2), (1, 1, 2), (1, 1))
 @op("dx", "dh0", "dc0", no_gradient=("h", "c"))
 def lstm_layer_gradient(
     x: Value,
@@ -188,6 +224,11 @@ def lstm_layer_gradient(
     same = h.type == c.type == dh.type == dc.type == _states(x, r, h0, mask, 4)
     require(same, "h, c, dh and dc have not the type of the states")
     return x.type, h0.type, c0.type
+
+
+@lstm_layer_gradient.cost
+def lstm_layer_gradient_cost(x: TensorType, r: TensorType) -> int:
+    return _products(x, r, 2)
 
 
 @lstm_layer_gradient.gradient
@@ -402,3 +443,8 @@ def _present(grads: list[Value | None]) -> list[Value]:
 
 def _to(count: int) -> list[int]:
     return [*builtins.range(count)]
+
+
+def _products(x: TensorType, r: TensorType, count: int) -> int:
+    """The operations of a layer over x [n, t, c] that multiplies with its matrix so many times a step."""
+    return 2 * count * prod(x.static_shape[:2]) * prod(r.static_shape) + prod(x.static_shape)

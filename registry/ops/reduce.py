@@ -11,9 +11,11 @@ from registry.ops.fill import count_like
 from registry.ops.scan import cumprod
 from registry.ops.shape import reshape
 from registry.shapes import broadcast_shapes, normal_axes, normal_axis, require_dtype, require_float, show_shape
+from registry.traits import exact, exact_for_integers, grows, repeats
 from registry.value import Value
 
 
+@exact_for_integers
 @op
 def sum(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
     """The sum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
@@ -42,6 +44,7 @@ def mean_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
     return broadcast_to(with_axes(share, x, axes), shape=x.shape)
 
 
+@exact_for_integers
 @op
 def max(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
     """The maximum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
@@ -58,6 +61,7 @@ def max_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Val
     return _shared(x >= with_axes(y, x, axes), x, dy, axes)
 
 
+@exact_for_integers
 @op
 def min(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
     """The minimum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
@@ -74,6 +78,7 @@ def min_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Val
     return _shared(x <= with_axes(y, x, axes), x, dy, axes)
 
 
+@exact_for_integers
 @op
 def prod(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
     """The product along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
@@ -95,6 +100,7 @@ def prod_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
     return share
 
 
+@exact
 @op(differentiable=False)
 def any(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
     """Whether an element along `axes` is true, bool only; all axes if empty; `keepdims` keeps them as extent 1."""
@@ -102,6 +108,7 @@ def any(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> Tens
     return TensorType("bool", reduced(x.shape, axes, keepdims))
 
 
+@exact
 @op(differentiable=False)
 def all(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
     """Whether all elements along `axes` are true, bool only; all axes if empty; `keepdims` keeps them as extent 1."""
@@ -125,6 +132,9 @@ def argmin(x: Value, *, axis: int = -1) -> TensorType:
     return TensorType("int64", (*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
+@repeats
+@exact
+@grows
 @op(halves=True)
 def broadcast_to(x: Value, *, shape: Shape) -> TensorType:
     """The elements repeated along axes of extent 1 and new leading axes, to `shape`."""

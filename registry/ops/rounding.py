@@ -6,11 +6,13 @@ from prograd_proto import TensorType, dtypes
 from registry.op import op
 from registry.ops.reduce import sum_to
 from registry.shapes import broadcast_type, require_float
+from registry.traits import exact, exact_for_integers
 from registry.value import Operand, Value
 
 NUMERIC = dtypes.FLOATS | dtypes.INTEGERS
 
 
+@exact
 @op(no_gradient=("x",))
 def floor(x: Value) -> TensorType:
     """The largest whole number that is not above x; the gradient is 0 everywhere."""
@@ -18,6 +20,7 @@ def floor(x: Value) -> TensorType:
     return x.type
 
 
+@exact
 @op(no_gradient=("x",))
 def ceil(x: Value) -> TensorType:
     """The smallest whole number that is not below x; the gradient is 0 everywhere."""
@@ -25,6 +28,7 @@ def ceil(x: Value) -> TensorType:
     return x.type
 
 
+@exact
 @op(no_gradient=("x",))
 def round(x: Value) -> TensorType:
     """The nearest whole number, of two equally near ones the even one; the gradient is 0 everywhere."""
@@ -32,6 +36,7 @@ def round(x: Value) -> TensorType:
     return x.type
 
 
+@exact
 @op(no_gradient=("x",))
 def trunc(x: Value) -> TensorType:
     """The whole number next to x towards 0; the gradient is 0 everywhere."""
@@ -39,12 +44,14 @@ def trunc(x: Value) -> TensorType:
     return x.type
 
 
+@exact_for_integers
 @op(no_gradient=("a", "b"))
 def floor_div(a: Operand, b: Operand) -> TensorType:
     """The quotient a / b rounded down; an integer divided by 0 gives 0. The gradient is 0 everywhere."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
+@exact_for_integers
 @op
 def remainder(a: Operand, b: Operand) -> TensorType:
     """The rest of the division that rounds down, a - b * floor(a / b), with the sign of b.
@@ -59,6 +66,7 @@ def remainder_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     return sum_to(dy, a), sum_to(-dy * floor_div(a, b), b)
 
 
+@exact_for_integers
 @op
 def fmod(a: Operand, b: Operand) -> TensorType:
     """The rest of the division that rounds towards 0, a - b * trunc(a / b), with the sign of a.

@@ -17,6 +17,7 @@ from registry.ops.fill import full
 from registry.ops.random import dropout
 from registry.shapes import require_float, size_known
 from registry.spelled import spelled
+from registry.traits import example
 from registry.value import STATE, Value
 
 COUNTER = TensorType("int64", ())
@@ -78,6 +79,7 @@ def permutation(seed: Value = STATE, step: Value = STATE, *, count: int) -> Tens
     return TensorType("int64", (count,))
 
 
+@example((2, 2), (), ())
 @op(random=True, differentiable=False)
 def categorical(logits: Value, seed: Value = STATE, step: Value = STATE) -> TensorType:
     """A class for each row of logits, with the probabilities of their softmax over the last axis; int64."""
@@ -88,6 +90,7 @@ def categorical(logits: Value, seed: Value = STATE, step: Value = STATE) -> Tens
     return TensorType("int64", logits.shape[:-1])
 
 
+@example((), (), shape=(2, 2))
 @op(random=True, differentiable=False)
 def orthogonal(
     seed: Value = STATE, step: Value = STATE, *, shape: Shape, gain: float = 1.0, dtype: DTypeName = "float32"

@@ -7,9 +7,11 @@ from registry.errors import require
 from registry.op import op
 from registry.ops.shape import pad, slice
 from registry.shapes import normal_axis, require_float, size_known
+from registry.traits import exact_for_integers
 from registry.value import Value
 
 
+@exact_for_integers
 @op
 def cumsum(x: Value, *, axis: int = -1, exclusive: bool = False, reverse: bool = False) -> TensorType:
     """For each place the sum up to there along `axis`; integers and bool sum to int64.
@@ -25,6 +27,7 @@ def cumsum_gradient(dy: Value, *, axis: int, exclusive: bool, reverse: bool) -> 
     return cumsum(dy, axis=axis, exclusive=exclusive, reverse=not reverse)
 
 
+@exact_for_integers
 @op
 def cumprod(x: Value, *, axis: int = -1, exclusive: bool = False, reverse: bool = False) -> TensorType:
     """For each place the product up to there along `axis`; integers and bool multiply to int64.

@@ -7,9 +7,12 @@ from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.shapes import normal_axis, require_equal_dtypes, require_whole, resolve_reshape, size_known
+from registry.traits import exact, grows, repeats
 from registry.value import Value
 
 
+@repeats
+@exact
 @op(halves=True)
 def reshape(x: Value, *, shape: Shape) -> TensorType:
     """The elements in row-major order in another shape; one extent may be -1 and follows from the others."""
@@ -26,6 +29,8 @@ def reshape_gradient(x: Value, dy: Value) -> Value:
     return reshape(dy, shape=x.shape)
 
 
+@repeats
+@exact
 @op(halves=True)
 def transpose(x: Value, *, axes: tuple[int, ...] = ()) -> TensorType:
     """Axis i of the result is axis `axes[i]` of x; an empty tuple reverses the order."""
@@ -42,6 +47,7 @@ def transpose_gradient(dy: Value, *, axes: tuple[int, ...]) -> Value:
     return transpose(dy, axes=tuple(axes.index(i) for i in range(dy.rank)))
 
 
+@exact
 @op(halves=True)
 def slice(
     x: Value,
@@ -72,6 +78,8 @@ def slice_gradient(
     return unslice(dy, shape=x.shape, axes=axes, starts=starts, stops=stops, strides=strides)
 
 
+@exact
+@grows
 @op(halves=True)
 def unslice(
     x: Value,
@@ -100,6 +108,8 @@ def unslice_gradient(
     return slice(dy, axes=axes, starts=starts, stops=stops, strides=strides)
 
 
+@exact
+@grows
 @op(halves=True)
 def pad(x: Value, *, before: tuple[int, ...], after: tuple[int, ...], value: float = 0.0) -> TensorType:
     """The tensor with `before[i]` and `after[i]` elements of `value` around it on axis i.
@@ -157,6 +167,7 @@ def split_gradient(x: Value, dy: list[Value | None], *, sizes: tuple[int, ...], 
     return concat(*pieces, axis=axis) if len(pieces) > 1 else pieces[0]
 
 
+@exact
 @op(halves=True)
 def concat(*xs: Value, axis: int = 0) -> TensorType:
     """The tensors one after another along `axis`; their other extents are equal."""

@@ -12,12 +12,14 @@ from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.shapes import show_shape, size_known
+from registry.traits import example
 from registry.value import Value
 from registry.windows import four_edges, window_counts
 
 Numbers = tuple[int, ...]
 
 
+@example((1, 2, 2, 1), window=(1, 1))
 @op
 def unfold(
     x: Value,
@@ -46,6 +48,7 @@ def unfold_gradient(
     return fold(dy, shape=x.shape, window=window, stride=stride, padding=padding, dilation=dilation)
 
 
+@example((1, 2, 2, 1), shape=(1, 2, 2, 1), window=(1, 1))
 @op
 def fold(
     x: Value,
