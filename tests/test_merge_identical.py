@@ -229,7 +229,9 @@ def test_two_losses_of_which_the_second_penalises_a_gradient_are_compiled():
 
 def test_of_ops_in_another_order_the_one_that_was_built_first_gives_its_id():
     block = pb.BlockDesc(
-        tensors=[pb.TensorDesc(name=name, dtype=pb.D_TYPE_FLOAT32) for name in ("x", "late", "early", "dx")],
+        tensors=[
+            pb.TensorDesc(name=name, dtype=pb.D_TYPE_FLOAT32, shape=pb.Shape()) for name in ("x", "late", "early", "dx")
+        ],
         parameters=[pb.ParameterDesc(tensor="x", feed="x")],
         ops=[
             pb.OpDesc(id=9, type="exp", inputs=["x"], outputs=["late"], stage=pb.STAGE_DERIVATIVE, gradient_of=7),
