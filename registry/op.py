@@ -115,8 +115,8 @@ class Op(Generic[P, R]):
     def cost(self, rule: Callable[..., int]) -> Callable[..., int]:
         """Attach the estimate of the operations that the op takes; it may name any input and output.
 
-        What it gets are static types, None for an absent input. An operator without the rule takes as many operations as it reads or
-        writes elements, whichever are more.
+        What it gets are static types, None for an absent input. An operator without the rule takes as many operations
+        as it reads or writes elements, whichever are more.
         """
         asked, known = set(rule_names(rule)), {*self.signature.inputs, *self.signature.outputs}
         if not asked <= known:
