@@ -9,6 +9,7 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernels.sums import add_rows_by_product
 from runtime.kernels.windows import chunks, images_at_once
 
 
@@ -91,13 +92,13 @@ def group_norm(
         part, center, root = results[some], centers[some], roots[some]
         line, square = lines[: len(part)], squares[: len(part)]
         by_group = line.reshape(len(part), groups, -1)
-        np.matmul(ones, images[some], line)
+        add_rows_by_product(ones, images[some], line)
         np.add.reduce(by_group, axis=2, out=center)
         np.divide(center, count, center)
         np.copyto(by_group, center[:, :, None])
         np.subtract(images[some], line, part)
         np.multiply(part, part, square)
-        np.matmul(ones, square, line)
+        add_rows_by_product(ones, square, line)
         np.add.reduce(by_group, axis=2, out=root)
         inverse_root_in_place(root, count, epsilon)
         np.copyto(by_group, root[:, :, None])

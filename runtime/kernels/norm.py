@@ -9,6 +9,7 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernels.sums import add_along, add_rows_by_product
 from runtime.kernels.windows import chunks, images_at_once
 
 
@@ -26,7 +27,7 @@ def softmax(x: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
     np.maximum.reduce(x, axis=axis, out=along, keepdims=True, initial=-np.inf)
     np.subtract(x, along, out)
     np.exp(out, out)
-    np.add.reduce(out, axis=axis, out=along, keepdims=True)
+    add_along(out, (axis,), along, keepdims=True)
     np.divide(out, along, out)
 
 
@@ -41,7 +42,7 @@ def log_softmax(x: Array, *, axis: int, out: Array, scratch: list[Array]) -> Non
     np.maximum.reduce(x, axis=axis, out=along, keepdims=True, initial=-np.inf)
     np.subtract(x, along, out)
     np.exp(out, powers)
-    np.add.reduce(powers, axis=axis, out=along, keepdims=True)
+    add_along(powers, (axis,), along, keepdims=True)
     np.log(along, along)
     np.subtract(out, along, out)
 
@@ -86,13 +87,13 @@ def batch_norm(
     variance = inverse_deviation
     images = y.reshape(stacked(y.shape))
     ones.fill(1)
-    np.matmul(ones, x.reshape(images.shape), sums)
+    add_rows_by_product(ones, x.reshape(images.shape), sums)
     mean_of(sums, ones.size, mean)
     per_channel(np.subtract, x, mean, line, y)
     for some in chunks(len(images), len(squares)):
         square = squares[: some.stop - some.start]
         np.multiply(images[some], images[some], square)
-        np.matmul(ones, square, sums[some])
+        add_rows_by_product(ones, square, sums[some])
     mean_of(sums, ones.size, variance)
     blend(running_mean, mean, momentum, line[0], new_mean)
     blend(running_variance, variance, momentum, line[0], new_variance)
@@ -113,7 +114,7 @@ def stacked(shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 def mean_of(sums: Array, rows: int, out: Array) -> None:
     """The mean of all rows, from the sums of each image's."""
-    np.add.reduce(sums, axis=(0, 1), out=out)
+    add_along(sums, (0, 1), out, keepdims=False)
     np.divide(out, len(sums) * rows, out)
 
 

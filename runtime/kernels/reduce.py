@@ -12,6 +12,7 @@ from prograd_proto.dtypes import FLOATS
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.kernels.pointwise import broadcast
+from runtime.kernels.sums import add_along, add_rows_by_product
 
 
 def sum_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
@@ -23,7 +24,9 @@ def sum_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
 def sum_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: Sequence[Array] = ()) -> None:
     if scratch:
         ones, sums = scratch
-        add_rows(x, axes, keepdims, ones, sums, out)
+        add_runs(x, axes, keepdims, ones, sums, out)
+    elif x.dtype == out.dtype and x.dtype.kind == "f":
+        add_along(x, axes, out, keepdims=keepdims)
     else:
         np.add.reduce(x, axis=axes or None, dtype=out.dtype, out=out, keepdims=keepdims)
 
@@ -139,15 +142,18 @@ def row_scratch(x: TensorType, axes: tuple[int, ...]) -> list[TensorType]:
     return [TensorType(x.dtype, shape) for shape in ((1, rows), (before, 1, row))]
 
 
-def add_rows(x: Array, axes: tuple[int, ...], keepdims: bool, ones: Array, sums: Array, out: Array) -> None:
+def add_runs(x: Array, axes: tuple[int, ...], keepdims: bool, ones: Array, sums: Array, out: Array) -> None:
     """The sum along axes: rows by a product with ones, where BLAS is far faster than NumPy, then what is left."""
     first, stop = run_of(x.ndim, axes)
     ones.fill(1)
-    np.matmul(ones, x.reshape(len(sums), ones.size, sums.shape[2]), sums)
+    add_rows_by_product(ones, x.reshape(len(sums), ones.size, sums.shape[2]), sums)
     left = tuple(axis % x.ndim for axis in axes if not first <= axis % x.ndim < stop)
     shape = (*x.shape[:first], *(1,) * (stop - first), *x.shape[stop:])
     wide = out if keepdims else np.expand_dims(out, tuple(axis % x.ndim for axis in axes))
-    np.add.reduce(sums.reshape(shape), axis=left, out=wide, keepdims=True)
+    if left:
+        add_along(sums.reshape(shape), left, wide, keepdims=True)
+    else:
+        np.add.reduce(sums.reshape(shape), axis=left, out=wide, keepdims=True)
 
 
 def run_of(rank: int, axes: tuple[int, ...]) -> tuple[int, int]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernels.sums import accumulate_wide
 from runtime.kernels.windows import BUFFER
+
+SHORT = 64
+"""Steps that are added one by one in float32; more are added in float64."""
 
 
 def cumsum_rule(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> Types:
@@ -27,6 +33,13 @@ def cumprod(x: Array, *, axis: int, exclusive: bool, reverse: bool, out: Array) 
 
 def accumulate(ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: bool, out: Array) -> None:
     """The ufunc of all elements up to each place."""
+    if x.dtype == np.float32 and x.shape[axis] > SHORT and x.size:
+        x, out = steps_in_middle(x, axis, reverse), steps_in_middle(out, axis, reverse)
+        if exclusive:
+            out[:, :1] = ufunc.identity
+            x, out = x[:, :-1], out[:, 1:]
+        accumulate_wide(ufunc, x, out)
+        return
     x, out = first_axis(x, axis, reverse), first_axis(out, axis, reverse)
     if exclusive:
         out[:1] = ufunc.identity
@@ -64,3 +77,10 @@ def first_axis(x: Array, axis: int, reverse: bool) -> Array:
     """A view with that axis first, from its end if `reverse`."""
     x = np.moveaxis(x, axis, 0)
     return x[::-1] if reverse else x
+
+
+def steps_in_middle(x: Array, axis: int, reverse: bool) -> Array:
+    """A view with all axes before that one as the first and all after it as the last, from its end if `reverse`."""
+    axis %= x.ndim
+    x = x.reshape(prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
+    return x[:, ::-1] if reverse else x

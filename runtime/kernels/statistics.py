@@ -10,6 +10,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.kernels.reduce import reduced
+from runtime.kernels.sums import add_along
 
 
 def logsumexp_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
@@ -27,7 +28,7 @@ def logsumexp(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, sc
     np.copyto(most.reshape(out.shape), 0, where=is_infinite)
     np.subtract(x, most, powers)
     np.exp(powers, powers)
-    np.add.reduce(powers, axis=along, out=out, keepdims=keepdims)
+    add_along(powers, axes, out, keepdims=keepdims)
     np.log(out, out)
     np.add(out, most.reshape(out.shape), out)
 
@@ -43,13 +44,12 @@ def variance(
     x: Array, *, axes: tuple[int, ...], correction: float, keepdims: bool, out: Array, scratch: list[Array]
 ) -> None:
     distance, mean = scratch
-    along = axes or None
     count = prod(x.shape[axis] for axis in axes) if axes else x.size
-    np.add.reduce(x, axis=along, out=mean, keepdims=True)
+    add_along(x, axes, mean, keepdims=True)
     np.divide(mean, count, mean)
     np.subtract(x, mean, distance)
     np.multiply(distance, distance, distance)
-    np.add.reduce(distance, axis=along, out=out, keepdims=keepdims)
+    add_along(distance, axes, out, keepdims=keepdims)
     np.divide(out, max(count - correction, 0), out)
 
 
@@ -77,7 +77,7 @@ def norm(x: Array, *, ord: float, axes: tuple[int, ...], keepdims: bool, out: Ar
     along = axes or None
     if ord == 2:
         np.multiply(x, x, sizes)
-        np.add.reduce(sizes, axis=along, out=out, keepdims=keepdims)
+        add_along(sizes, axes, out, keepdims=keepdims)
         np.sqrt(out, out)
         return
     np.absolute(x, sizes)
@@ -89,6 +89,6 @@ def norm(x: Array, *, ord: float, axes: tuple[int, ...], keepdims: bool, out: Ar
         np.sign(sizes, sizes)
     elif ord != 1:
         np.power(sizes, ord, sizes)
-    np.add.reduce(sizes, axis=along, out=out, keepdims=keepdims)
+    add_along(sizes, axes, out, keepdims=keepdims)
     if ord not in (0, 1):
         np.power(out, 1 / ord, out)
