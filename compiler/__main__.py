@@ -298,6 +298,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("program")
     verb.add_argument("--budget", type=_bytes, metavar="SIZE", help="of each arena, as in 800KiB or 1000000")
     verb.add_argument("--spill", action="store_true", help="let values wait in a file to keep the budget")
+    verb.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="look for a way so long; else 60")
     verb.add_argument("--threads", type=_at_least(1), default=1, metavar="N", help="give these room; else for one")
     where = verb.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", help="the program file to write")

@@ -12,7 +12,7 @@ from compiler.errors import CompileError
 from compiler.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
 from compiler.memory_report import MemoryReport
 from compiler.pipeline import PASSES, run_passes
-from compiler.plan_program import plan_program
+from compiler.plan_program import SECONDS, plan_program
 from compiler.plugins import require_used
 from compiler.whole_numbers import is_whole
 from prograd_proto import program_pb2 as pb
@@ -41,17 +41,25 @@ class Compiled:
         """The program's identity; it does not depend on the lines of the script or on the run's length."""
         return program_sha256(self.desc)
 
-    def plan(self, budget: int | None = None, *, spill: bool = False, threads: int = 1) -> MemoryReport:
+    def plan(
+        self,
+        budget: int | None = None,
+        *,
+        spill: bool = False,
+        threads: int = 1,
+        seconds: float | None = SECONDS,
+    ) -> MemoryReport:
         """Plan the memory of every entry with care; what it takes, and what that costs.
 
         With a budget, in bytes, no arena is larger: values are computed again instead of being kept or, with `spill`,
         wait in a file beside the arena, which changes no bit of a result. Raises LimitError, and leaves the program as
-        it is, if that is not enough.
+        it is, if that is not enough, or if no way is found in so many seconds, None for no limit: what a search finds
+        before they are over does not depend on the machine.
 
         For several threads, an arena may take half as much again, or what the budget has left, where these find more
         to do at once then. Raises CompileError for a number of threads that is none.
         """
-        report = plan_program(self.desc, budget, threads, spill=spill)
+        report = plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
         self._planned = budget, threads, spill
         return report
 

@@ -5,7 +5,7 @@
    than the budget. The arena may be above the peak; then the peak is lowered by what is too much, and the block placed
    again.
 3. What comes back from the file is started early if there is room (`prefetch`), and else as late as possible.
-4. The block is changed only if the budget is met.
+4. The block is changed only if the budget is met. A limit of time ends the search; what it has found by then is tried.
 """
 
 from __future__ import annotations
@@ -18,24 +18,29 @@ from compiler.rematerialise import lower
 from compiler.repetition import Schedule, schedule_of
 from compiler.share_memory import share_in_block
 from compiler.step_graph import step_graph
+from compiler.time_limit import TimeLimit
 from compiler.write_schedule import write_schedule
 from prograd_proto import program_pb2 as pb
 from runtime.memory import THOROUGH
 
 
-def plan_within(block: pb.BlockDesc, budget: int, *, spilling: bool = False) -> pb.MemoryPlan:
+def plan_within(
+    block: pb.BlockDesc, budget: int, *, spilling: bool = False, limit: TimeLimit | None = None
+) -> pb.MemoryPlan:
     """The plan of a bound block, some of whose ops may run again, or whose values may wait in a file.
 
-    Raises LimitError if the budget cannot be met.
+    Raises LimitError if the budget cannot be met, or not before the limit of time is over.
     """
+    limit = limit or TimeLimit()
     plan = plan_of(block, THOROUGH)
     if plan.arena_bytes <= budget:
         return plan
     schedule, goal, smallest = schedule_of(step_graph(block)), budget, plan.arena_bytes
     costs = operations_of(block)
     while True:
-        schedule = lower(schedule, costs, goal, spilling=spilling)
-        for way in [prefetch(schedule, costs, goal), schedule] if schedule.spilled else [schedule]:
+        schedule = lower(schedule, costs, goal, spilling=spilling, limit=limit)
+        ways = [prefetch(schedule, costs, goal, limit), schedule] if schedule.spilled else [schedule]
+        for way in ways if schedule.peak <= goal or not limit.is_over else ():
             trial = pb.BlockDesc()
             trial.CopyFrom(block)
             write_schedule(trial, way)
@@ -45,9 +50,20 @@ def plan_within(block: pb.BlockDesc, budget: int, *, spilling: bool = False) -> 
             if plan.arena_bytes <= budget:
                 block.CopyFrom(trial)
                 return plan
+        if limit.is_over:
+            raise LimitError(_how_far(block, schedule, budget, limit))
         if schedule.peak > goal:
             raise LimitError(_why_not(block, schedule, smallest, budget, spilling))
         goal = schedule.peak - (plan.arena_bytes - budget)
+
+
+def _how_far(block: pb.BlockDesc, schedule: Schedule, budget: int, limit: TimeLimit) -> str:
+    start, repeated = schedule_of(step_graph(block)).peak, len(schedule.order) - len(block.ops)
+    return (
+        f"{limit.seconds:g} seconds were not enough: with {repeated} more ops in the step, of which "
+        f"{len(schedule.spilled)} move values to a file, what it needs at once fell from {start} to {schedule.peak} "
+        f"bytes, and the budget is {budget}; give it more time, by --seconds or seconds= in Python, or a larger budget"
+    )
 
 
 def _why_not(block: pb.BlockDesc, schedule: Schedule, smallest: int, budget: int, spilling: bool) -> str:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from math import inf
+from typing import Final
+
 from compiler.errors import CompileError, LimitError
 from compiler.memory_budget import plan_within
 from compiler.memory_report import MemoryReport, memory_report
 from compiler.pipeline import run_passes
 from compiler.plan_memory import plan_memory, plan_of
 from compiler.room_for_threads import Room, make_room
+from compiler.time_limit import TimeLimit
 from compiler.verify import verify
 from compiler.versions import list_operators
 from compiler.whole_numbers import is_whole
 from prograd_proto import program_pb2 as pb
 from runtime.memory import THOROUGH
 
+SECONDS: Final = 60.0
+"""Of the search for a way to keep a budget, unless another limit is given."""
+
 
 def plan_program(
-    program: pb.ProgramDesc, budget: int | None = None, threads: int = 1, *, spill: bool = False
+    program: pb.ProgramDesc,
+    budget: int | None = None,
+    threads: int = 1,
+    *,
+    spill: bool = False,
+    seconds: float | None = SECONDS,
 ) -> MemoryReport:
     """Plan every binding of a compiled program, edited in place; untouched if that fails.
 
@@ -28,11 +40,16 @@ def plan_program(
         budget: bytes that no arena may exceed.
         threads: how many are to run ops; more than one get room, within the budget or else within a limit.
         spill: values may wait in a file to keep the budget; the runtime is told in which folder it is.
+        seconds: after these no further way to keep the budget is looked for; None for no limit.
 
     Raises:
-        CompileError: the number of threads is none.
-        LimitError: the budget cannot be met; it says by how much, and which op is in the way.
+        CompileError: the number of threads, the budget or the seconds are none.
+        LimitError: the budget cannot be met, or not within the seconds; it says how far it came.
     """
+    if budget is not None and not hasattr(budget, "__index__"):
+        raise CompileError(f"budget={budget!r}: a budget is a whole number of bytes")
+    if seconds is not None and not (isinstance(seconds, int | float) and 0 <= seconds < inf):
+        raise CompileError(f"seconds={seconds!r}: a limit of time is a number of seconds, 0 or more, or None")
     if not is_whole(threads) or threads < 1:
         raise CompileError(f"threads={threads}: a plan is for a whole number of threads, 1 or more")
     if budget is None and threads == 1:
@@ -42,11 +59,16 @@ def plan_program(
     planned.CopyFrom(program)
     run_passes(planned)
     rooms: dict[int, Room] = {}
+    limit = TimeLimit(seconds)
     for entry in planned.entries:
         for binding in entry.bindings:
             block = planned.blocks[binding.block]
             try:
-                tight = plan_of(block, THOROUGH) if budget is None else plan_within(block, budget, spilling=spill)
+                tight = (
+                    plan_of(block, THOROUGH)
+                    if budget is None
+                    else plan_within(block, budget, spilling=spill, limit=limit)
+                )
             except LimitError as error:
                 raise LimitError(f"entry {entry.name!r}: {error}") from None
             rooms[binding.block] = make_room(block, tight, threads, budget)

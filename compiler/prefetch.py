@@ -13,14 +13,17 @@ from dataclasses import replace
 from typing import Final
 
 from compiler.repetition import MOVING, RELOAD, Schedule
+from compiler.time_limit import TimeLimit
 
 AHEAD: Final = 2
 """How many times the operations of a copy are to run between its start and its use: storage may be slow."""
 
 
-def prefetch(schedule: Schedule, costs: Sequence[int], budget: int) -> Schedule:
-    """The schedule with its reloads earlier, where that needs no more bytes than the budget."""
+def prefetch(schedule: Schedule, costs: Sequence[int], budget: int, limit: TimeLimit | None = None) -> Schedule:
+    """The schedule with its reloads earlier, where that needs no more bytes than the budget; until time is over."""
     for i in [i for i in schedule.order if schedule.ops[i] == RELOAD]:
+        if limit is not None and limit.is_over:
+            break
         earlier = _earlier(schedule, costs, budget, i)
         if earlier.peak <= max(budget, schedule.peak):
             schedule = earlier

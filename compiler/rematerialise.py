@@ -25,19 +25,30 @@ a state that it reads is written over only after it, or not in place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 from compiler.repetition import Choice, Schedule, repeat, spill
+from compiler.time_limit import TimeLimit
 
 MOST_TRIED = 24
 """Values that are tried at one peak, the most bytes for an operation first."""
 
+LONG = 1000
+"""Ops of a step. A trial takes as long as the step has ops, and the choices are many: in a longer step the first one
+of each kind that lowers the peak is weighed, without a look at what else would."""
 
 CHEAP = 1.2
 """Times the operations of the step without repetitions: what costs no more is not compared with other ways."""
 
 
-def lower(schedule: Schedule, costs: Sequence[int], budget: int, *, spilling: bool = False) -> Schedule:
+def lower(
+    schedule: Schedule,
+    costs: Sequence[int],
+    budget: int,
+    *,
+    spilling: bool = False,
+    limit: TimeLimit | None = None,
+) -> Schedule:
     """A schedule that needs no more bytes than the budget, or else the lowest that was found.
 
     Args:
@@ -45,25 +56,33 @@ def lower(schedule: Schedule, costs: Sequence[int], budget: int, *, spilling: bo
         costs: the operations of each op of the block.
         budget: bytes.
         spilling: whether values may go to a file.
+        limit: of time; what has been found when it is over is returned.
     """
+    limit = limit or TimeLimit()
     best, cheap = None, CHEAP * schedule.cost(costs)
-    for worth in WORTHS:
-        found = _lowered(schedule, costs, budget, worth, spilling)
+    for worth in WORTHS[:1] if len(schedule.order) > LONG else WORTHS:
+        found = _lowered(schedule, costs, budget, worth, spilling, limit)
         if best is None or _rank(found, costs, budget) < _rank(best, costs, budget):
             best = found
-        if best.peak <= budget and best.cost(costs) <= cheap:
+        if limit.is_over or (best.peak <= budget and best.cost(costs) <= cheap):
             break
     return best or schedule
 
 
-def _lowered(schedule: Schedule, costs: Sequence[int], budget: int, worth: Worth, spilling: bool) -> Schedule:
-    while schedule.peak > budget:
-        best, most = None, 0.0
-        for trial in chain(_repeated(schedule, costs), _spilled(schedule) if spilling else ()):
-            if _height(trial) < _height(schedule):
-                gain = worth(schedule, trial, budget, max(1, trial.cost(costs) - schedule.cost(costs)))
-                if best is None or gain > most:
-                    best, most = trial, gain
+def _lowered(
+    schedule: Schedule, costs: Sequence[int], budget: int, worth: Worth, spilling: bool, limit: TimeLimit
+) -> Schedule:
+    most = 1 if len(schedule.order) > LONG else None
+    while schedule.peak > budget and not limit.is_over:
+        lower = (trial for trial in _repeated(schedule, costs) if _height(trial) < _height(schedule))
+        moved = (trial for trial in _spilled(schedule) if _height(trial) < _height(schedule)) if spilling else iter(())
+        best, gain = None, 0.0
+        for trial in chain(islice(lower, most), islice(moved, most)):
+            gained = worth(schedule, trial, budget, max(1, trial.cost(costs) - schedule.cost(costs)))
+            if best is None or gained > gain:
+                best, gain = trial, gained
+            if limit.is_over:
+                break
         if best is None:
             break
         schedule = best

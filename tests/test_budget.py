@@ -17,7 +17,7 @@ from compiler import Program, adam, constant, global_norm, momentum, ops
 from compiler.bound_blocks import bound_blocks
 from compiler.compiled import Compiled
 from compiler.costs import operations, operations_of
-from compiler.errors import LimitError
+from compiler.errors import CompileError, LimitError
 from compiler.optimizers import Optimizer
 from compiler.plan_memory import block_buffers, plan_of
 from compiler.rematerialise import lower
@@ -253,3 +253,46 @@ def test_the_report_is_of_every_entry_and_all_states():
     assert [memory.entry for memory in report.bindings] == ["train", "evaluate", "evaluate"]
     assert report.persistent == Stepper(compiled).states.nbytes
     assert isinstance(compiled, Compiled)
+
+
+@pytest.mark.parametrize("spill", [False, True])
+def test_a_search_ends_with_its_time_and_what_it_has_found_by_then(spill: bool, monkeypatch: pytest.MonkeyPatch):
+    ticks = iter(range(1000))
+    monkeypatch.setattr("compiler.time_limit.monotonic", lambda: next(ticks))  # a second for each look at the clock
+    compiled = deep().compile(n=64)
+    before = compiled.desc.SerializeToString(deterministic=True)
+    with pytest.raises(LimitError) as error:
+        compiled.plan(budget=1000, spill=spill, seconds=100)
+    assert str(error.value).startswith("entry 'train': 100 seconds were not enough: with ")
+    assert 0 < next(ticks) < 150
+    assert compiled.desc.SerializeToString(deterministic=True) == before
+
+
+@pytest.mark.parametrize("spill", [False, True])
+def test_long_steps_are_planned_with_fewer_looks_and_keep_budget_and_bits(spill: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("compiler.rematerialise.LONG", 10)
+    plain, tight = deep().compile(n=64), deep().compile(n=64)
+    budget = plain.desc.entries[0].bindings[0].plan.arena_bytes * 7 // 10
+    train = tight.plan(budget=budget, spill=spill).bindings[0]
+    assert train.plan.arena_bytes <= budget
+    assert train.repeated or train.spilled
+    one, other = Stepper(plain), Poisoned(tight)
+    x = np.random.default_rng(0).normal(size=(64, 8))
+    same_bits(one.step(x=x), other.step(x=x))
+    same_bits(one.snapshot(), other.snapshot())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"budget": "3"}, "budget='3': a budget is a whole number of bytes"),
+        ({"budget": 2.5}, "budget=2.5: a budget is a whole number of bytes"),
+        ({"seconds": -1}, "seconds=-1: a limit of time is a number of seconds, 0 or more, or None"),
+        ({"seconds": float("nan")}, "seconds=nan: a limit of time is a number of seconds, 0 or more, or None"),
+        ({"seconds": "9"}, "seconds='9': a limit of time is a number of seconds, 0 or more, or None"),
+    ],
+)
+def test_a_budget_and_a_limit_are_numbers(options: dict[str, object], sentence: str):
+    with pytest.raises(CompileError) as error:
+        deep(depth=1).compile(n=2).plan(**options)
+    assert str(error.value) == sentence

@@ -167,3 +167,20 @@ def test_both_checks_refuse_a_plan_that_lies(check, change, sentence: str, progr
     save(desc, "bad.pb")
     assert check(["check", "bad.pb"]) == 3
     assert capsys.readouterr().err == f"{check.__module__.split('.')[0]}: bad.pb: entry 'train': {sentence}\n"
+
+
+def test_a_search_that_is_over_too_soon_says_how_far_it_came_and_writes_nothing(program: Path, capsys):
+    before = program.read_bytes()
+    code, out, err = run(capsys, "plan", program, "--budget", "100KiB", "--seconds", "0", "-o", "small.pb")
+    assert (code, out) == (6, "")
+    assert err == (
+        "compiler: deep.pb: entry 'train': 0 seconds were not enough: with 0 more ops in the step, of which 0 move "
+        "values to a file, what it needs at once fell from 124992 to 124992 bytes, and the budget is 102400; "
+        "give it more time, by --seconds or seconds= in Python, or a larger budget\n"
+    )
+    assert program.read_bytes() == before
+    assert not Path("small.pb").exists()
+
+
+def test_a_budget_that_is_met_as_it_is_takes_no_time(program: Path, capsys):
+    assert run(capsys, "plan", program, "--budget", "1MiB", "--seconds", "0")[0] == 0

@@ -32,7 +32,7 @@ def plan_file(options: argparse.Namespace) -> None:
     if not all(entry.bindings for entry in program.entries):
         raise ProgramError(f"{options.program}: there are entries without a block that runs; compile the program")
     try:
-        report = plan_program(program, options.budget, options.threads, spill=options.spill)
+        report = plan_program(program, options.budget, options.threads, spill=options.spill, seconds=options.seconds)
     except LimitError as error:
         raise LimitError(f"{options.program}: {error}") from None
     output = options.program if options.in_place else options.output
