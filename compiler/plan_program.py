@@ -48,7 +48,8 @@ def plan_program(
     """
     if budget is not None and not hasattr(budget, "__index__"):
         raise CompileError(f"budget={budget!r}: a budget is a whole number of bytes")
-    if seconds is not None and not (isinstance(seconds, int | float) and 0 <= seconds < inf):
+    is_number = isinstance(seconds, int | float)  # users may not check types
+    if seconds is not None and not (is_number and 0 <= seconds < inf):
         raise CompileError(f"seconds={seconds!r}: a limit of time is a number of seconds, 0 or more, or None")
     if not is_whole(threads) or threads < 1:
         raise CompileError(f"threads={threads}: a plan is for a whole number of threads, 1 or more")
