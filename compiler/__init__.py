@@ -6,6 +6,7 @@ program          Program: tensors, minimize, data, run, compile
 state_table      the states that it declares
 descent          what minimize appends
 assembly         from what was built to blocks and entries
+opened           a file as something to build on
 backward         gradients of any tensors
 optimizers       sgd, momentum, adam and their like; trust_ratios has lamb, lars and adafactor
 clipping         limits of gradients

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.averages import Average, append_averages, averaged_parameters
 from compiler.errors import CompileError
+from compiler.graft import graft, part_for
+from compiler.opened import Kept
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from registry import Block, Value, ops
@@ -27,6 +29,7 @@ class Built:
         fetches: of training.
         entries: what the others fetch.
         averages: by parameter.
+        kept: entries of the file that was opened, if one was.
     """
 
     block: pb.BlockDesc
@@ -36,6 +39,7 @@ class Built:
     fetches: Outputs
     entries: Mapping[str, Outputs]
     averages: Mapping[str, Average]
+    kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
 
 
 def assembled(built: Built) -> pb.ProgramDesc:
@@ -50,7 +54,7 @@ def assembled(built: Built) -> pb.ProgramDesc:
         program.entries.add(name="train", source_block=0)
     for name, outputs in built.entries.items():
         program.entries.add(name=name, source_block=len(program.blocks))
-        part = _part_for(built, outputs)
+        part = _part_for(built, outputs) if name not in built.kept else _grown(built, built.kept[name], outputs)
         averaged_parameters(part, name, built.averages)
         program.blocks.append(part)
     if not program.entries:
@@ -95,16 +99,38 @@ def _count_steps(desc: pb.BlockDesc) -> None:
 
 def _part_for(built: Built, outputs: Outputs) -> pb.BlockDesc:
     """The part of what was built that these outputs need, their fetches, and the updates of what lasts an epoch."""
-    needed = {value.name for value, _ in outputs.values()}
-    passing = {name for name, state in built.states.items() if state.lifespan == pb.LIFESPAN_EPOCH}
-    totals = {state: value for state, value in built.updates.items() if state in passing} | dict(built.totals)
-    updates = _reached(built.block, totals, needed)
-    block = pb.BlockDesc(ops=(op for op in built.block.ops if not needed.isdisjoint(op.outputs[:])))
-    block.parameters.extend(p for p in built.block.parameters if p.tensor in needed)
-    block.tensors.extend(tensor for tensor in built.block.tensors if tensor.name in needed)
+    needed, updates = _needed_for(built, outputs)
+    block = part_for(built.block, needed)
     _add_updates(block, updates)
     _add_fetches(block, outputs)
     return block
+
+
+def _grown(built: Built, kept: Kept, outputs: Outputs) -> pb.BlockDesc:
+    """The block of an entry that was opened, with more outputs, or others in the place of those of their names."""
+    desc = pb.BlockDesc()
+    desc.CopyFrom(kept.block)
+    if not outputs:
+        return desc
+    needed, updates = _needed_for(built, outputs)
+    block = Block(desc)
+    names = graft(block, part_for(built.block, needed), kept.names)
+    there = {update.state for update in desc.updates}
+    more = {state: block.value(names[value.name]) for state, value in updates.items() if state not in there}
+    _add_updates(desc, more)
+    fetches = [fetch for fetch in desc.fetches if fetch.name not in outputs]
+    del desc.fetches[:]
+    desc.fetches.extend(fetches)
+    _add_fetches(desc, {name: (block.value(names[value.name]), over) for name, (value, over) in outputs.items()})
+    return desc
+
+
+def _needed_for(built: Built, outputs: Outputs) -> tuple[set[str], dict[str, Value]]:
+    """The tensors that these outputs need, and the updates of what lasts an epoch among them."""
+    needed = {value.name for value, _ in outputs.values()}
+    passing = {name for name, state in built.states.items() if state.lifespan == pb.LIFESPAN_EPOCH}
+    totals = {state: value for state, value in built.updates.items() if state in passing} | dict(built.totals)
+    return needed, _reached(built.block, totals, needed)
 
 
 def _reached(block: pb.BlockDesc, totals: Mapping[str, Value], needed: set[str]) -> dict[str, Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import ChainMap
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import wraps
@@ -19,6 +20,7 @@ from compiler.initialisers import FromFile, Initialiser, glorot_uniform, zeros
 from compiler.lifespans import Lifespan, declare_lifespan
 from compiler.locations import Locations
 from compiler.metrics.metric import Metric, require_metric
+from compiler.opened import Opened, next_stream, opened, read_program, training_block
 from compiler.optimizers import Optimizer
 from compiler.parameter_groups import Group
 from compiler.state_table import StateTable
@@ -60,8 +62,9 @@ class Program:
         self.data_desc: pb.DataDesc | None = None
         self.run_desc: pb.RunDesc | None = None
         self.locations = Locations()
-        streams = count(1)
-        self._states = StateTable(self.locations.here, streams)
+        self._opened = Opened()
+        self._streams = count(1)
+        self._states = StateTable(self.locations.here, self._streams)
         self.states = self._states.descs
         self._updates: dict[str, Value] = {}
         self._totals: dict[str, Value] = {}
@@ -69,11 +72,51 @@ class Program:
         self._losses: Outputs = {}
         self._entries: dict[str, Outputs] = {}
         self._averages: dict[str, Average] = {}
-        self._block = Block(
-            locate=self.locations.here, location_text=self.locations.text, streams=streams, state=self.state
-        )
+        self._block = self._growing(pb.BlockDesc())
         for counter in ("seed", "step", "total_steps"):
             self._states.add(counter, TensorType("int64", ()), pb.STATE_KIND_COUNTER)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Program:
+        """A program file as something to build on: with its tensors, states, entries, data and run.
+
+        `program["hidden.w"]` is a tensor by its name, `program.fetched()` has those that training reports. What only
+        other entries compute has its inference form. Everything may be added as to a new program, and `compile` binds
+        the sizes of the file unless it is given others. If nothing was added, that gives what the file has, except
+        that a plan in a budget, or for threads, is made anew by `Compiled.plan`.
+
+        Raises ProgramError, beginning with the path, for a file that is no program, needs a plugin that is not in use,
+        was written without its source blocks, or trains by another entry than `train`.
+        """
+        desc = read_program(path)
+        program = cls(desc.name, seed=desc.seed)
+        program._restore(desc)
+        return program
+
+    def __getitem__(self, name: str) -> Value:
+        """As `tensor`."""
+        return self.tensor(name)
+
+    @_with_the_line
+    def tensor(self, name: str) -> Value:
+        """The tensor of that name, or that of the state of that name. Raises OpError if there is none."""
+        if name in self._block.types:
+            return self._block.value(name)
+        if name in self.states:
+            return self.state(name)
+        raise OpError(f"there is no tensor and no state {name!r}{closest(name, [*self.states, *self._block.types])}")
+
+    @property
+    def tensors(self) -> dict[str, Value]:
+        """All tensors by name, in the order of their definitions; `states` describes the states."""
+        return {name: self._block.value(name) for name in self._block.types}
+
+    def fetched(self, entry: str = "train") -> dict[str, Value]:
+        """What an entry reports, by name. Raises OpError if there is no such entry."""
+        added = self._train_fetches if entry == "train" else self._entries.get(entry)
+        if added is None:
+            raise OpError(f"there is no entry {entry!r}{closest(entry, ['train', *self._entries])}")
+        return self._opened.fetched(entry, self._block) | {name: value for name, (value, _) in added.items()}
 
     @property
     def block(self) -> Block:
@@ -164,6 +207,12 @@ class Program:
         self._require_own("update", value)
         if state.type != value.type:
             raise OpError(f"update: {value!r} cannot become the value of the state {state!r}; the types differ")
+        followers = self._opened.followers(state.name, self._updates)
+        if followers:
+            raise OpError(
+                f"update: in the file, {', '.join(followers)} follows what {state!r} becomes, as averages do; "
+                "to change that, build the program anew"
+            )
         self._updates[state.name] = value
 
     @_with_the_line
@@ -363,21 +412,46 @@ class Program:
         Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, or a
         program that computes nothing.
         """
-        return compile_program(self._assembled(), sizes)
+        program = self._assembled()
+        return compile_program(program, self._opened.sizes(program) | sizes)
 
     def _assembled(self) -> pb.ProgramDesc:
         entries = dict(self._entries)
         if self._losses:
             entries["evaluate"] = self._losses | entries.get("evaluate", {})
         block, updates, totals = self._block.desc, self._updates, self._totals
-        program = assembled(Built(block, self.states, updates, totals, self._train_fetches, entries, self._averages))
+        fetches, kept = self._train_fetches, self._opened.kept
+        program = assembled(Built(block, self.states, updates, totals, fetches, entries, self._averages, kept))
         program.name, program.seed = self.name, self.seed
         if self.data_desc is not None:
             program.data.CopyFrom(self.data_desc)
         if self.run_desc is not None:
             program.run.CopyFrom(self.run_desc)
         program.locations.extend(self.locations.texts)
+        program.files.extend(self._opened.files(program))
         return program
+
+    def _growing(self, desc: pb.BlockDesc) -> Block:
+        """The block that grows from what is there."""
+        here, text = self.locations.here, self.locations.text
+        return Block(desc, locate=here, location_text=text, streams=self._streams, state=self.state)
+
+    def _restore(self, desc: pb.ProgramDesc) -> None:
+        """Take over what a file says."""
+        self.locations.texts.extend(desc.locations)
+        self._streams = count(next_stream(desc))
+        self._states = StateTable(self.locations.here, self._streams)
+        self.states = self._states.descs
+        self.states.update((state.name, state) for state in desc.states)
+        self._block = self._growing(training_block(desc))
+        self._opened = opened(self._block, desc)
+        train = self._opened.source("train")
+        for fetch in train.fetches:
+            self._train_fetches[fetch.name] = self._block.value(fetch.tensor), fetch.over
+        self._updates.update((update.state, self._block.value(update.tensor)) for update in train.updates)
+        self._entries.update((name, {}) for name in self._opened.kept)
+        self.data_desc = desc.data if desc.HasField("data") else None
+        self.run_desc = desc.run if desc.HasField("run") else None
 
     def _reported(self, what: str, name: str, value: Value | Metric, over: Over) -> tuple[Value, pb.Over]:
         """What is fetched under a name, and how it combines over steps."""

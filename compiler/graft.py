@@ -1,0 +1,96 @@
+"""Adding the ops of one block to another of the same program, where those that are there already stay the only ones.
+
+1. A parameter is there if its tensor is. An op is there if the op that makes its outputs has its type, its attributes
+   and, as far as they are called in the other block, its operands.
+2. Any other op is copied behind those that are there. Where another tensor has the name of an output, that gets a new
+   one; ids are new as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from registry import Block
+
+
+def graft(block: Block, part: pb.BlockDesc, known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Add the parameters and ops of a part to a block.
+
+    Args:
+        block: grows.
+        part: well formed; its fetches and updates are not looked at.
+        known: tensors of the part that the block has, with their names there.
+
+    Returns:
+        For each tensor of the part its name in the block.
+    """
+    names = {"": "", **(known or {})}
+    makers = {name: op for op in block.desc.ops for name in op.outputs}
+    types = {tensor.name: tensor for tensor in part.tensors}
+    ids = {0: 0}
+    for parameter in part.parameters:
+        if parameter.tensor not in names:
+            names[parameter.tensor] = parameter.tensor
+            _add_parameter(block, parameter, types[parameter.tensor])
+    for op in part.ops:
+        if all(name in names for name in op.outputs):
+            continue
+        found = makers.get(op.outputs[0])
+        if found is None and all(name in block.types for name in op.outputs):  # a parameter there: an average, rounded
+            names.update((name, name) for name in op.outputs)
+        elif found is not None and _same(found, op, names):
+            names.update(zip(op.outputs, found.outputs, strict=True))
+            ids[op.id] = found.id
+        else:
+            ids[op.id] = _add_op(block, op, types, names, ids)
+    return names
+
+
+def part_for(block: pb.BlockDesc, needed: set[str]) -> pb.BlockDesc:
+    """The parameters and ops of a block that define the tensors `needed`, which are all that is needed for these."""
+    part = pb.BlockDesc(ops=(op for op in block.ops if not needed.isdisjoint(op.outputs[:])))
+    part.parameters.extend(p for p in block.parameters if p.tensor in needed)
+    part.tensors.extend(tensor for tensor in block.tensors if tensor.name in needed)
+    return part
+
+
+def _add_parameter(block: Block, parameter: pb.ParameterDesc, tensor: pb.TensorDesc) -> None:
+    if parameter.tensor in block.types:
+        return
+    block.define(parameter.tensor, type_of(tensor))
+    block.tensors[parameter.tensor].CopyFrom(tensor)
+    block.desc.parameters.add().CopyFrom(parameter)
+    if parameter.state:
+        block.state_tensors.add(parameter.tensor)
+
+
+def _same(there: pb.OpDesc, op: pb.OpDesc, names: Mapping[str, str]) -> bool:
+    return (
+        there.type == op.type
+        and there.outputs[:] == op.outputs[:]
+        and there.inputs[:] == [names[name] for name in op.inputs]
+        and there.random_stream == op.random_stream
+        and there.attributes[:] == op.attributes[:]
+    )
+
+
+def _add_op(
+    block: Block, op: pb.OpDesc, types: Mapping[str, pb.TensorDesc], names: dict[str, str], ids: Mapping[int, int]
+) -> int:
+    copy = block.desc.ops.add()
+    copy.CopyFrom(op)
+    copy.id, copy.gradient_of = block.next_id, ids.get(op.gradient_of, 0)
+    block.next_id += 1
+    copy.inputs[:] = [names[name] for name in op.inputs]
+    for i, name in enumerate(op.outputs):
+        free = name
+        while free in block.types:
+            free += "_"
+        names[name] = copy.outputs[i] = free
+        block.define(free, type_of(types[name]))
+        block.tensors[free].CopyFrom(types[name])
+        block.tensors[free].name = free
+        block.tensors[free].gradient_of = names.get(types[name].gradient_of, "")
+    return copy.id
