@@ -48,3 +48,21 @@ def test_the_runtime_works_when_registry_and_compiler_are_deleted(wheel: Path, t
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
     assert done.stdout.startswith("OK entry=train steps=37 ")
+
+
+def test_the_wheel_is_the_same_to_the_byte_wherever_and_whenever_it_is_built(wheel: Path, tmp_path: Path):
+    copy = tmp_path / "elsewhere"
+    kept = ("pyproject.toml", "README.md", "LICENSE", "compiler", "registry", "runtime", "proto")
+    copy.mkdir()
+    for name in kept:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(
+                source, copy / name, copy_function=shutil.copyfile, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        else:
+            shutil.copyfile(source, copy / name)  # another time, and another mode
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()

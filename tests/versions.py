@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
-NUMPYS: Final = {"2.0": "3.11", "2.1": "3.11", "2.2": "3.11", "2.3": "3.11", "2.4": "3.11"}
+NUMPYS: Final = {"2.0": "3.11", "2.1": "3.11", "2.2": "3.11", "2.3": "3.11", "2.4": "3.11", "2.5": "3.12"}
 """By minor version of NumPy, the oldest of our Pythons that it has a wheel for."""
 
 KERNEL_TESTS: Final = (
