@@ -44,4 +44,5 @@ def test_no_file_of_a_final_version_changes(name: str, digest: str):
 
 def test_every_file_of_a_final_version_is_listed():
     listed = {line.split("  ")[1] for line in (GOLDEN / "SHA256SUMS").read_text(encoding="utf-8").splitlines()}
-    assert listed == {path.relative_to(GOLDEN).as_posix() for path in GOLDEN.rglob("*.pb")}
+    files = [*GOLDEN.rglob("*.pb"), *GOLDEN.rglob("*.safetensors"), *GOLDEN.rglob("*.json")]
+    assert listed == {path.relative_to(GOLDEN).as_posix() for path in files}
