@@ -12,6 +12,9 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
 from registry import OpError
 
+RESERVED = "__metadata__"
+"""No tensor's name: in safetensors files it has what is no tensor."""
+
 Over = Literal["last", "mean", "sum"]
 _OVER: dict[str, pb.Over] = {"last": pb.OVER_LAST, "mean": pb.OVER_MEAN, "sum": pb.OVER_SUM}
 
@@ -20,6 +23,8 @@ def declared_type(what: str, name: str, dtype: str, shape: Sequence[int | str], 
     """The type of a new tensor; raises OpError unless name, dtype and shape can be, and the name is not taken."""
     if not name or not name.isprintable() or ":" in name:
         raise OpError(f"{what}: a name is not empty, and all printable without a colon")
+    if name == RESERVED:
+        raise OpError(f"{what}: the name {RESERVED!r} belongs to the files that states are saved to; take another one")
     if name in taken:
         raise OpError(f"{what}: the name is taken by another tensor of this program")
     require_dtype(what, dtype)

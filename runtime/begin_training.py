@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,7 +35,9 @@ class TrainingOptions(NamedTuple):
         checkpoint: a folder for checkpoints.
         every: steps between two of them; at the end of each epoch unless given.
         keep: how many stay.
-        force: remove the checkpoints of another run from the folder.
+        force: remove the checkpoints of another run from the folder, or later ones than that at which the run stands.
+        before_checkpoint: called before a checkpoint is written, when all events before it were taken: what has to be
+            on the disk with it, such as a file of metrics, is to be there then.
         retarget_schedule: go on although the run had another number of steps in all, which schedules depend on.
     """
 
@@ -48,6 +51,7 @@ class TrainingOptions(NamedTuple):
     keep: int = 3
     force: bool = False
     retarget_schedule: bool = False
+    before_checkpoint: Callable[[], None] | None = None
 
 
 def begin_training(run: Run, options: TrainingOptions, between: Callable[[], None]) -> Generator[Event]:
@@ -77,15 +81,31 @@ def begin_training(run: Run, options: TrainingOptions, between: Callable[[], Non
     _check_position(run, rows, plan, options)
     if run.done == plan.steps:  # trained to its end in this process
         return _nothing()
+    if run.position.steps:
+        run.position.require_fitting(per_epoch, [fetch.name for fetch in scalar_fetches(bound)])
     evaluate = _evaluation(run, plan.evaluate)
     folder = None if options.checkpoint is None else CheckpointFolder(options.checkpoint, keep=options.keep)
-    if folder is not None and not run.position.steps and not run.resumed:
-        folder.clear() if options.force else folder.require_empty()
-    return _until_done(
-        run,
-        plan,
-        _training(run, [bound] if last is None else [bound, last], rows, plan, options, evaluate, folder, between),
-    )
+    with _claimed(run, folder, force=options.force):
+        training = _training(
+            run, [bound] if last is None else [bound, last], rows, plan, options, evaluate, folder, between
+        )
+    return _until_done(run, plan, training, folder)
+
+
+@contextmanager
+def _claimed(run: Run, folder: CheckpointFolder | None, *, force: bool) -> Generator[None]:
+    """Claim the folder for the run, and release it if what else there is to do fails."""
+    if folder is None:
+        yield
+        return
+    place = os.path.realpath(folder.path)
+    folder.claim(run.sha256, run.position.steps if run.home == place else None, force=force)
+    try:
+        yield
+    except BaseException:
+        folder.release()
+        raise
+    run.home = place
 
 
 def _training(
@@ -116,6 +136,8 @@ def _training(
 
     def checkpoint() -> CheckpointWritten:
         assert folder is not None, "only called with a folder"
+        if options.before_checkpoint is not None:
+            options.before_checkpoint()
         with run.states.turns.together():
             path = folder.write(run.program, run.sha256, run.states, run.position)
         epoch = run.position.epoch + (run.position.step > 0)
@@ -135,9 +157,13 @@ def _training(
     )
 
 
-def _until_done(run: Run, plan: Plan, training: Training) -> Generator[Event]:
-    yield from training.events()
-    run.done = plan.steps
+def _until_done(run: Run, plan: Plan, training: Training, folder: CheckpointFolder | None) -> Generator[Event]:
+    try:
+        yield from training.events()
+        run.done = plan.steps
+    finally:
+        if folder is not None:
+            folder.release()
 
 
 def _nothing() -> Generator[Event]:

@@ -1,7 +1,8 @@
 """Checkpoints: all states of a run and where it stands, in one safetensors file.
 
-One tensor per state, by its name; the states of the best evaluation as `run:best:<state>`; and under the one
-metadata key `prograd` a line of JSON with sorted keys. Nothing in it is a time or a path: equal runs write equal
+One tensor per state, by its name; the states of the best evaluation as `run:best:<state>`; under the metadata key
+`prograd` a line of JSON with sorted keys, which has the hash of the tensors, and under `prograd_sha256` the hash of
+that line: so every bit that means something is covered. Nothing in it is a time or a path: equal runs write equal
 files. docs/format.md describes the fields.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -18,14 +19,15 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
 from runtime.dtypes import array_type, as_little
-from runtime.errors import DataError
+from runtime.errors import Damaged, DataError
 from runtime.kernel import Array
 from runtime.position import Position
 from runtime.states import States
-from runtime.tensor_files import read_safetensors, write_safetensors
+from runtime.tensor_files import read_metadata, read_safetensors, write_safetensors
 
-FORMAT: Final = 1
+FORMAT: Final = 2  # 1 had no hash of the description, and is read
 KEY: Final = "prograd"
+HASH_KEY: Final = "prograd_sha256"
 BEST: Final = "run:best:"
 _OWN: Final = "run:"  # no state has a name with a colon
 
@@ -69,30 +71,29 @@ def write_checkpoint(
         "position": position.to_json(),
     }
     text = dumps(about, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    write_safetensors(path, tensors, {KEY: text}, force=force)
+    write_safetensors(path, tensors, {KEY: text, HASH_KEY: _sha256(text)}, force=force)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """The content of a file, if it is whole. Raises DataError if it is missing or damaged."""
-    from json import loads
+    """The content of a file, if it is whole.
 
+    Raises Damaged if it is not, DataError if it is missing, cannot be read, or is of a newer format.
+    """
     tensors, metadata = read_safetensors(path)
-    if KEY not in metadata:
-        return Checkpoint(path, tensors, {})
-    try:
-        about = loads(metadata[KEY])
-        format, wanted = about["format"], about["tensors_sha256"]
-    except (ValueError, KeyError, TypeError):
-        raise DataError(f"{path}: the checkpoint's description is damaged") from None
-    if format != FORMAT:
-        raise DataError(f"{path}: the checkpoint has format {format}, this prograd reads {FORMAT}; update prograd")
-    try:
-        found = tensors_sha256(tensors)
-    except ProgramError:  # an element type that programs do not have
-        found = ""
-    if found != wanted:
-        raise DataError(f"{path}: the checkpoint is damaged: its tensors do not have the hash that it names")
+    about = _description(path, metadata)
+    if about:
+        try:
+            found = tensors_sha256(tensors)
+        except ProgramError:  # an element type that programs do not have
+            found = ""
+        if found != about["tensors_sha256"]:
+            raise Damaged(f"{path}: the checkpoint is damaged: its tensors do not have the hash that it names")
     return Checkpoint(path, tensors, about)
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """What a file says of itself, without a look at its tensors; for errors see `read_checkpoint`."""
+    return _description(path, read_metadata(path))
 
 
 def resume(checkpoint: Checkpoint, sha256: str, states: States) -> Position:
@@ -109,10 +110,7 @@ def resume(checkpoint: Checkpoint, sha256: str, states: States) -> Position:
             f"{path}: the checkpoint is of another program, {other[:16]}..., this one is {sha256[:16]}...; "
             "load takes its parameters only"
         )
-    try:
-        position = Position.from_json(about["position"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise DataError(f"{path}: the checkpoint's description is damaged") from None
+    position = Position.from_json(about["position"])
     own = {name: array for name, array in tensors.items() if name.startswith(_OWN)}
     _restore(path, {name: array for name, array in tensors.items() if name not in own}, states.arrays)
     position.best = {name.removeprefix(BEST): array for name, array in own.items() if name.startswith(BEST)}
@@ -141,6 +139,63 @@ def tensors_sha256(tensors: Mapping[str, Array]) -> str:
         (name, array_type(a).dtype, a.shape, as_little(a).reshape(-1).view(np.uint8).data)
         for name, a in tensors.items()
     )
+
+
+def _description(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The line of JSON, with every field of its kind; nothing if there is no such line."""
+    if KEY not in metadata:
+        return {}
+    text = metadata[KEY]
+    try:
+        if HASH_KEY in metadata and metadata[HASH_KEY] != _sha256(text):
+            raise ValueError("it does not have the hash that the file names")
+        about = _parsed(text)
+        newer = type(about.get("format")) is int and about["format"] > FORMAT
+        if not newer:
+            _check_description(about, hashed=HASH_KEY in metadata)
+    except ValueError as error:
+        raise Damaged(f"{path}: the checkpoint's description is damaged: {error}") from None
+    if newer:
+        format = about["format"]
+        raise DataError(
+            f"{path}: the checkpoint has format {format}, this prograd reads those up to {FORMAT}; update prograd"
+        )
+    return about
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    from json import loads
+
+    try:
+        about: object = loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError:
+        raise ValueError("it is no JSON") from None
+    if not isinstance(about, dict):
+        raise ValueError("it is no JSON object")
+    return cast(dict[str, Any], about)
+
+
+def _check_description(about: Mapping[str, Any], *, hashed: bool) -> None:
+    """Raise ValueError unless every field is there and of its kind."""
+    format = about.get("format")
+    if type(format) is not int or not 1 <= format <= FORMAT or (format > 1 and not hashed):
+        raise ValueError("it has no format, or no hash, which its format wants")
+    for name in ("program_sha256", "tensors_sha256"):
+        if not isinstance(about.get(name), str):
+            raise ValueError(f"{name} is no text")
+    for name in ("slots", "counters"):
+        listed: object = about.get(name)
+        if not isinstance(listed, list) or not all(isinstance(item, str) for item in cast(list[object], listed)):
+            raise ValueError(f"{name} is no list of names")
+    Position.from_json(about.get("position"))
+
+
+def _sha256(text: str) -> str:
+    from hashlib import sha256
+
+    return sha256(text.encode()).hexdigest()
 
 
 def _names(program: pb.ProgramDesc, kind: pb.StateKind) -> list[str]:

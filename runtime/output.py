@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import BinaryIO, Final
 
-from prograd_proto.atomic import write_atomically
+from prograd_proto.atomic import sync_folder, write_atomically
 from runtime.errors import DataError, ResourceLimit, UsageError
 
 _FULL_DISK: Final = ("ENOSPC", "EDQUOT", "EFBIG")
@@ -22,6 +23,17 @@ def write_output(path: str | os.PathLike[str], content: bytes | Callable[[Binary
         write_atomically(path, content, force=force)
     except FileExistsError as error:
         raise UsageError(f"{os.fspath(path)}: {error}") from None
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder and those above it, if they are not there, so that they survive a power cut; as `write_output`."""
+    missing = [folder for folder in (Path(path), *Path(path).parents) if not os.path.lexists(folder)]
+    try:
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            sync_folder(os.fspath(folder.parent))
     except OSError as error:
         raise unwritable(path, error) from None
 

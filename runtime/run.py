@@ -128,7 +128,7 @@ class Run:
         self.position = Position()
         self.fetched: dict[str, Array] = {}
         self.done = 0  # steps of the run that was trained to its end
-        self.resumed = False  # even if the checkpoint was written before the first step
+        self.home: str | None = None  # the folder with the checkpoints of this run's past
         self._bound: dict[str, list[BoundEntry]] = {}
         self._events: Callable[[], Generator[Event] | None] = lambda: None
         self.states.initialise(seed)
@@ -253,7 +253,7 @@ class Run:
             raise DataError(f"{path}: there is no checkpoint in this folder")
         with self.states.turns.alone():
             self.position = resume(checkpoint, self.sha256, self.states)
-            self.done, self.resumed = 0, True
+            self.done, self.home = 0, os.path.realpath(checkpoint.path.parent)
 
     def load_state(self, path: Path_) -> None:
         """Take parameters and buffers from a file; slots, counters and where the run stands stay as they are."""

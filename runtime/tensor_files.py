@@ -70,6 +70,15 @@ def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
             raise unreadable(path, "safetensors", error) from None
 
 
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a safetensors file alone. Raises Damaged if it is none, DataError if it cannot be read."""
+    with unverified(path) as reader:
+        try:
+            return read_header(reader).metadata
+        except (OSError, ValueError) as error:
+            raise unreadable(path, "safetensors", error) from None
+
+
 def read_arrays(path: Path, reader: FileReader, keys: Iterable[str], also: Iterable[str] = ()) -> dict[str, Array]:
     """Arrays of a .npz or else safetensors file, row-major and in this machine's byte order.
 

@@ -165,9 +165,9 @@ class Training:
             evaluation = self._evaluate(self._pause)
         with self._states.turns.alone():
             events = self._closed(metrics, evaluation)
-        if plan.every is None or position.steps % plan.every == 0:
-            events += self._write_checkpoint()
         yield from events
+        if plan.every is None or position.steps % plan.every == 0:
+            yield from self._write_checkpoint()  # which has what these events say: who keeps them has them now
 
     def _closed(self, metrics: Metrics, evaluation: Metrics | None) -> list[Event]:
         position, plan = self._position, self._plan

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 import signal
@@ -103,7 +104,8 @@ def test_the_file_is_plain_safetensors_with_one_line_of_json(tmp_path):
         names, metadata = set(file.keys()), file.metadata()
     states = set(run.state)
     assert names == states | {f"run:best:{name}" for name in states}
-    assert list(metadata) == ["prograd"]
+    assert sorted(metadata) == ["prograd", "prograd_sha256"]
+    assert metadata["prograd_sha256"] == hashlib.sha256(metadata["prograd"].encode()).hexdigest()
     about = json.loads(metadata["prograd"])
     assert metadata["prograd"] == json.dumps(about, sort_keys=True, separators=(",", ":"))
     assert about["program_sha256"] == run.sha256
@@ -164,6 +166,7 @@ def test_what_is_written_after_a_damaged_checkpoint_is_not_rotated_away(tmp_path
     written = next(e for e in run.train(checkpoint=tmp_path / "c", every=1, keep=keep) if hasattr(e, "path"))
     assert written.step == 11
     assert written.path.exists()
+    assert (tmp_path / "c" / "step-0000000099.safetensors.damaged").read_bytes() == b"damaged"
     assert not (tmp_path / "c" / "step-0000000099.safetensors").exists()
 
 
@@ -284,18 +287,22 @@ def test_tensors_without_a_run_cannot_be_resumed(tmp_path):
     assert found == "s.st: this has tensors but no run to resume; load it instead"
 
 
+HASHES = {"program_sha256": "", "tensors_sha256": ""}
+GOOD = {"format": 1, **HASHES, "slots": [], "counters": []}
+DAMAGED = "s.st: the checkpoint's description is damaged: "
+NEWER = "s.st: the checkpoint has format 3, this prograd reads those up to 2; update prograd"
 ABOUT = [
-    ("not json", "s.st: the checkpoint's description is damaged"),
-    ("[]", "s.st: the checkpoint's description is damaged"),
-    ("{}", "s.st: the checkpoint's description is damaged"),
-    (
-        '{"format":2,"tensors_sha256":""}',
-        "s.st: the checkpoint has format 2, this prograd reads 1; update prograd",
-    ),
-    (
-        '{"format":1,"tensors_sha256":""}',
-        "s.st: the checkpoint is damaged: its tensors do not have the hash that it names",
-    ),
+    ("not json", DAMAGED + "it is no JSON"),
+    ("[" * 100_000, DAMAGED + "it is nested too deeply"),
+    ("[]", DAMAGED + "it is no JSON object"),
+    ("{}", DAMAGED + "it has no format, or no hash, which its format wants"),
+    ('{"format":true}', DAMAGED + "it has no format, or no hash, which its format wants"),
+    (json.dumps({**GOOD, "format": 2}), DAMAGED + "it has no format, or no hash, which its format wants"),
+    (json.dumps({**GOOD, "format": 3}), NEWER),
+    (json.dumps({**GOOD, "tensors_sha256": 5}), DAMAGED + "tensors_sha256 is no text"),
+    (json.dumps({**GOOD, "slots": 5}), DAMAGED + "slots is no list of names"),
+    (json.dumps({**GOOD, "counters": [[]]}), DAMAGED + "counters is no list of names"),
+    (json.dumps(GOOD), DAMAGED + "there is no position"),
 ]
 
 
@@ -303,22 +310,102 @@ ABOUT = [
 def test_a_description_that_is_not_ours_is_one_sentence(tmp_path, about, expected):
     run = runtime.load(save(linear(), tmp_path))
     save_file({"w": np.ones(3, np.float32)}, tmp_path / "s.st", metadata={"prograd": about})
-    assert sentence(runtime.DataError, lambda: run.resume(tmp_path / "s.st"), tmp_path) == expected
+    for action in (run.resume, run.load_state):
+        assert sentence(runtime.DataError, lambda action=action: action(tmp_path / "s.st"), tmp_path) == expected
 
 
-@pytest.mark.parametrize(
-    "change", [("epoch", -1), ("steps", 1.5), ("sums", [3]), ("best_at", [1]), ("sums", [["a", None]])]
-)
-def test_a_position_that_makes_no_sense_is_one_sentence(tmp_path, change):
+def crafted(file: Path, *, hashed: bool = True, **position: object) -> None:
+    """Change a checkpoint's position, and make its hash fit, as somebody would who wishes harm."""
+    with safe_open(file, "np") as opened:
+        metadata = opened.metadata()
+    about = json.loads(metadata["prograd"])
+    about["position"] |= position
+    text = json.dumps(about)
+    if hashed:
+        metadata["prograd_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    save_file(load_file(file), file, metadata=metadata | {"prograd": text})
+
+
+POSITIONS = [
+    ({"epoch": -1}, "epoch is no count"),
+    ({"steps": 1.5}, "steps is no count"),
+    ({"rows": 10**30}, "rows is no count"),
+    ({"sums": 5}, "sums is no list of names and numbers"),
+    ({"sums": [3]}, "sums is no list of names and numbers"),
+    ({"sums": [["a", None]]}, "sums has what is no number"),
+    ({"sums": [["a", 10**400]]}, "sums has what is no number"),
+    ({"metrics": [["a", 1], ["a", 2]]}, "metrics has a name twice, or one that is no text"),
+    ({"best_at": [1]}, "best_at is no list of 3 counts"),
+    ({"stopped": 1}, "stopped is neither true nor false"),
+    ({"closed": 100}, "it is further than its own steps"),
+    ({"step": 100}, "it is further than its own steps"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), POSITIONS)
+def test_a_position_that_makes_no_sense_is_one_sentence(tmp_path, change, reason):
     path = save(linear(), tmp_path)
     stopped_after(path, 2).save(tmp_path / "s.st")
-    with safe_open(tmp_path / "s.st", "np") as file:
-        about = json.loads(file.metadata()["prograd"])
-    about["position"][change[0]] = change[1]
-    save_file(load_file(tmp_path / "s.st"), tmp_path / "s.st", metadata={"prograd": json.dumps(about)})
+    crafted(tmp_path / "s.st", **change)
     run = runtime.load(path)
     found = sentence(runtime.DataError, lambda: run.resume(tmp_path / "s.st"), tmp_path)
-    assert found == "s.st: the checkpoint's description is damaged"
+    assert found == f"s.st: the checkpoint's description is damaged: {reason}"
+
+
+NOT_HERE = [
+    (
+        {"step": 1},
+        "the run stands at step 2 and says that this is step 1 after 0 epochs, which have 7 steps each; "
+        "its checkpoint is of other rows, or damaged",
+    ),
+    (
+        {"summed_rows": 0},
+        "the metrics of the epoch so far are not those of this entry; the run's checkpoint is of another, or damaged",
+    ),
+    (
+        {"sums": [["other", 1.0]]},
+        "the metrics of the epoch so far are not those of this entry; the run's checkpoint is of another, or damaged",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "expected"), NOT_HERE)
+def test_a_position_where_the_run_cannot_stand_is_one_sentence(tmp_path, change, expected):
+    path = save(linear(), tmp_path)
+    stopped_after(path, 2).save(tmp_path / "s.st")
+    crafted(tmp_path / "s.st", **change)
+    run = runtime.load(path)
+    run.resume(tmp_path / "s.st")
+    assert sentence(runtime.DataError, run.train, tmp_path) == expected
+
+
+def test_a_flipped_bit_anywhere_is_noticed_or_means_nothing(tmp_path):
+    path = save(linear(), tmp_path)
+    first = stopped_after(path, 2)
+    first.save(tmp_path / "s.st")
+    raw = (tmp_path / "s.st").read_bytes()
+    wanted, position = first.states.sha256(), first.position.to_json()
+    run = runtime.load(path)
+    for bit in range(0, 8 * len(raw), 31):  # all of them take half a minute
+        changed = bytearray(raw)
+        changed[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "s.st").write_bytes(changed)
+        try:
+            run.resume(tmp_path / "s.st")
+        except (runtime.DataError, ProgramError):
+            continue
+        assert (run.states.sha256(), run.position.to_json()) == (wanted, position), bit
+
+
+def test_a_checkpoint_of_format_1_which_had_no_such_hash_is_resumed(tmp_path):
+    path = save(linear(), tmp_path)
+    stopped_after(path, 2).save(tmp_path / "s.st")
+    with safe_open(tmp_path / "s.st", "np") as opened:
+        about = json.loads(opened.metadata()["prograd"]) | {"format": 1}
+    save_file(load_file(tmp_path / "s.st"), tmp_path / "s.st", metadata={"prograd": json.dumps(about)})
+    run = runtime.load(path)
+    run.resume(tmp_path / "s.st")
+    assert run.position.steps == 2
 
 
 def test_nothing_is_overwritten_without_force(tmp_path):
@@ -378,16 +465,21 @@ def test_a_run_that_is_killed_while_it_writes_checkpoints_leaves_a_whole_one(tmp
     assert {n: a.tobytes() for n, a in run.state.items()} == {n: a.tobytes() for n, a in undisturbed.state.items()}
 
 
-def test_what_a_killed_process_left_is_swept_up(tmp_path):
+def test_what_a_killed_process_left_is_swept_up(tmp_path, monkeypatch):
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
     (tmp_path / "c").mkdir()
-    left = tmp_path / "c" / f".prograd-{int(dead.stdout)}-0123456789ab.tmp"
-    ours = tmp_path / "c" / f".prograd-{os.getpid()}-0123456789ab.tmp"
-    left.touch()
-    ours.touch()
-    finished(save(rich(), tmp_path), checkpoint=tmp_path / "c")
-    assert not left.exists()
-    assert ours.exists()
+    processes = {"dead": int(dead.stdout), "ours": os.getpid(), "alive": os.getppid()}
+    left = {name: tmp_path / "c" / f".prograd-{number}-0123456789ab.tmp" for name, number in processes.items()}
+    other = tmp_path / "c" / "notes.tmp"
+    for file in (*left.values(), other):
+        file.touch()
+    with monkeypatch.context() as patch:
+        patch.setattr("runtime.checkpoint_folder.LIVE", {os.path.realpath(left["ours"])})
+        finished(save(rich(), tmp_path), checkpoint=tmp_path / "c")
+    assert [name for name, file in left.items() if file.exists()] == ["ours", "alive"]
+    finished(tmp_path / "p.pb", checkpoint=tmp_path / "c", force=True)  # a process before us had our number
+    assert [name for name, file in left.items() if file.exists()] == ["alive"]
+    assert other.exists()
 
 
 FULL = """

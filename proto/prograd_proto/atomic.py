@@ -2,8 +2,12 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from stat import S_IMODE, S_ISREG
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+LIVE: Final[set[str]] = set()
+"""The temporary files that this process is writing; what else has its number was left by another one before it."""
 
 
 def write_atomically(
@@ -22,6 +26,23 @@ def write_atomically(
     mode = mode_to_replace(target, force)
     folder = os.path.dirname(target)
     temporary = os.path.join(folder, f".prograd-{os.getpid()}-{os.urandom(6).hex()}.tmp")
+    LIVE.add(temporary)
+    try:
+        _write(temporary, content)
+        try:
+            if mode is not None:
+                os.chmod(temporary, mode)
+            os.replace(temporary, target)
+        except BaseException:
+            _remove(temporary)
+            raise
+    finally:
+        LIVE.discard(temporary)
+    sync_folder(folder)
+
+
+def _write(temporary: str, content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write a new file, to the disk; it is gone again if that fails."""
     # Exclusive: never through a file or a link that somebody else put there. 0o666: the umask decides.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
@@ -32,13 +53,14 @@ def write_atomically(
                 content(file)
             file.flush()
             os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(temporary, mode)
-        os.replace(temporary, target)
     except BaseException:  # an interrupt must not leave the temporary file either
-        os.unlink(temporary)
+        _remove(temporary)
         raise
-    sync_folder(folder)
+
+
+def _remove(temporary: str) -> None:
+    with suppress(OSError):  # what went wrong before is what the caller is told
+        os.unlink(temporary)
 
 
 def mode_to_replace(target: str, force: bool) -> int | None:

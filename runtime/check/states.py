@@ -28,6 +28,7 @@ def check_states(program: pb.ProgramDesc) -> None:
 
 def _check_state(program: pb.ProgramDesc, state: pb.StateDesc, types: dict[str, TensorType], files: set[str]) -> None:
     require(":" not in state.name, "its name has a colon, which marks the runtime's own tensors")
+    require(state.name != "__metadata__", "no file could hold it: safetensors keep this name for themselves")
     require(state.kind in pb.StateKind.values() and state.kind != 0, f"its kind {state.kind} is unknown")
     lasts = state.lifespan in (pb.LIFESPAN_ALWAYS, pb.LIFESPAN_EPOCH)
     require(lasts, f"its lifespan {state.lifespan} is neither always nor epoch")

@@ -106,6 +106,7 @@ def _train(
     stack: ExitStack,
 ) -> tuple[dict[str, Array], Fields]:
     """Train, and give what the last step fetched and the fields of the result."""
+    file = _metrics_file(options, run, entry)
     try:
         events = run.train(
             between=between,
@@ -119,9 +120,12 @@ def _train(
             keep=options.keep,
             force=options.force,
             retarget_schedule=options.retarget_schedule,
+            before_checkpoint=file.sync if file is not None else None,
         )
         progress = _progress(options, run, handler, stack)
-        file = _metrics_file(options, run, entry, stack)
+        if file is not None:
+            _open_metrics(file, options, run, entry)
+            stack.callback(file.close)
         options.interrupts.hold(overtime.ask)  # until here nothing was begun
         overtime.hold(keeps=options.checkpoint is not None)
         for event in events:
@@ -266,7 +270,7 @@ def _progress(options: argparse.Namespace, run: Run, handler: LogHandler, stack:
     return progress
 
 
-def _metrics_file(options: argparse.Namespace, run: Run, entry: str, stack: ExitStack) -> MetricsFile | None:
+def _metrics_file(options: argparse.Namespace, run: Run, entry: str) -> MetricsFile | None:
     if options.metrics is None:
         return None
     from runtime.commands.metrics_file import MetricsFile  # brings csv and json: start-up time
@@ -275,9 +279,16 @@ def _metrics_file(options: argparse.Namespace, run: Run, entry: str, stack: Exit
     evaluated = run.program.run.evaluate.entry
     if evaluated and run.program.run.entry == entry:
         names += [f"{evaluated}.{fetch.name}" for fetch in scalar_fetches(run.bindings(evaluated)[0])]
-    file = MetricsFile(options.metrics, names, run.position, force=options.force)
-    stack.callback(file.close)
-    return file
+    return MetricsFile(options.metrics, names)
+
+
+def _open_metrics(file: MetricsFile, options: argparse.Namespace, run: Run, entry: str) -> None:
+    """Begin the file, or go on with it where the run does."""
+    if options.resume and not options.force:
+        per_epoch = -(-run.position.rows // run.bindings(entry)[0].rows)
+        file.reopen(run.position, options.every or per_epoch)
+    else:
+        file.open(force=options.force)
 
 
 def _interrupted(options: argparse.Namespace, steps: int) -> str:

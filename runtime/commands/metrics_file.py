@@ -1,7 +1,8 @@
 """The metrics of every step, epoch and evaluation in a file: CSV, or one JSON object per line.
 
-There are no times in it, so equal runs write equal files; a resumed run drops what was written after the
-checkpoint that it goes on from, and its file ends up as if it had never been interrupted.
+There are no times in it, so equal runs write equal files. What a checkpoint has behind it is on the disk before the
+checkpoint is; and a resumed run first cuts off what was written after the checkpoint that it goes on from. So its file
+ends up as if it had never been interrupted, however it was.
 """
 
 from __future__ import annotations
@@ -9,52 +10,90 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from runtime.commands.progress import json_event, key_of
-from runtime.errors import DataError, UsageError
-from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event
+from runtime.errors import UsageError
+from runtime.events import CheckpointWritten, EvaluationEnd, Event
 from runtime.output import unwritable, write_output
 from runtime.position import Position
 
 _FIRST = ("event", "epoch", "step")
+_EVENTS = ("step", "epoch", "evaluation")
 
 
 class MetricsFile:
-    """An open file; `names` are the columns of a CSV file, evaluations' ones with the entry in front."""
+    """A file; `names` are the columns of a CSV file, evaluations' ones with the entry in front."""
 
-    def __init__(self, path: Path, names: Sequence[str], position: Position, *, force: bool) -> None:
-        """Begin the file, or go on with it if the run does.
-
-        Raises UsageError if it exists, the run is new and not `force`, or if it has other columns; DataError or
-        ResourceLimit if it cannot be written.
-        """
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
         self._path = path
         self._csv = path.suffix == ".csv"
-        self._columns = [*_FIRST, *map(key_of, names)]
-        kept = self._kept(position) if position.steps and path.exists() else self._header()
-        write_output(path, kept.encode(), force=force or bool(position.steps))
+        self._columns = [*_FIRST, *names]
+        self._file: BinaryIO | None = None
+
+    def open(self, *, force: bool = False) -> None:
+        """Begin the file. Raises UsageError if it exists and not `force`, else as `write_output`."""
+        write_output(self._path, self._header().encode(), force=force)
+        self._append()
+
+    def reopen(self, position: Position, first: int) -> None:
+        """Go on with the file, if it is there, as far as it goes to the position.
+
+        `first` is the step of a run's first checkpoint: without any, the file goes no further.
+
+        Raises UsageError if it has other columns or is not of this run, else as `unwritable`.
+        """
+        if not os.path.lexists(self._path):
+            self.open()
+            return
         try:
-            self._file: TextIO = path.open("a", encoding="utf-8", newline="")
+            with self._path.open("r+b") as file:
+                end = self._end(file, position, first)
+                if end < file.seek(0, os.SEEK_END):
+                    file.truncate(end)
+                    os.fsync(file.fileno())
         except OSError as error:
-            raise unwritable(path, error) from None
+            raise unwritable(self._path, error) from None
+        self._append()
 
     def write(self, event: Event) -> None:
-        """Append what an event says; an epoch and all before it is then in the file."""
+        """Append what an event says."""
+        assert self._file is not None, "it was opened"
+        if isinstance(event, CheckpointWritten):
+            return
         try:
-            if not isinstance(event, CheckpointWritten):
-                self._file.write(self._line(event))
-            if isinstance(event, EpochEnd | CheckpointWritten):
-                self._file.flush()
+            self._file.write(self._line(event).encode())
+        except OSError as error:
+            raise unwritable(self._path, error) from None
+
+    def sync(self) -> None:
+        """Have all that was appended on the disk."""
+        if self._file is None:
+            return
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
         except OSError as error:
             raise unwritable(self._path, error) from None
 
     def close(self) -> None:
-        """Write what is left."""
+        """Have all on the disk, and open the file no more."""
         try:
-            self._file.close()
+            self.sync()
+        finally:
+            if self._file is not None:
+                file, self._file = self._file, None
+                with suppress(OSError):  # what could not be flushed was told
+                    file.close()
+
+    def _append(self) -> None:
+        try:
+            self._file = self._path.open("ab")
         except OSError as error:
             raise unwritable(self._path, error) from None
 
@@ -71,30 +110,55 @@ class MetricsFile:
                 values.pop(key_of(name))
         return _csv_line([values.get(name, "") for name in self._columns])
 
-    def _kept(self, position: Position) -> str:
-        """What the file has from before the position; a line that was cut short is not kept."""
-        try:
-            lines = self._path.read_text(encoding="utf-8").splitlines(keepends=True)
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{self._path}: the metrics so far cannot be read: {error}") from None
-        header = self._header()
-        if self._csv and (not lines or lines[0] != header):
+    def _end(self, file: BinaryIO, position: Position, first: int) -> int:
+        """Where the lines end that belong before the position; lines that were cut short end them as well."""
+        header = self._header().encode()
+        if file.read(len(header)) != header:
             raise UsageError(f"{self._path}: the file has other columns than this run; name another one")
-        rows = lines[1:] if self._csv else lines
-        return header + "".join(line for line in rows if self._is_before(line, position))
+        steps, closed = (position.steps, position.closed) if position.steps else (first, first)
+        end, last, line = len(header), 0, b""
+        for line in file:
+            event, step = self._event_and_step(line)
+            if step > (steps if event == "step" else closed):
+                break
+            end += len(line)
+            last = step if event == "step" else last
+        else:
+            line = b""
+        if not position.steps:
+            self._require_beginning(line, first)
+            return len(header)
+        if last != position.steps and (last or self._event_and_step(line)[0] == "none"):
+            raise UsageError(
+                f"{self._path}: the metrics end at step {last}, and the run goes on from step {position.steps}; "
+                "name another file"
+            )
+        return end
 
-    def _is_before(self, line: str, position: Position) -> bool:
+    def _require_beginning(self, line: bytes, first: int) -> None:
+        """Raise UsageError if a whole line is not of a run that ended before its first checkpoint."""
+        if line.endswith(b"\n"):
+            raise UsageError(
+                f"{self._path}: there is no checkpoint yet, and the file has more than the {first} steps before the "
+                "first one, so it is of another run; name another file"
+            )
+
+    def _event_and_step(self, line: bytes) -> tuple[str, float]:
+        """Of a whole line of ours; any other is the event `none`, after all steps."""
+        if not line:
+            return "", 0
         try:
-            if not line.endswith("\n"):
-                return False
+            text = line.decode()
             if self._csv:
-                event, _, step = next(csv.reader([line]))[:3]
+                event, _, step = next(csv.reader([text]))[:3]
             else:
-                values: Any = json.loads(line)
+                values: Any = json.loads(text)
                 event, step = values["event"], values["step"]
-            return int(step) <= (position.steps if event == "step" else position.closed)
-        except (ValueError, KeyError, TypeError):
-            return False
+            if text.endswith("\n") and event in _EVENTS:
+                return str(event), int(step)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            pass
+        return "none", math.inf
 
 
 def _csv_line(values: Sequence[object]) -> str:
