@@ -222,6 +222,10 @@ LOSS = [
     sample("softmax_cross_entropy", (3,), Operand((), "int32", "below", 3)),
     *(sample("squared_error", (4, 3), (4, 3), reduction=r) for r in ("mean", "sum", "none")),
     sample("squared_error", (), ()),
+    sample("sigmoid_cross_entropy", (4, 3), (4, 3)),
+    sample("sigmoid_cross_entropy", (4, 3), (4, 3), positive((3,))),
+    sample("sigmoid_cross_entropy", (2, 3), (2, 3), positive((2, 3))),
+    sample("sigmoid_cross_entropy", typed("float32", (5,)), typed("float32", (5,)), order=0),
     sample("accuracy", (4, 3), ints((4,), 3), order=0),
     sample("accuracy", typed("float32", (2, 3, 2)), Operand((2, 3), "int32", "below", 2), order=0),
 ]
@@ -363,6 +367,8 @@ LARGE_LOSS = [
     ),
     sample("softmax_cross_entropy", WIDE, ints((200,), 300)),
     *(sample("squared_error", WIDE, WIDE, reduction=r) for r in ("mean", "none")),
+    *(sample("sigmoid_cross_entropy", typed(d, WIDE), typed(d, WIDE)) for d in ("float32", "float64")),
+    sample("sigmoid_cross_entropy", WIDE, WIDE, positive((300,))),
     sample("accuracy", WIDE, ints((200,), 300)),
     sample("accuracy", (20000, 3), ints((20000,), 3)),
 ]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from evaluate import block_of, evaluate, gradient
 
-from registry import OpError, ops
+from registry import OpError, Value, ops
 
 RNG = np.random.default_rng(4)
 X, Y, Z = (RNG.normal(size=(4, 3)) for _ in range(3))
@@ -190,6 +190,43 @@ def test_large_logits_have_finite_losses():
     x, t = np.array([1e4, -1e4, 1e4]), np.array([1.0, 0.0, 0.0])
     losses = evaluate(lambda x, t: ops.binary_cross_entropy_with_logits(x, t, reduction="none"), x, t)
     assert losses.tolist() == [0, 0, 1e4]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("weight", [None, 3.0])
+def test_infinite_logits_cost_nothing_where_they_are_right_and_everything_where_not(dtype: str, weight: float | None):
+    x = np.array([np.inf, np.inf, np.inf, -np.inf, -np.inf, -np.inf, 0.0, np.nan], dtype)
+    t = np.array([0.0, 1.0, 0.5, 0.0, 1.0, 0.5, 1.0, 0.0], dtype)
+    more = [] if weight is None else [np.array(weight, dtype)]
+    scale = weight or 1.0
+
+    def loss(x: Value, t: Value, *weights: Value) -> Value:
+        return ops.binary_cross_entropy_with_logits(x, t, None, *weights, reduction="none")
+
+    wanted = [np.inf, 0, np.inf, 0, np.inf, np.inf, scale * np.log(2), np.nan]
+    np.testing.assert_allclose(evaluate(loss, x, t, *more), wanted, rtol=1e-6)
+    dx, dt, *_ = gradient(loss, x, t, *more)
+    slopes = [1, 0, 0.5, 0, -scale, -0.5 * scale, -0.5 * scale, np.nan]
+    np.testing.assert_allclose(dx, slopes, rtol=1e-6)
+    np.testing.assert_allclose(dt, [*[-np.inf] * 3, *[np.inf] * 3, (scale - 1) * np.log(2), np.nan], rtol=1e-6)
+
+
+def test_small_losses_of_logits_keep_their_digits():
+    x, t = np.array([50.0, -50.0, 700.0]), np.array([1.0, 0.0, 1.0])
+    np.testing.assert_allclose(evaluate(ops.sigmoid_cross_entropy, x, t), np.exp(-abs(x)), rtol=1e-12)
+
+
+def test_divergence_is_zero_where_the_target_is_whatever_was_predicted():
+    logarithms, target = np.array([-np.inf, -np.inf, 0.0]), np.array([0.0, 0.5, 1.0])
+    for logarithmic in (False, True):
+        with np.errstate(divide="ignore"):
+            given = np.log(target) if logarithmic else target
+
+        def divergence(x: Value, t: Value, logarithmic: bool = logarithmic) -> Value:
+            return ops.kl_divergence(x, t, logarithmic=logarithmic, reduction="none")
+
+        assert evaluate(divergence, logarithms, given).tolist() == [0, np.inf, 0]
+        np.testing.assert_allclose(gradient(divergence, logarithms, given)[0], -target)
 
 
 def test_divergence_is_zero_where_the_target_is_and_has_a_mean_by_rows():

@@ -8,10 +8,10 @@ from __future__ import annotations
 from math import inf
 
 from registry.errors import require
-from registry.ops.activation import softplus
 from registry.ops.copy import cast
 from registry.ops.ctc import ctc
 from registry.ops.index import gather, one_hot
+from registry.ops.loss import sigmoid_cross_entropy
 from registry.ops.norm import log_softmax
 from registry.ops.pointwise import abs, clip, equal, exp, log, maximum, minimum, not_equal, sqrt, square, where
 from registry.ops.reduce import mean, sum
@@ -110,15 +110,12 @@ def binary_cross_entropy_with_logits(
     *,
     reduction: str = "mean",
 ) -> Value:
-    """The binary cross entropy of sigmoid(logits), accurate for logits of any size.
+    """The binary cross entropy of sigmoid(logits), accurate for logits of any size, infinite ones too.
 
     `weights` multiply the terms, `positive_weights` the part of each term that target multiplies.
     """
     _require_same(logits, target)
-    if positive_weights is None:
-        loss = softplus(logits) - logits * target
-    else:
-        loss = (1.0 - target) * logits + (1.0 + (positive_weights - 1.0) * target) * softplus(-logits)
+    loss = sigmoid_cross_entropy(logits, target, positive_weights)
     return _reduced(loss if weights is None else loss * weights, reduction)
 
 
@@ -131,10 +128,11 @@ def kl_divergence(logarithms: Value, target: Value, *, logarithmic: bool = False
     """
     _require_same(logarithms, target)
     if logarithmic:
-        loss = exp(target) * (target - logarithms)
+        # A class that is ruled out has the logarithm -inf, which times the probability 0 would be NaN.
+        loss = exp(target) * where(equal(target, -inf), 0.0, target - logarithms)
     else:
         known = where(target > 0.0, target, 1.0)
-        loss = target * (log(known) - logarithms)
+        loss = target * (log(known) - where(equal(target, 0.0), 0.0, logarithms))
     if reduction != "batch_mean":
         return _reduced(loss, reduction)
     require(loss.rank > 0, "a number has no batch to take the mean of")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from prograd_proto import TensorType
 from registry.errors import require
 from registry.op import op
+from registry.ops.activation import softplus
 from registry.ops.fill import count_like
 from registry.ops.index import one_hot
 from registry.ops.norm import softmax
+from registry.ops.pointwise import equal, sigmoid, where
+from registry.ops.reduce import sum_to
 from registry.ops.shape import reshape
-from registry.shapes import require_float, show_shape, size_known
+from registry.shapes import broadcast_type, require_float, show_shape, size_known
 from registry.traits import example
 from registry.value import Value
 
@@ -52,6 +55,33 @@ def squared_error_gradient(prediction: Value, target: Value, dy: Value, *, reduc
     share = dy / count_like(prediction, tuple(range(prediction.rank))) if reduction == "mean" else dy
     dprediction = (prediction - target) * (share * 2.0)
     return dprediction, -dprediction
+
+
+@op
+def sigmoid_cross_entropy(logits: Value, target: Value, positive_weights: Value | None = None) -> TensorType:
+    """The binary cross entropy of sigmoid(logits), an element for each: (1 - t) * softplus(x) + t * softplus(-x).
+
+    The target has the type of the logits. `positive_weights`, which broadcast to it, multiply the second term. It is
+    exact for logits of any size: a term that the target weights by 0 is 0, at infinity too.
+    """
+    require_float(logits)
+    require(logits.type == target.type, f"the target is {target.type}, not {logits.type}")
+    if positive_weights is not None:
+        y = broadcast_type(logits, positive_weights)
+        require(y == logits.type, f"the positive weights do not broadcast to {logits.type} but make it {y}")
+    return logits.type
+
+
+@sigmoid_cross_entropy.gradient
+def sigmoid_cross_entropy_gradient(
+    logits: Value, target: Value, positive_weights: Value | None, dy: Value
+) -> tuple[Value, Value, Value | None]:
+    if positive_weights is None:
+        return dy * (sigmoid(logits) - target), -dy * logits, None
+    no, yes = softplus(logits), softplus(-logits)
+    dlogits = (1.0 - target) * sigmoid(logits) - target * positive_weights * sigmoid(-logits)
+    share = target * where(equal(target, 0.0), 0.0, yes)
+    return dy * dlogits, dy * (positive_weights * yes - no), sum_to(dy * share, positive_weights)
 
 
 @example((2, 2), (2,))

@@ -10,8 +10,11 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.errors import ExecutionError
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernels.activation import log1p_of_exp
+from runtime.kernels.chunks import blocks, vectors
 from runtime.kernels.index import count_up
 from runtime.kernels.linalg import as_matrix
+from runtime.kernels.pointwise import broadcast
 
 
 def softmax_cross_entropy_rule(logits: TensorType, labels: TensorType, *, reduction: str) -> Types:
@@ -55,6 +58,45 @@ def squared_error(prediction: Array, target: Array, *, reduction: str, out: Arra
     reduce_to(out, square, reduction)
 
 
+def sigmoid_cross_entropy_rule(
+    logits: TensorType, target: TensorType, positive_weights: TensorType | None = None
+) -> Types:
+    require(logits.dtype in FLOATS, f"the logits are {logits}; they must be of a float dtype")
+    require(logits == target, f"the target is {target}, not {logits}")
+    if positive_weights is not None:
+        fits = positive_weights.dtype == logits.dtype and broadcast(logits, positive_weights) == logits.static_shape
+        require(fits, f"the positive weights are {positive_weights}, which does not broadcast to {logits}")
+    return types(logits, scratch=vectors(logits, *[logits.dtype] * 4, "bool"))
+
+
+@kernel(sigmoid_cross_entropy_rule, in_place=[(0, 0)])
+def sigmoid_cross_entropy(
+    logits: Array, target: Array, positive_weights: Array | None, *, out: Array, scratch: list[Array]
+) -> None:
+    """With c = log(1 + exp(-|x|)): (1 - t) * (max(x, 0) + c) + t * (max(-x, 0) + c)."""
+    weights = [] if positive_weights is None else [positive_weights]
+    for x, share, *more, to, curve, no, yes, room, mask in blocks([logits, target, *weights], out, scratch):
+        np.absolute(x, curve)
+        np.negative(curve, curve)
+        log1p_of_exp(curve, no, yes)
+        np.maximum(x, 0, out=no)
+        np.minimum(x, 0, out=yes)
+        np.negative(yes, yes)
+        np.subtract(1, share, room)
+        np.isinf(x, mask)
+        if mask.any():
+            drop(no, room, mask)
+            drop(yes, share, mask)
+        if more:
+            np.add(no, curve, no)
+            np.add(yes, curve, yes)
+            np.multiply(yes, more[0], yes)
+        np.multiply(no, room, no)
+        np.multiply(yes, share, yes)
+        np.add(no, yes, no)
+        np.add(no, 0 if more else curve, to)
+
+
 def accuracy_rule(logits: TensorType, labels: TensorType) -> Types:
     require_labels(logits, labels)
     scratch = [TensorType("int64", labels.shape), TensorType("bool", labels.shape)]
@@ -67,6 +109,12 @@ def accuracy(logits: Array, labels: Array, *, out: Array, scratch: list[Array]) 
     np.argmax(logits, -1, found)
     np.equal(found, labels, right)
     out.fill(np.count_nonzero(right) / labels.size if labels.size else np.nan)
+
+
+def drop(term: Array, factor: Array, mask: Array) -> None:
+    """Make a term 0 that is going to be multiplied by 0, as infinity times 0 is NaN."""
+    np.equal(factor, 0, mask)
+    np.putmask(term, mask, 0)
 
 
 def reduced(x: TensorType, reduction: str) -> tuple[int | str, ...]:

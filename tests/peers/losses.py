@@ -53,7 +53,7 @@ def binary_cross_entropy(x: Value, target: Value, weight: Value | None = None, r
     return ops.binary_cross_entropy(x, target, weight, reduction=reduction)
 
 
-@peer("nn.functional.binary_cross_entropy_with_logits", "binary_cross_entropy_with_logits")
+@peer("nn.functional.binary_cross_entropy_with_logits", "binary_cross_entropy_with_logits", "sigmoid_cross_entropy")
 def binary_cross_entropy_with_logits(
     x: Value, target: Value, weight: Value | None = None, reduction: str = "mean", pos_weight: Value | None = None
 ) -> Value:
