@@ -29,6 +29,7 @@ class Fresh:
     def __init__(self, block: pb.BlockDesc) -> None:
         self._block = block
         self._descs = {desc.name: desc for desc in block.tensors}
+        self._number = 0  # where the search for a new name begins: names that were taken stay so
         self._last_id = max((op.id for op in block.ops), default=0)
 
     def type(self, tensor: str) -> TensorType:
@@ -37,9 +38,10 @@ class Fresh:
 
     def tensor(self, stem: str, type: TensorType) -> str:
         """The name, beginning with `stem`, of a new tensor of that type."""
-        number = len(self._descs)
+        number = max(len(self._descs), self._number)
         while (name := f"{stem}_{number}") in self._descs:
             number += 1
+        self._number = number + 1
         self._descs[name] = tensor_desc(name, type)
         self._block.tensors.append(self._descs[name])
         return name

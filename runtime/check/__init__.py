@@ -17,8 +17,9 @@ from prograd_proto import ProgramError, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.plugins import require_plugins
 from prograd_proto.upgrades import every_op
-from runtime.check.bindings import check_binding
+from runtime.check.bindings import check_bindings
 from runtime.check.blocks import check_block
+from runtime.check.ops import listed_operators
 from runtime.check.run import check_data, check_entries, check_files, check_run
 from runtime.check.states import check_states
 from runtime.kernels import KERNELS
@@ -30,15 +31,15 @@ def check_program(program: pb.ProgramDesc) -> None:
     check_states(program)
     check_files(program)
     check_entries(program)
+    states = {state.name: type_of(state) for state in program.states}
+    listed = listed_operators(program)
     for number in bound_blocks(program):
         try:
-            check_block(program, program.blocks[number])
+            check_block(program, program.blocks[number], states, listed)
         except ProgramError as error:
             raise ProgramError(f"block {number}: {error}") from None
     _check_source_types(program)
-    for entry in program.entries:
-        for binding in entry.bindings:
-            check_binding(program, entry, binding)
+    check_bindings(program)
     check_data(program)
     check_run(program)
 

@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from runtime.kernel import require
 
+Interface = dict[str, tuple[TensorType, int]]
+"""What each feed and fetch of a block is: its type, how it combines."""
 
-def check_binding(program: pb.ProgramDesc, entry: pb.EntryDesc, binding: pb.Binding) -> None:
-    """Raise ProgramError unless a binding's block, itself checked, feeds and fetches what its entry's source does.
 
-    Rows are counted by the source's symbols, so these must tell the truth about the block that runs.
+def check_bindings(program: pb.ProgramDesc) -> None:
+    """Raise ProgramError unless the block of each binding, itself checked, feeds and fetches what its source does.
+
+    Rows are counted by the source's symbols, so these must tell the truth about the block that runs. However often a
+    block is bound, it is read once: sizes of symbols that a source's feeds and fetches do not have change nothing.
     """
-    source, block = program.blocks[entry.source_block], program.blocks[binding.block]
-    sizes = {dim.symbol: dim.size for dim in binding.dims}
-    try:
-        found, wanted = _interface(block, {}), _interface(source, sizes)
-    except ProgramError as error:
-        raise ProgramError(f"entry {entry.name!r}: {error}") from None
+
+    @cache
+    def interface_of(number: int) -> Interface:
+        return _interface(program.blocks[number])
+
+    @cache
+    def symbols_of(number: int) -> frozenset[str]:
+        return _symbols(interface_of(number))
+
+    done: set[tuple[object, ...]] = set()
+    for entry in program.entries:
+        for binding in entry.bindings:
+            try:
+                found, wanted = interface_of(binding.block), interface_of(entry.source_block)
+                symbols = symbols_of(entry.source_block)
+            except ProgramError as error:
+                raise ProgramError(f"entry {entry.name!r}: {error}") from None
+            sizes = {dim.symbol: dim.size for dim in binding.dims if dim.symbol in symbols}
+            key = entry.source_block, binding.block, frozenset(sizes.items())
+            if key not in done:
+                done.add(key)
+                bound = {name: (_with_sizes(type, sizes), over) for name, (type, over) in wanted.items()}
+                _compare(entry, binding, found, bound)
+
+
+def _compare(entry: pb.EntryDesc, binding: pb.Binding, found: Interface, wanted: Interface) -> None:
     for name in [*wanted, *found]:
         same = wanted.get(name) == found.get(name)
         require(same, f"entry {entry.name!r}: {name} of block {binding.block} is not as in the source, with its sizes")
 
 
-def _interface(block: pb.BlockDesc, sizes: dict[str, int]) -> dict[str, tuple[TensorType, int]]:
-    """What each feed and fetch of a block is: its type with these sizes, how it combines."""
+def _interface(block: pb.BlockDesc) -> Interface:
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     rows = [(f"the feed {p.feed!r}", p.tensor, 0) for p in block.parameters if p.WhichOneof("source") == "feed"]
     rows += [(f"the fetch {fetch.name!r}", fetch.tensor, int(fetch.over)) for fetch in block.fetches]
     for what, tensor, _ in rows:
         require(tensor in types, f"{what} of the source is %{tensor}, which is not described")
-    return {what: (_with_sizes(types[tensor], sizes), over) for what, tensor, over in rows}
+    return {what: (types[tensor], over) for what, tensor, over in rows}
+
+
+def _symbols(interface: Interface) -> frozenset[str]:
+    return frozenset(extent for type, _ in interface.values() for extent in type.shape if isinstance(extent, str))
 
 
 def _with_sizes(type: TensorType, sizes: dict[str, int]) -> TensorType:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from prograd_proto import TensorType, type_of
+from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
 from runtime.check.names import check_size, check_unique, static_type
-from runtime.check.ops import check_op, described, op_types
+from runtime.check.ops import Listed, check_op, described, op_types
 from runtime.kernel import require
 from runtime.memory.in_place import faults
 
 
-def check_block(program: pb.ProgramDesc, block: pb.BlockDesc) -> None:
-    """Raise ProgramError with the first fault of a block that is to run."""
+def check_block(program: pb.ProgramDesc, block: pb.BlockDesc, states: Mapping[str, TensorType], listed: Listed) -> None:
+    """Raise ProgramError with the first fault of a block that is to run.
+
+    Args:
+        program: of the block.
+        block: one that a binding names.
+        states: the types of all states.
+        listed: the versions of all operators that the program lists.
+    """
     check_unique((tensor.name for tensor in block.tensors), "tensor")
     types = {tensor.name: static_type(tensor) for tensor in block.tensors}
-    states = {state.name: type_of(state) for state in program.states}
     require(not block.results, "it has results, which only a sub-block has")
     defined = _check_parameters(block, types, states)
     scratch: set[str] = set()
@@ -25,7 +31,7 @@ def check_block(program: pb.ProgramDesc, block: pb.BlockDesc) -> None:
     for op in block.ops:
         require(op.id > 0 and op.id not in seen, f"two ops have the id {op.id}, or it is 0")
         seen.add(op.id)
-        _check_definitions(program, op, types, defined, scratch)
+        _check_definitions(program, op, types, defined, scratch, listed)
     for name in types:
         require(name in defined or name in scratch, f"%{name} is described, and nothing defines it")
     _check_in_place(program, block)
@@ -59,9 +65,10 @@ def _check_definitions(
     types: Mapping[str, TensorType],
     defined: dict[str, TensorType],
     scratch: set[str],
+    listed: Listed,
 ) -> None:
     """Check an op, and add its outputs to `defined`, its scratch, which no op reads, to `scratch`."""
-    given = check_op(program, op, defined)
+    given = check_op(program, op, defined, listed)
     where = described(program, op)
     wanted = op_types(op, defined).scratch
     for type in wanted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from prograd_proto import ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
@@ -13,11 +13,24 @@ from prograd_proto.spelling import LONGEST
 from runtime.kernel import Kernel, Types, require
 from runtime.kernels import KERNELS
 
+Listed = Mapping[str, Sequence[int]]
+"""By operator, the versions that the program lists."""
 
-def check_op(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType]) -> list[TensorType]:
+
+def listed_operators(program: pb.ProgramDesc) -> Listed:
+    """What a program lists, looked up once for all of its ops."""
+    listed: dict[str, list[int]] = {}
+    for operator in program.operators:
+        listed.setdefault(operator.type, []).append(operator.version)
+    return listed
+
+
+def check_op(
+    program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType], listed: Listed
+) -> list[TensorType]:
     """The output types of an op whose operands have these types; raises ProgramError that names op and line."""
     try:
-        return list(_check(program, op, types).outputs)
+        return list(_check(program, op, types, listed).outputs)
     except ProgramError as error:
         raise ProgramError(f"{described(program, op)}: {error}") from None
     except Exception as error:
@@ -39,11 +52,11 @@ def described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
     return f"op {op.id} ({op.type}{line})"
 
 
-def _check(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType]) -> Types:
+def _check(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType], listed: Listed) -> Types:
     if op.type not in KERNELS:
         raise ProgramError(f"this runtime has no kernel {op.type!r}{_closest(op.type)}")
     kernel = KERNELS[op.type]
-    _check_version(program, op.type, kernel)
+    _check_version(listed.get(op.type, ()), op.type, kernel)
     require(op.location <= len(program.locations), "its location is not in the table")
     require(op.stage in pb.Stage.values() and op.stage != 0, f"its stage {op.stage} is unknown")
     require(not op.blocks, "it has sub-blocks, which no kernel of this runtime takes")
@@ -59,11 +72,10 @@ def _check(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorTyp
     return result
 
 
-def _check_version(program: pb.ProgramDesc, type: str, kernel: Kernel) -> None:
-    listed = [operator.version for operator in program.operators if operator.type == type]
+def _check_version(listed: Sequence[int], type: str, kernel: Kernel) -> None:
     require(
-        listed == [kernel.version],
-        f"the program lists versions {listed} of {type!r}, this runtime has {kernel.version}",
+        list(listed) == [kernel.version],
+        f"the program lists versions {list(listed[:9])} of {type!r}, this runtime has {kernel.version}",
     )
 
 

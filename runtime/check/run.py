@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from prograd_proto import program_pb2 as pb
 from runtime.check.names import check_name, check_path, check_unique
 from runtime.kernel import require
+
+MAX_BINDINGS: Final = 256
+"""How many blocks the entries may name in all: plans are read for each of them."""
 
 
 def check_entries(program: pb.ProgramDesc) -> None:
     """Raise ProgramError unless every entry has a name, blocks that exist and sizes."""
     check_unique((entry.name for entry in program.entries), "entry")
     require(bool(program.entries), "the program has no entry to run")
+    count = sum(len(entry.bindings) for entry in program.entries)
+    require(count <= MAX_BINDINGS, f"the entries have {count} sizes in all; at most {MAX_BINDINGS} are supported")
     for entry in program.entries:
         count = len(program.blocks)
         require(entry.source_block < count, f"entry {entry.name!r}: there is no block {entry.source_block}")

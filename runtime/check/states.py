@@ -5,7 +5,7 @@ from __future__ import annotations
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.check.names import check_unique, static_type
-from runtime.check.ops import check_op
+from runtime.check.ops import Listed, check_op, listed_operators
 from runtime.kernel import require
 
 COUNTERS = ("seed", "step", "total_steps")
@@ -19,14 +19,17 @@ def check_states(program: pb.ProgramDesc) -> None:
     for name in COUNTERS:
         require(types.get(name) == _COUNTER_TYPE, f"there is no state {name!r} of type {_COUNTER_TYPE}")
     files = {file.path for file in program.files}
+    listed = listed_operators(program)
     for state in program.states:
         try:
-            _check_state(program, state, types, files)
+            _check_state(program, state, types, files, listed)
         except ProgramError as error:
             raise ProgramError(f"state {state.name!r}: {error}") from None
 
 
-def _check_state(program: pb.ProgramDesc, state: pb.StateDesc, types: dict[str, TensorType], files: set[str]) -> None:
+def _check_state(
+    program: pb.ProgramDesc, state: pb.StateDesc, types: dict[str, TensorType], files: set[str], listed: Listed
+) -> None:
     require(":" not in state.name, "its name has a colon, which marks the runtime's own tensors")
     require(state.name != "__metadata__", "no file could hold it: safetensors keep this name for themselves")
     require(state.kind in pb.StateKind.values() and state.kind != 0, f"its kind {state.kind} is unknown")
@@ -36,7 +39,7 @@ def _check_state(program: pb.ProgramDesc, state: pb.StateDesc, types: dict[str, 
     match state.WhichOneof("initial"):
         case "op":
             counters = {name: types[name] for name in COUNTERS}
-            results = check_op(program, state.op, counters)
+            results = check_op(program, state.op, counters, listed)
             require(list(state.op.outputs) == [state.name], "its initial op does not define it")
             made = types[state.name].wide
             require(results == [made], f"its initial op gives {results[0]}, not {made}")
