@@ -13,12 +13,14 @@ from odd_networks import odd_feeds, odd_network
 from steps import Stepper, bound_block, same_bits
 
 import runtime
+from compiler import Program, ops
 from compiler.bind_dimensions import bind_dimensions
 from compiler.dead_ops import eliminate_dead_ops
 from compiler.fold_constants import fold_constants
 from compiler.inference_forms import use_inference_forms
 from compiler.merge_identical import merge_identical
 from compiler.pipeline import PASSES, Pass, run_passes
+from compiler.share_memory import share_memory
 from compiler.simplify import simplify
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load, save
@@ -75,6 +77,48 @@ def test_a_random_program_gives_the_same_bits_when_it_runs():
         names = {p.tensor: p.feed for p in bound_block(after, "predict").parameters}
         run = Stepper(after, "predict")
         same_bits(run.step(**{names[t]: array for t, array in feeds.items() if t in names}), outputs(before, feeds))
+
+
+PAYLOADS = {
+    np.dtype("float32"): (0x7FC00001, 0xFFC00002, 0x7FC0FFFF),
+    np.dtype("float64"): (0x7FF8 << 48 | 1, 2**64 - 2),
+}
+
+
+def test_where_different_nans_meet_every_bit_is_the_same_but_which_of_them_goes_on():
+    for seed in range(40):
+        before = plain(seed)
+        after = copied(before)
+        run_passes(after)
+        feeds = odd_feeds(bound_block(before, "predict"), seed)
+        rng = np.random.default_rng(seed)
+        for array in feeds.values():
+            if array.dtype in PAYLOADS:
+                payloads = np.array(PAYLOADS[array.dtype], f"u{array.itemsize}").view(array.dtype)
+                array[...] = np.where(rng.random(array.shape) < 0.3, rng.choice(payloads, array.shape), array)
+        names = {p.tensor: p.feed for p in bound_block(after, "predict").parameters}
+        found = Stepper(after, "predict").step(**{names[t]: array for t, array in feeds.items()})
+        same_bits(with_one_nan(found), with_one_nan(outputs(before, feeds)))
+
+
+def with_one_nan(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {
+        n: np.where(np.isnan(a), np.nan, a).astype(a.dtype) if a.dtype.kind == "f" else a for n, a in arrays.items()
+    }
+
+
+def test_one_nan_keeps_its_bits_whatever_it_meets():
+    def payload(left_out: tuple[Pass, ...]) -> int:
+        program = Program()
+        x, y = program.input("x", "float32", (3,)), program.input("y", "float32", (3,))
+        program.outputs(z=ops.square((x + y) * 2.0 - y))
+        desc = program._assembled()
+        desc.entries[0].bindings.add()
+        run_passes(desc, tuple(change for change in PASSES if change not in left_out))
+        nan = np.full(3, 0x7FC00123, np.uint32).view(np.float32)
+        return int(Stepper(desc, "predict").step(x=nan, y=np.float32(2))["z"].view(np.uint32)[0])
+
+    assert {payload(()), payload(SHORTER), payload((*SHORTER, share_memory))} == {0x7FC00123}
 
 
 def test_a_random_program_that_is_compiled_again_stays_as_it_is():
