@@ -31,7 +31,7 @@ class Compiled:
 
     def __init__(self, desc: pb.ProgramDesc) -> None:
         self.desc = desc
-        self._planned: tuple[int | None, int, bool] | None = None
+        self._planned: tuple[int | None, int, bool, float | None] | None = None
 
     def __str__(self) -> str:
         return to_text(self.desc)
@@ -60,7 +60,7 @@ class Compiled:
         to do at once then. Raises CompileError for a number of threads that is none.
         """
         report = plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
-        self._planned = budget, threads, spill
+        self._planned = budget, threads, spill, seconds
         return report
 
     def save(self, path: str | Path) -> None:
@@ -72,8 +72,8 @@ class Compiled:
         """
         path = Path(path)
         if bind_last_batch(self.desc, path.parent) and self._planned is not None:
-            budget, threads, spill = self._planned
-            plan_program(self.desc, budget, threads, spill=spill)
+            budget, threads, spill, seconds = self._planned
+            plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
         names = {self.desc.data.file} if self.desc.data.file else set[str]()
         names |= {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
         del self.desc.files[:]

@@ -24,6 +24,7 @@ from compiler.opened import Opened, next_stream, opened, read_program, training_
 from compiler.optimizers import Optimizer
 from compiler.parameter_groups import Group
 from compiler.state_table import StateTable
+from compiler.weighted_means import weight_of, weighted_mean
 from compiler.whole_numbers import require_whole
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
@@ -239,6 +240,7 @@ class Program:
         accumulate: int = 1,
         no_grad: Sequence[Value | str] = (),
         name: str = "loss",
+        weight: Value | None = None,
     ) -> list[tuple[Value, Value]]:
         """Append the gradients of the loss and the optimizer's updates.
 
@@ -255,6 +257,9 @@ class Program:
             no_grad: tensors, or their names, through which no gradient flows; parameters among them are not trained.
             name: what training and the entry `evaluate` report the loss as. The rate is reported as `rate`, that of a
                 loss with another name as `<name>_rate`.
+            weight: a scalar, of which an evaluation takes how much the loss of a step counts, for instance the number
+                of elements that a mask leaves; unless given, what counts in the loss of labels that it is made of, else
+                the rows.
 
         Returns:
             The trained parameters with their gradients of this step, before clipping.
@@ -262,13 +267,18 @@ class Program:
         Raises:
             CompileError: the loss is no scalar, reaches no parameter or not a given one, or an op has no gradient.
         """
-        for value in (loss, *(parameters or ())):
+        for value in (loss, *(parameters or ()), *(() if weight is None else (weight,))):
             self._require_own("minimize", value)
+        if weight is not None and weight.rank != 0:
+            raise OpError(f"minimize: weight={weight!r} is not a scalar; take ops.sum(weight)")
         descent = Descent(self._block, self._states, self._updates, self.update, self._free_state)
         pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate, no_grad)
         reported = self._free_fetch(name) if name == "loss" else name
         self.fetch(reported, loss, over="mean")
         self._losses[reported] = self._train_fetches[reported]
+        weight = weight_of(loss) if weight is None else weight
+        if weight is not None:
+            self._losses[reported] = self._reported("minimize", reported, weighted_mean(loss, weight), "last")
         for rate in rates:
             self.fetch(self._free_fetch("rate" if name == "loss" else f"{name}_rate"), rate, over="last")
         return pairs
@@ -327,12 +337,13 @@ class Program:
     def metrics(self, **values: Value | Metric) -> None:
         """Report these from training and from the entry `evaluate`.
 
-        Scalars are averaged over steps, weighted by rows. Those of `compiler.metrics` are of all rows so far, of the
-        epoch or of the evaluation, and of any shape.
+        Scalars are averaged over steps, weighted by rows, or by what counts in a loss of labels. Those of
+        `compiler.metrics` are of all rows so far, of the epoch or of the evaluation, and of any shape.
         """
         for name, value in values.items():
             if isinstance(value, Value) and value.rank != 0:
                 raise OpError(f"metrics: {name} is {value.type}, not a scalar; take ops.mean({name})")
+            value = _over_all(value)
             over: Over = "last" if isinstance(value, Metric) else "mean"
             reported = self._reported(f"metric {name!r}", name, value, over)[0]
             self.fetch(name, reported, over=over)
@@ -351,6 +362,7 @@ class Program:
         if entry == "train":
             raise OpError("the entry 'train' is what minimize and update build; give another name")
         for name, value in values.items():
+            value = _over_all(value) if over == "mean" else value
             self._entries.setdefault(entry, {})[name] = self._reported(f"entry {entry!r}", name, value, over)
 
     @_with_the_line
@@ -493,3 +505,9 @@ class Program:
     def _require_own(self, what: str, value: Value) -> None:
         if value.block is not self._block:
             raise OpError(f"{what}: {value!r} belongs to another program")
+
+
+def _over_all(value: Value | Metric) -> Value | Metric:
+    """A mean whose terms do not all count alike as the metric over all of them; anything else as it is."""
+    weight = weight_of(value) if isinstance(value, Value) and value.rank == 0 else None
+    return value if weight is None or isinstance(value, Metric) else weighted_mean(value, weight)

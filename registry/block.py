@@ -39,6 +39,7 @@ class Block:
         self.state_tensors = {p.tensor for p in self.desc.parameters if p.WhichOneof("source") == "state"}
         self.location_text = location_text
         self.next_id = 1 + max((op.id for op in self.desc.ops), default=0)
+        self.weights: dict[str, str] = {}  # by a mean whose terms count differently: the scalar that they count for
         self._locate = locate
         self._streams = count(1) if streams is None else streams
         self._state = state

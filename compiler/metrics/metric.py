@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from prograd_proto import TensorType
-from registry import OpError, Value
+from registry import OpError, Value, ops
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ def summed(contributions: Mapping[str, Value], result: Callable[..., Value]) -> 
         return tuple(old + more for old, more in zip(so_far, contributions.values(), strict=True))
 
     return Metric(totals, add, result)
+
+
+def quotient(total: Value, weight: Value) -> Value:
+    """One float64 total over another, 0 where that is 0: nothing counts there."""
+    return total / ops.where(ops.equal(weight, 0.0), 1.0, weight)
 
 
 def require_metric(name: str, metric: Metric, totals: tuple[Value, ...], block: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.metrics.classes import share
-from compiler.metrics.metric import Metric, Total, summed
+from compiler.metrics.metric import Metric, Total, quotient, summed
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from registry import Value, ops
@@ -13,9 +13,14 @@ from registry.spelled import described
 
 
 @described
-def mean(values: Value) -> Metric:
-    """The mean of all elements, of any dtype; 0 where there are none."""
+def mean(values: Value, weights: Value | None = None) -> Metric:
+    """The mean of all elements, of any dtype, weighted by those of `weights` if given; 0 where nothing counts."""
     wide = ops.cast(values, dtype="float64")
+    if weights is not None:
+        require(weights.shape == values.shape, f"the weights are {weights.type}, the values {values.type}")
+        by = ops.cast(weights, dtype="float64")
+        counted = ops.sum(ops.where(ops.equal(by, 0.0), 0.0, wide * by))
+        return summed({"sum": counted, "weight": ops.sum(by)}, quotient)
     return summed({"sum": ops.sum(wide), "count": size.on(values.block)(shape=values.shape)}, share)
 
 

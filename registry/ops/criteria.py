@@ -36,7 +36,7 @@ def cross_entropy(
     A target of the type of the logits holds distributions; labels are int32 or int64. `weights` are those of the
     classes. `smoothing` moves that share of the target to all classes evenly (Szegedy et al., 2016). Rows whose label
     is `ignored` count for nothing. The mean is weighted by the labels' weights, that by distributions by rows; with no
-    row that counts it is NaN.
+    row that counts it is 0, and so is the gradient.
     """
     require(0 <= smoothing <= 1, f"smoothing={smoothing} is not in [0, 1]")
     logarithms = log_softmax(logits)
@@ -56,7 +56,8 @@ def nll(
 ) -> Value:
     """Minus the logarithm of the probability of each row's label, given the logarithms, as log_softmax gives them.
 
-    `weights` are those of the classes. Rows whose label is `ignored` count for nothing, and the mean is weighted.
+    `weights` are those of the classes. Rows whose label is `ignored` count for nothing, and the mean is weighted; with
+    no row that counts it is 0.
     """
     require_float(logarithms)
     return _of_labels(logarithms, labels, weights, 0.0, ignored, reduction)
@@ -239,7 +240,10 @@ def _of_labels(
     weight = cast(counts, dtype=loss.dtype)
     if weights is not None:
         weight = where(counts, gather(weights, label), 0.0)
-    return sum(loss) / sum(weight)
+    total = sum(weight)
+    loss = sum(loss) / where(equal(total, 0.0), 1.0, total)
+    loss.block.weights[loss.name] = total.name
+    return loss
 
 
 def _positive_part(x: Value) -> Value:
