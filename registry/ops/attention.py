@@ -30,7 +30,9 @@ def scaled_dot_product_attention(
     query that sees no key gets zeros. `scale` is 1 / sqrt(d) if 0 is given. The gradient computes the weights again
     instead of keeping l * s of them: that is one of five products, and memory grows with l + s. Vaswani et al., 2017.
     """
-    return TensorType(q.dtype, (*q.shape[:-1], _attended(q, k, v, mask)))
+    y = TensorType(q.dtype, (*q.shape[:-1], _attended(q, k, v, mask)))
+    require(scale != 0 or q.shape[-1] != 0, "queries of the size 0 have no scale of their own; give scale")
+    return y
 
 
 @scaled_dot_product_attention.cost

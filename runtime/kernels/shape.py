@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from types import EllipsisType
 
 import numpy as np
 
@@ -86,7 +87,7 @@ def pad_rule(x: TensorType, *, before: tuple[int, ...], after: tuple[int, ...], 
 def pad(x: Array, *, before: Ints, after: Ints, value: float, out: Array) -> None:
     fill(out, value)
     inner = tuple(slice(i, i + extent) for extent, i in zip(x.shape, before, strict=True))
-    np.copyto(out[inner], x)
+    np.copyto(out[(*inner, ...)], x)  # with the dots an array, also of rank 0
 
 
 def split_rule(x: TensorType, *, sizes: tuple[int, ...], axis: int) -> Types:
@@ -137,10 +138,10 @@ def sliced(x: TensorType, axes: Ints, starts: Ints, stops: Ints, strides: Ints) 
     return tuple(shape)
 
 
-def window(x: Array, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> tuple[slice, ...]:
-    """The index of a slice that lies within x."""
+def window(x: Array, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> tuple[slice | EllipsisType, ...]:
+    """The index of a slice that lies within x, which gives an array, also of rank 0."""
     index = [slice(None)] * x.ndim
     for axis, start, stop, stride in zip(axes, starts, stops, strides, strict=True):
         empty = not range(start, stop, stride)
         index[axis] = slice(0, 0) if empty else slice(start, None if stop < 0 else stop, stride)
-    return tuple(index)
+    return *index, ...
