@@ -80,10 +80,10 @@ def test_the_operator_reference_is_what_the_registry_says():
     assert current, "docs/ops.md is of other operators: run `make docs`"
 
 
-def test_the_page_on_training_runs_and_names_all_that_there_is():
+def test_the_page_on_training_runs_and_names_all_that_there_is(tmp_path: Path):
     page = (ROOT / "docs/training.md").read_text(encoding="utf-8")
     for code in fenced(page, "python"):
-        python(ROOT, "-c", code)
+        python(tmp_path, "-c", code)
     told = set(re.findall(r"`(?:\w+\.)*(\w+)", page))
     inner = {"keeping", "rate_for", "as_schedule", "fans", "require_clip"}
     for module in (optimizers, trust_ratios, schedules, initialisers, clipping):
