@@ -118,6 +118,23 @@ def upgrade(options: argparse.Namespace) -> None:
     upgrade_file(options)
 
 
+def freeze(options: argparse.Namespace) -> None:
+    """Write a program in which the parameters that match no longer train: without their gradients, updates and slots.
+
+    The file keeps what thawing needs, so thawing gives back the program that was, with the same hash.
+    """
+    from compiler.commands.freeze import write_frozen
+
+    write_frozen(options, trainable=False)
+
+
+def thaw(options: argparse.Namespace) -> None:
+    """Write a program in which frozen parameters that match train again."""
+    from compiler.commands.freeze import write_frozen
+
+    write_frozen(options, trainable=True)
+
+
 def diff(options: argparse.Namespace) -> int:
     """Say what changed from one program to another: one line for each change, grouped by what it belongs to.
 
@@ -286,6 +303,16 @@ def _parser() -> argparse.ArgumentParser:
     verb = _verb(verbs, "diff", diff, "say what changed between two programs", "compiler diff old.pb new.pb")
     verb.add_argument("old")
     verb.add_argument("new")
+
+    for name, function, summary in (
+        ("freeze", freeze, "let parameters train no longer"),
+        ("thaw", thaw, "let frozen parameters train"),
+    ):
+        verb = _verb(verbs, name, function, summary, f"compiler {name} digits.pb --states 'hidden.*' -o other.pb")
+        verb.add_argument("program")
+        verb.add_argument("--states", action="append", required=True, metavar="PATTERN", help="names, as in 'hidden.*'")
+        verb.add_argument("-o", "--output", required=True, help="the program file to write")
+        verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
 
     verb = _verb(
         verbs,

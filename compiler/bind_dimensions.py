@@ -33,6 +33,17 @@ def bind_dimensions(program: pb.ProgramDesc) -> None:
     program.blocks.extend(kept)
 
 
+def only_sources(program: pb.ProgramDesc) -> None:
+    """Leave out all blocks but those that were built, and the bindings to them."""
+    sources = list(dict.fromkeys(entry.source_block for entry in program.entries))
+    for entry in program.entries:
+        del entry.bindings[:]
+        entry.source_block = sources.index(entry.source_block)
+    kept = [_copy(program.blocks[number]) for number in sources]
+    del program.blocks[:]
+    program.blocks.extend(kept)
+
+
 def symbols_of(block: pb.BlockDesc) -> list[str]:
     """The symbols in a block's shapes, in the order of their first appearance."""
     return list(dict.fromkeys(symbol for shape in _shapes(block) for symbol in _symbols(shape.SerializeToString())))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from compiler.bind_dimensions import bind_dimensions, symbols_of
+from compiler.bind_dimensions import bind_dimensions, only_sources, symbols_of
 from compiler.errors import CompileError
 from compiler.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
 from compiler.memory_report import MemoryReport
@@ -116,8 +116,7 @@ def compile_program(program: pb.ProgramDesc, sizes: Sizes, after: AfterPass | No
         _require_sizes(symbol, size)
     program.format_version = FORMAT_VERSION
     program.producer = f"prograd {version('prograd')}"
-    for entry in program.entries:
-        del entry.bindings[:]
+    only_sources(program)
     first = PASSES.index(bind_dimensions)
     well_formed: set[bytes] = set()
     run_passes(program, PASSES[:first], after=after, well_formed=well_formed)

@@ -11,6 +11,7 @@ from compiler.step_graph import step_graph
 from compiler.update_times import UpdateTime, update_times
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from prograd_proto.lifespans import held
 from runtime.memory import is_transfer, spills
 
 
@@ -58,7 +59,7 @@ class MemoryReport:
 
 def memory_report(program: pb.ProgramDesc, rooms: Mapping[int, Room]) -> MemoryReport:
     """The report of a well-formed program with plans, and of the blocks that were planned for threads with that."""
-    return MemoryReport(sum(type_of(state).nbytes for state in program.states), list(_bindings(program, rooms)))
+    return MemoryReport(sum(type_of(state).nbytes for state in held(program)), list(_bindings(program, rooms)))
 
 
 def _bindings(program: pb.ProgramDesc, rooms: Mapping[int, Room]) -> Iterator[BindingMemory]:

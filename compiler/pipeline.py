@@ -14,6 +14,7 @@ from compiler.bind_dimensions import bind_dimensions
 from compiler.dead_ops import eliminate_dead_ops
 from compiler.errors import CompileError
 from compiler.fold_constants import fold_constants
+from compiler.freezing import leave_frozen
 from compiler.inference_forms import use_inference_forms
 from compiler.merge_identical import merge_identical
 from compiler.order_ops import order_ops
@@ -31,6 +32,7 @@ PASSES: tuple[Pass, ...] = (
     use_inference_forms,  # evaluate and predict stop being copies of the training block
     eliminate_dead_ops,  # rules state every gradient; drop what nobody reads
     bind_dimensions,  # copies the source blocks; from here on blocks that run differ from what was built
+    leave_frozen,  # of the blocks that run: those that were built keep what thawing needs
     fold_constants,  # sizes are numbers now
     simplify,  # sees the numbers that folding found
     merge_identical,  # sees what is equal when simplified
@@ -44,6 +46,9 @@ MUST_PRECEDE: tuple[tuple[Pass, Pass, str], ...] = (
     (use_inference_forms, eliminate_dead_ops, "the operands that only the training form reads die with it"),
     (use_inference_forms, bind_dimensions, "bound blocks are copies"),
     (eliminate_dead_ops, bind_dimensions, "bound blocks are copies"),
+    (bind_dimensions, leave_frozen, "source blocks stay whole"),
+    (leave_frozen, fold_constants, "sums of squares are still as they were built"),
+    (leave_frozen, order_ops, "what is not computed needs no place"),
     (bind_dimensions, fold_constants, "a number of elements is known when its symbols have sizes"),
     (fold_constants, simplify, "what is folded to 1 is no factor"),
     (simplify, merge_identical, "ops become identical when what is between them goes"),

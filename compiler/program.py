@@ -16,6 +16,7 @@ from compiler.compiled import Compiled, compile_program
 from compiler.data import data_desc, run_desc
 from compiler.declarations import Over, declared_state, declared_type, over_number, require_dtype
 from compiler.descent import Descent
+from compiler.freezing import mark
 from compiler.initialisers import FromFile, Initialiser, glorot_uniform, zeros
 from compiler.lifespans import Lifespan, declare_lifespan
 from compiler.locations import Locations
@@ -106,6 +107,18 @@ class Program:
         if name in self.states:
             return self.state(name)
         raise OpError(f"there is no tensor and no state {name!r}{closest(name, [*self.states, *self._block.types])}")
+
+    def freeze(self, *patterns: str) -> list[str]:
+        """Train the parameters whose names match, as "encoder.*" does, no longer; gives their names.
+
+        What was minimized before stays in the program: `compile` leaves out updates, slots and gradients of frozen
+        parameters, and after `thaw` it does not. Running statistics go on. Raises OpError if a pattern matches none.
+        """
+        return mark(self.states.values(), patterns, trainable=False)
+
+    def thaw(self, *patterns: str) -> list[str]:
+        """Train frozen parameters again; gives their names. Raises OpError if a pattern matches none."""
+        return mark(self.states.values(), patterns, trainable=True)
 
     @property
     def tensors(self) -> dict[str, Value]:

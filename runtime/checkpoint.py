@@ -18,6 +18,7 @@ import numpy as np
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
+from prograd_proto.lifespans import held
 from runtime.dtypes import array_type, as_little
 from runtime.errors import Damaged, DataError
 from runtime.kernel import Array
@@ -199,7 +200,7 @@ def _sha256(text: str) -> str:
 
 
 def _names(program: pb.ProgramDesc, kind: pb.StateKind) -> list[str]:
-    return sorted(state.name for state in program.states if state.kind == kind)
+    return sorted(state.name for state in held(program) if state.kind == kind)
 
 
 def _restore(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:

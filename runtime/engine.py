@@ -11,7 +11,7 @@ from typing import Protocol
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from prograd_proto.lifespans import trains
+from prograd_proto.lifespans import held, trains
 from runtime.bind import no_file
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
@@ -180,7 +180,7 @@ class Engine:
 
 def new_states(program: pb.ProgramDesc, folder: Path, max_memory: int | None) -> States:
     """The states of a program, not yet initialised. Raises ResourceLimit if they do not fit."""
-    require_memory(sum(type_of(state).nbytes for state in program.states), max_memory)
+    require_memory(sum(type_of(state).nbytes for state in held(program)), max_memory)
     try:
         return States(program, folder)
     except MemoryError:

@@ -10,6 +10,7 @@ import numpy as np
 from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
+from prograd_proto.lifespans import held
 from runtime.arena import aligned_array
 from runtime.conversion import converted
 from runtime.dtypes import array_type, as_little
@@ -30,10 +31,11 @@ class States:
     """
 
     def __init__(self, program: pb.ProgramDesc, folder: Path) -> None:
-        self.arrays: dict[str, Array] = {state.name: aligned_array(type_of(state)) for state in program.states}
+        self._held = held(program)
+        self.arrays: dict[str, Array] = {state.name: aligned_array(type_of(state)) for state in self._held}
         self.nbytes = sum(array.nbytes for array in self.arrays.values())
-        self.passing = frozenset(s.name for s in program.states if s.lifespan == pb.LIFESPAN_EPOCH)
-        self.sums = tuple(s.name for s in program.states if s.slot == "gradient")
+        self.passing = frozenset(s.name for s in self._held if s.lifespan == pb.LIFESPAN_EPOCH)
+        self.sums = tuple(s.name for s in self._held if s.slot == "gradient")
         self.turns = Turns()
         self._program = program
         self._folder = folder
@@ -50,14 +52,14 @@ class States:
         """Give every state its initial value; `seed` replaces the program's. Raises DataError for a bad file."""
         self._read_external()
         self.arrays["seed"][...] = self._program.seed if seed is None else seed
-        for state in self._program.states:
+        for state in self._held:
             if state.name != "seed":
                 self._initialise(state)
         self._outside = {name: tensor for name, tensor in self._outside.items() if name in self.passing}
 
     def reset_epoch(self) -> None:
         """Give the states that last an epoch their initial value again."""
-        for state in self._program.states:
+        for state in self._held:
             if state.name in self.passing:
                 self._initialise(state)
 
@@ -100,7 +102,7 @@ class States:
 
         What is read is verified before anything is made of it.
         """
-        states = [s for s in self._program.states if s.WhichOneof("initial") == "external"]
+        states = [s for s in self._held if s.WhichOneof("initial") == "external"]
         for path in sorted({state.external.path for state in states}):
             ours = [state for state in states if state.external.path == path]
             with verified(self._program, self._folder, path) as reader:

@@ -14,3 +14,19 @@ def trains(program: pb.ProgramDesc, block: pb.BlockDesc) -> bool:
         return False
     passing = {state.name for state in program.states if state.lifespan == pb.LIFESPAN_EPOCH}
     return any(update.state not in passing for update in block.updates)
+
+
+def slots_of_frozen(program: pb.ProgramDesc) -> set[str]:
+    """The slots of parameters that are not trained."""
+    frozen = {s.name for s in program.states if s.kind == pb.STATE_KIND_PARAMETER and not s.trainable}
+    return {s.name for s in program.states if s.kind == pb.STATE_KIND_SLOT and s.slot_of in frozen}
+
+
+def held(program: pb.ProgramDesc) -> list[pb.StateDesc]:
+    """The states that a run holds: all but slots of frozen parameters that no block that runs reads or updates."""
+    slots = slots_of_frozen(program)
+    if slots:
+        blocks = [program.blocks[binding.block] for entry in program.entries for binding in entry.bindings]
+        slots -= {parameter.state for block in blocks for parameter in block.parameters}
+        slots -= {update.state for block in blocks for update in block.updates}
+    return [state for state in program.states if state.name not in slots]

@@ -9,6 +9,7 @@ from pathlib import Path
 from prograd_proto import ProgramError, type_of
 from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
+from prograd_proto.lifespans import held
 from prograd_proto.printable import result_line
 from runtime.check import bound_blocks, check_program
 from runtime.commands.outcome import EXIT_DONE
@@ -33,7 +34,7 @@ def check(options: argparse.Namespace) -> int:
         ("entries", ",".join(entry.name for entry in program.entries)),
         ("ops", sum(len(program.blocks[n].ops) for n in bound_blocks(program))),
         ("states", len(program.states)),
-        ("state", sum(type_of(state).nbytes for state in program.states)),
+        ("state", sum(type_of(state).nbytes for state in held(program))),
         ("program_sha256", program_sha256(program)),
     )
     put(result_line("OK", fields))

@@ -1,0 +1,60 @@
+"""`compiler freeze` and `thaw`: the program with other parameters trained, compiled anew for the sizes that it has."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from compiler.commands.well_formed import well_formed
+from compiler.compiled import compile_program
+from compiler.errors import CompileError
+from compiler.freezing import mark
+from compiler.last_batch import sizes_of
+from prograd_proto import ProgramError
+from prograd_proto import program_pb2 as pb
+from prograd_proto.files import save
+from prograd_proto.identity import program_sha256
+from prograd_proto.printable import result_line, sentence
+from registry.errors import OpError
+
+
+def write_frozen(options: argparse.Namespace, *, trainable: bool) -> None:
+    """Mark, compile, and write to the output; nothing is written if that cannot be done."""
+    program = well_formed(options.program)
+    files = list(program.files)
+    planned = any(op.recompute_of or op.type == "spill" for block in program.blocks for op in block.ops)
+    try:
+        names = mark(program.states, options.states, trainable=trainable)
+        _require_sources(program)
+        _require_trained(program, names, trainable=trainable)
+        compile_program(program, sizes_of(program))
+    except (ProgramError, OpError) as error:
+        raise ProgramError(f"{options.program}: {error}") from None
+    save(program, options.output, force=options.force)
+    for file in files:
+        if not (Path(options.output).parent / file.path).exists():
+            print(sentence(f"note: {options.output} reads {file.path}, which must lie beside it"), file=sys.stderr)
+    if planned:
+        print(sentence(f"note: the plan of {options.program} in a budget is not kept; plan anew"), file=sys.stderr)
+    print(result_line("OK", [("states", ",".join(names)), ("program_sha256", program_sha256(program))]))
+
+
+def _require_sources(program: pb.ProgramDesc) -> None:
+    for entry in program.entries:
+        if entry.source_block in {binding.block for binding in entry.bindings}:
+            raise CompileError(
+                f"the entry {entry.name!r} has only the block that runs, and not the one that was built, "
+                "from which another is made"
+            )
+
+
+def _require_trained(program: pb.ProgramDesc, names: list[str], *, trainable: bool) -> None:
+    """Raise CompileError if nothing is left to train, or something is to be trained for which there is no loss."""
+    sources = [program.blocks[entry.source_block] for entry in program.entries]
+    updated = {update.state for block in sources for update in block.updates}
+    idle = [name for name in names if name not in updated]
+    if trainable and idle:
+        raise CompileError(f"thaw: no loss of this program trains {', '.join(map(repr, idle))}")
+    if updated and not any(state.trainable for state in program.states):
+        raise CompileError("freeze: every parameter is frozen then, and nothing is left to train")
