@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler.averages import Average, append_averages, averaged_parameters
 from compiler.errors import CompileError
 from compiler.graft import graft, part_for
+from compiler.inference_gradients import with_gradients_of_forms
 from compiler.opened import Kept
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from registry import Block, Value, ops
+from registry.block import Differentiation
 
 Outputs = dict[str, tuple[Value, pb.Over]]
 """Fetches by name: what is fetched, and how it combines over steps."""
@@ -30,6 +32,7 @@ class Built:
         entries: what the others fetch.
         averages: by parameter.
         kept: entries of the file that was opened, if one was.
+        differentiations: what was differentiated, in order.
     """
 
     block: pb.BlockDesc
@@ -40,6 +43,7 @@ class Built:
     entries: Mapping[str, Outputs]
     averages: Mapping[str, Average]
     kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
+    differentiations: Sequence[Differentiation] = ()
 
 
 def assembled(built: Built) -> pb.ProgramDesc:
@@ -55,6 +59,7 @@ def assembled(built: Built) -> pb.ProgramDesc:
     for name, outputs in built.entries.items():
         program.entries.add(name=name, source_block=len(program.blocks))
         part = _part_for(built, outputs) if name not in built.kept else _grown(built, built.kept[name], outputs)
+        part = with_gradients_of_forms(name, built.block, part, built.differentiations)
         averaged_parameters(part, name, built.averages)
         program.blocks.append(part)
     if not program.entries:

@@ -22,6 +22,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS
 from prograd_proto.spelling import closest
 from registry import Block, Value, ops
+from registry.block import Differentiation
 from registry.errors import Located
 from registry.gradients import carries_gradient, differentiate, missing_rule
 from registry.op import find_op
@@ -91,6 +92,7 @@ def _gradients(
     for value in inputs:
         if value.name in constants:
             raise CompileError(f"gradients: {value!r} is an input and in no_grad; leave it out of one of them")
+    first_id = block.next_id
     walk = _Walk(block, _varying(block, inputs, constants))
     active = _active_ops(block, walk.varies, {target.name for target in targets} - constants)
     _promote_to_forward(block, targets)
@@ -102,7 +104,14 @@ def _gradients(
     grads = [walk.total(value.name) for value in inputs]
     pairs = zip(inputs, grads, strict=True)
     walk.mark_gradients(first, {grad.name for x, grad in pairs if grad is not None and walk.trains(x.name)})
+    block.differentiations.append(
+        Differentiation(first_id, _names(targets), _names(inputs), _names(seeds), frozenset(constants), _names(grads))
+    )
     return grads
+
+
+def _names(values: Sequence[Value | None]) -> tuple[str, ...]:
+    return tuple("" if value is None else value.name for value in values)
 
 
 @dataclass

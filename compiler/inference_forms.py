@@ -37,19 +37,20 @@ def _rewritten(entry: str, old: pb.BlockDesc) -> pb.BlockDesc:
         if definition.inference_rule is None:
             copy = block.desc.ops.add()
             copy.CopyFrom(op)
-            copy.inputs[:] = [_present(entry, name, now) for name in op.inputs]
+            copy.inputs[:] = [present(entry, name, now) for name in op.inputs]
             continue
-        inputs = [_present(entry, name, now) for name in op.inputs]
-        for name, value in zip(op.outputs, _form(block, definition, op, inputs), strict=True):
+        inputs = [present(entry, name, now) for name in op.inputs]
+        for name, value in zip(op.outputs, inference_form(block, definition, op, inputs), strict=True):
             now[name] = value.name if value is not None else None
-    block.desc.updates.extend(pb.UpdateDesc(state=u.state, tensor=_present(entry, u.tensor, now)) for u in old.updates)
+    block.desc.updates.extend(pb.UpdateDesc(state=u.state, tensor=present(entry, u.tensor, now)) for u in old.updates)
     block.desc.fetches.extend(
-        pb.FetchDesc(name=f.name, tensor=_present(entry, f.tensor, now), over=f.over) for f in old.fetches
+        pb.FetchDesc(name=f.name, tensor=present(entry, f.tensor, now), over=f.over) for f in old.fetches
     )
     return block.desc
 
 
-def _form(block: Block, definition: Op[..., object], op: pb.OpDesc, inputs: list[str]) -> list[Value | None]:
+def inference_form(block: Block, definition: Op[..., object], op: pb.OpDesc, inputs: list[str]) -> list[Value | None]:
+    """Append the inference form of an op that reads these; gives its results, None for one that only training has."""
     rule = definition.inference_rule
     assert rule is not None, "the caller has looked"
     values = [block.value(name) if name else None for name in inputs]
@@ -62,7 +63,8 @@ def _form(block: Block, definition: Op[..., object], op: pb.OpDesc, inputs: list
     return [result] if isinstance(result, Value) else list(result)
 
 
-def _present(entry: str, name: str, now: dict[str, str | None]) -> str:
+def present(entry: str, name: str, now: dict[str, str | None]) -> str:
+    """What is read in the place of a tensor; raises CompileError if only training has it."""
     found = now.get(name, name)
     if found is None:
         raise CompileError(f"entry {entry!r} needs %{name}, which exists only while training")

@@ -445,8 +445,10 @@ class Program:
         if self._losses:
             entries["evaluate"] = self._losses | entries.get("evaluate", {})
         block, updates, totals = self._block.desc, self._updates, self._totals
-        fetches, kept = self._train_fetches, self._opened.kept
-        program = assembled(Built(block, self.states, updates, totals, fetches, entries, self._averages, kept))
+        fetches, kept, differentiations = self._train_fetches, self._opened.kept, self._block.differentiations
+        program = assembled(
+            Built(block, self.states, updates, totals, fetches, entries, self._averages, kept, differentiations)
+        )
         program.name, program.seed = self.name, self.seed
         if self.data_desc is not None:
             program.data.CopyFrom(self.data_desc)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from math import isfinite
+from typing import NamedTuple
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
@@ -15,6 +16,17 @@ from prograd_proto.elements import pack
 from prograd_proto.tensor_types import tensor_desc, type_of
 from registry.errors import OpError
 from registry.value import Value
+
+
+class Differentiation(NamedTuple):
+    """What was differentiated, by the names of tensors; `first` is the id from which its ops were appended."""
+
+    first: int
+    targets: tuple[str, ...]
+    inputs: tuple[str, ...]
+    seeds: tuple[str, ...]  # "" for ones
+    constants: frozenset[str]
+    results: tuple[str, ...]  # "" where no target depends on the input
 
 
 class Block:
@@ -39,6 +51,7 @@ class Block:
         self.state_tensors = {p.tensor for p in self.desc.parameters if p.WhichOneof("source") == "state"}
         self.location_text = location_text
         self.next_id = 1 + max((op.id for op in self.desc.ops), default=0)
+        self.differentiations: list[Differentiation] = []
         self.weights: dict[str, str] = {}  # by a mean whose terms count differently: the scalar that they count for
         self._locate = locate
         self._streams = count(1) if streams is None else streams
