@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from prograd_proto.atomic import sync_folder
 from runtime.commands.progress import json_event, key_of
 from runtime.errors import UsageError
 from runtime.events import CheckpointWritten, EvaluationEnd, Event
@@ -37,8 +38,14 @@ class MetricsFile:
         self._file: BinaryIO | None = None
 
     def open(self, *, force: bool = False) -> None:
-        """Begin the file. Raises UsageError if it exists and not `force`, else as `write_output`."""
-        write_output(self._path, self._header().encode(), force=force)
+        """Begin the file. Raises UsageError if it exists and not `force`, else as `write_output`.
+
+        A new one needs no temporary file, which a killed process would leave: what it has is begun anew.
+        """
+        if force:
+            write_output(self._path, self._header().encode(), force=True)
+        else:
+            self._create()
         self._append()
 
     def reopen(self, position: Position, first: int) -> None:
@@ -91,6 +98,18 @@ class MetricsFile:
                 with suppress(OSError):  # what could not be flushed was told
                     file.close()
 
+    def _create(self) -> None:
+        try:
+            with self._path.open("xb") as file:
+                file.write(self._header().encode())
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(os.fspath(self._path.absolute().parent))
+        except FileExistsError:
+            raise UsageError(f"{self._path}: the file exists; use force to replace it") from None
+        except OSError as error:
+            raise unwritable(self._path, error) from None
+
     def _append(self) -> None:
         try:
             self._file = self._path.open("ab")
@@ -113,7 +132,11 @@ class MetricsFile:
     def _end(self, file: BinaryIO, position: Position, first: int) -> int:
         """Where the lines end that belong before the position; lines that were cut short end them as well."""
         header = self._header().encode()
-        if file.read(len(header)) != header:
+        found = file.read(len(header))
+        if found != header and header.startswith(found):  # its beginning was cut short
+            file.seek(0)
+            file.write(header)
+        elif found != header:
             raise UsageError(f"{self._path}: the file has other columns than this run; name another one")
         steps, closed = (position.steps, position.closed) if position.steps else (first, first)
         end, last, line = len(header), 0, b""
