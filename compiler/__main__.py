@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.byte_sizes import byte_size
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
+from prograd_proto.os_errors import is_full, os_sentence
 from prograd_proto.printable import result_line, sentence, use_escapes_on_output
 from prograd_proto.spelling import closest
 from prograd_proto.text import block_to_text, to_text
@@ -30,7 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     use_escapes_on_output()
     parser = _parser()
-    options = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    if any("\0" in word for word in words):
+        parser.error("an argument has the letter NUL, which no name of a file has")
+    options = parser.parse_args(words)
     try:
         if options.plugin:
             from compiler.plugins import use_plugin
@@ -38,16 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name in options.plugin:
                 use_plugin(name)
         return options.verb_function(options) or EXIT_DONE
-    except ProgramError as error:
-        return _failed(options, str(error), _exit_code(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:
-        return _failed(
-            options, f"a fault of prograd itself, {type(error).__name__}: {error}; see --traceback", EXIT_BUG
-        )
+        return _failed(options, *_told(error))
     return EXIT_DONE
 
 
@@ -223,6 +222,19 @@ def _first_line(doc: str | None) -> str:
     return (doc or "").strip().partition("\n")[0]
 
 
+def _told(error: Exception) -> tuple[str, int]:
+    """The sentence and the code of an error."""
+    match error:
+        case ProgramError():
+            return str(error), _exit_code(error)
+        case MemoryError():
+            return "there is not enough memory", EXIT_RESOURCE
+        case OSError():  # what the system says of a file is nobody's fault here
+            return os_sentence(error), EXIT_RESOURCE if is_full(error) else EXIT_DATA
+        case _:
+            return f"a fault of prograd itself, {type(error).__name__}: {error}; see --traceback", EXIT_BUG
+
+
 def _exit_code(error: ProgramError) -> int:
     """By what is behind the error: a file in the way is a matter of usage, a full disk one of resources."""
     if isinstance(error, DataError):
@@ -232,7 +244,7 @@ def _exit_code(error: ProgramError) -> int:
     cause = error.__cause__
     if isinstance(error, PluginError | UsageError) or isinstance(cause, FileExistsError):
         return EXIT_USAGE
-    full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    full = isinstance(cause, OSError) and is_full(cause)
     return EXIT_RESOURCE if full else EXIT_PROGRAM
 
 

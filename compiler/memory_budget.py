@@ -35,6 +35,8 @@ def plan_within(
     plan = plan_of(block, THOROUGH)
     if plan.arena_bytes <= budget:
         return plan
+    if not block.ops:
+        raise LimitError(f"what is fed takes {plan.arena_bytes} bytes by itself, more than the budget of {budget}")
     schedule, goal, smallest = schedule_of(step_graph(block)), budget, plan.arena_bytes
     costs = operations_of(block)
     while True:

@@ -10,7 +10,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
 from runtime.memory import (
@@ -27,6 +29,9 @@ from runtime.memory import (
     spilled_of,
     spills,
 )
+
+MOST_BYTES: Final = 1 << 62
+"""Of an arena, and with it of every offset."""
 
 
 def plan_memory(program: pb.ProgramDesc, effort: Effort = QUICK) -> None:
@@ -48,6 +53,8 @@ def plan_of(block: pb.BlockDesc, effort: Effort = QUICK) -> pb.MemoryPlan:
 def plan_from(block: pb.BlockDesc, buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
     """The plan that puts a block's buffers at the offsets of a placement, once they are checked; and what it spills."""
     check_placement(buffers, placed.offsets, placed.arena_bytes)
+    if placed.arena_bytes > MOST_BYTES:
+        raise CompileError(f"a step takes {placed.arena_bytes} bytes, more than the {MOST_BYTES} that a plan can say")
     plan = pb.MemoryPlan(arena_bytes=placed.arena_bytes, lower_bound=placed.lower_bound, optimal=placed.optimal)
     plan.placements.extend(_placements(buffers, placed.offsets))
     spilled = spilled_buffers(block)

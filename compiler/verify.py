@@ -9,7 +9,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import TypeVar
+from math import prod
+from typing import Final, TypeVar
 
 from compiler.errors import CompileError
 from compiler.training_rules import (
@@ -17,15 +18,19 @@ from compiler.training_rules import (
     ops_that_run_are_read,
     tensors_keep_their_lifespans,
 )
-from prograd_proto import ProgramError, attributes_of, type_of
+from prograd_proto import ProgramError, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
+from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import trains
 from prograd_proto.written import Written
 from registry.op import find_op
 from runtime.memory import ends_of, faults
 
 T = TypeVar("T", int, str)
+
+MAX_TENSOR_BYTES: Final = 1 << 40
+"""A tebibyte: no runtime takes a larger tensor, and sums of many such sizes still are numbers of 64 bits."""
 
 
 def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
@@ -67,6 +72,13 @@ def entries_have_blocks(program: pb.ProgramDesc) -> Iterator[str]:
         seen.add(entry.name)
 
 
+def states_have_sizes(program: pb.ProgramDesc) -> Iterator[str]:
+    """No extent of a state is negative, and no state is larger than a tebibyte."""
+    for state in program.states:
+        if _has_no_size(type_of(state)):
+            yield f"the state {state.name!r} is {type_of(state)}"
+
+
 def only_buffers_last_an_epoch(program: pb.ProgramDesc) -> Iterator[str]:
     """What is trained, and what training counts by, lives on: only a buffer lasts an epoch."""
     for state in program.states:
@@ -84,13 +96,15 @@ def evaluating_does_not_train(program: pb.ProgramDesc) -> Iterator[str]:
 
 
 def tensors_are_defined_once(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
-    """Every tensor is described once and defined once."""
+    """Every tensor has a name, is described once and defined once."""
     names = [parameter.tensor for parameter in block.desc.parameters]
     names += chain.from_iterable(block.outputs)
     names += [name for op in block.ops for name in op.scratch]
     described = [tensor.name for tensor in block.tensors]
-    if len(names) == len(described) and set(names) == set(described) and not _repeated(names):
+    if len(names) == len(described) and set(names) == set(described) and not _repeated(names) and "" not in names:
         return
+    if "" in described:
+        yield "a tensor has no name"
     for name in _repeated(described):
         yield f"%{name} is described twice"
     defined: set[str] = set()
@@ -111,8 +125,16 @@ def tensors_are_defined_before_use(program: pb.ProgramDesc, block: Written) -> I
                 yield f"op {op.id} ({op.type}) reads %{name}"
         defined.update(outputs)
     for name in ends_of(block.desc):
-        if name not in defined:
+        if not name or name not in defined:
             yield f"the end of the step reads %{name}"
+
+
+def tensors_have_sizes(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+    """No extent of a tensor is negative, and no tensor is larger than a tebibyte."""
+    bad = {type for type in set(block.types.values()) if _has_no_size(type)}
+    for name, type in block.types.items() if bad else ():
+        if type in bad:
+            yield f"%{name} is {type}"
 
 
 def op_ids_are_unique(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
@@ -207,6 +229,7 @@ BlockRule = Callable[[pb.ProgramDesc, Written], Iterator[str]]
 
 PROGRAM_RULES: tuple[ProgramRule, ...] = (
     states_have_different_names,
+    states_have_sizes,
     entries_have_blocks,
     only_buffers_last_an_epoch,
     evaluating_does_not_train,
@@ -215,6 +238,7 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
 BLOCK_RULES: tuple[BlockRule, ...] = (
     tensors_are_defined_once,
     tensors_are_defined_before_use,
+    tensors_have_sizes,
     op_ids_are_unique,
     random_streams_are_separate,
     types_are_as_inferred,
@@ -225,6 +249,11 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
     backward_ops_help_a_forward_op,
     tensors_keep_their_lifespans,
 )
+
+
+def _has_no_size(type: TensorType) -> bool:
+    extents = [extent for extent in type.shape if isinstance(extent, int)]
+    return min(extents, default=0) < 0 or ITEM_BYTES[type.dtype] * prod(extents) > MAX_TENSOR_BYTES
 
 
 def _report(rule: ProgramRule | BlockRule, faults: Iterator[str], where: str = "") -> None:

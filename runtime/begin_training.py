@@ -68,7 +68,7 @@ def begin_training(run: Run, options: TrainingOptions, between: Callable[[], Non
     last = last_batch(rows, bindings, remainder, split)
     per_epoch = len(rows) // bound.rows + (last is not None)
     plan = Plan(
-        steps=options.steps or (options.epochs or desc.epochs or 1) * per_epoch,
+        steps=options.steps or _steps(options.epochs or desc.epochs or 1, per_epoch),
         batch=bound.rows,
         per_epoch=per_epoch,
         seed=int(run.states.arrays["seed"]),
@@ -183,6 +183,13 @@ def _require_sane(options: TrainingOptions) -> None:
             raise UsageError(f"{name}={value}: it starts at 1")
     if options.epochs is not None and options.steps is not None:
         raise UsageError("epochs and steps both say how long to train; give one of them")
+
+
+def _steps(epochs: int, per_epoch: int) -> int:
+    """The steps of all epochs, which the counter `total_steps` must be able to hold."""
+    if epochs * per_epoch >= 1 << 63:
+        raise UsageError(f"{epochs} epochs of {per_epoch} steps are more steps than 64 bits count")
+    return epochs * per_epoch
 
 
 def _check_position(run: Run, rows: Rows, plan: Plan, options: TrainingOptions) -> None:

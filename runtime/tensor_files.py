@@ -14,7 +14,7 @@ import numpy as np
 from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest
 from runtime.dtypes import array_type, as_little
-from runtime.errors import Damaged, DataError
+from runtime.errors import Damaged, DataError, ExecutionError
 from runtime.file_reader import FileReader
 from runtime.kernel import Array
 from runtime.output import write_output
@@ -123,27 +123,44 @@ def shape_of(path: Path, key: str) -> tuple[int, ...]:
 def read_npy(path: Path) -> Array:
     """The array of a .npy file. Raises DataError if it cannot be read."""
     try:
-        with open_regular(path) as file:
+        with open_regular(path) as file, _parsing():
+            _check_claim(file, path.stat().st_size)
+            file.seek(0)
             array = cast(Array, np.lib.format.read_array(file, allow_pickle=False))
-    except (OSError, ValueError, EOFError, MemoryError) as error:
+    except (OSError, ValueError) as error:
         raise unreadable(path, "npy", error) from None
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
 
 
 def _from_npz(path: Path, reader: FileReader, keys: Iterable[str], also: Iterable[str]) -> dict[str, Array]:
-    import zlib
     from io import BytesIO
-    from zipfile import BadZipFile, ZipFile
+    from zipfile import ZipFile
+
+    with _parsing(), ZipFile(BytesIO(reader.rest())) as archive:
+        there = [name.removesuffix(".npy") for name in archive.namelist()]
+        found: dict[str, Array] = {}
+        for key in keys:
+            require_keys(path, [key], there)
+            found[key] = _member(archive, key)
+        return found | {key: _member(archive, key) for key in also if key in there and key not in found}
+
+
+@contextmanager
+def _parsing() -> Generator[None]:
+    """Turn whatever else a parser raises into a ValueError: of bytes of a stranger's that may be anything.
+
+    A zip file alone gives BadZipFile, EOFError, KeyError, NotImplementedError, RuntimeError where it is encrypted, and
+    the errors of three ways to compress; the header of an array is read by Python's own parser, which also warns.
+    """
+    import warnings
 
     try:
-        with ZipFile(BytesIO(reader.rest())) as archive:
-            there = [name.removesuffix(".npy") for name in archive.namelist()]
-            found: dict[str, Array] = {}
-            for key in keys:
-                require_keys(path, [key], there)
-                found[key] = _member(archive, key)
-            return found | {key: _member(archive, key) for key in also if key in there and key not in found}
-    except (EOFError, KeyError, BadZipFile, zlib.error, NotImplementedError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (ExecutionError, OSError, ValueError, MemoryError):
+        raise
+    except Exception as error:
         raise ValueError(str(error)) from None
 
 
@@ -168,6 +185,8 @@ def _check_claim(file: BinaryIO, size: int) -> None:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
+    if not all(type(extent) is int and extent >= 0 for extent in shape):
+        raise ValueError(f"an array says that its shape is {shape}")
     nbytes = prod(shape) * dtype.itemsize
     if nbytes > MAX_ARRAY_BYTES:
         raise ValueError(f"an array of {nbytes} bytes is more than the {MAX_ARRAY_BYTES} that are read")

@@ -179,8 +179,8 @@ def test_what_contradicts_itself_is_one_sentence_and_code_2(folder, capsys, argu
 
 
 MISTYPED = [
-    (["--steps", "0"], "argument --steps: '0' is not a whole number from 1 on"),
-    (["--steps", "two"], "argument --steps: 'two' is not a whole number from 1 on"),
+    (["--steps", "0"], "argument --steps: '0' is not a whole number from 1 on, of at most 18 digits"),
+    (["--steps", "two"], "argument --steps: 'two' is not a whole number from 1 on, of at most 18 digits"),
     (["--rtol", "-1"], "argument --rtol: '-1' is not a tolerance"),
     (["--max-time", "nan"], "argument --max-time: 'nan' is not a number of seconds"),
     (["--max-memory", "64MX"], "argument --max-memory: '64MX' is not a size as 1.5MiB, 1GB or 1000000"),

@@ -46,7 +46,7 @@ def tensor_of(block: pb.BlockDesc, name: str) -> pb.TensorDesc:
     return next(tensor for tensor in block.tensors if tensor.name == name)
 
 
-ONCE = "every tensor is described once and defined once"
+ONCE = "every tensor has a name, is described once and defined once"
 BEFORE = "an op reads only what a parameter or an earlier op defines, so the order has no cycle"
 IDS = "every op has an id of its own, from 1"
 TYPES = "every op is known, has all its operands and attributes, and outputs of the types that inference gives"
@@ -71,6 +71,30 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         lambda p, b: p.states[3].shape.dims.add(symbol="n"),
         "the state 'w' is there twice or has a symbol in its shape",
         "every state has a name of its own and a static shape",
+    ),
+    (
+        "a state of a negative size",
+        lambda p, b: setattr(p.states[3].shape.dims[0], "size", -1),
+        "the state 'w' is float32[-1]",
+        "no extent of a state is negative, and no state is larger than a tebibyte",
+    ),
+    (
+        "a tensor that is too large",
+        lambda p, b: setattr(tensor_of(b, "exp_2").shape.dims[-1], "size", 1 << 40),
+        "block 0: %exp_2 is float32[n, 1099511627776]",
+        "no extent of a tensor is negative, and no tensor is larger than a tebibyte",
+    ),
+    (
+        "a tensor without a name",
+        lambda p, b: b.tensors.add(name=""),
+        "block 0: a tensor has no name",
+        ONCE,
+    ),
+    (
+        "an end that reads nothing",
+        lambda p, b: setattr(b.fetches[0], "tensor", ""),
+        "block 0: the end of the step reads %",
+        BEFORE,
     ),
     (
         "an entry without its block",

@@ -139,7 +139,7 @@ def _in_file(memory: StepMemory) -> Iterator[str]:
     for buffer, offset in memory.in_file:
         first, last = buffer.start // 2, (buffer.stop - 1) // 2
         of = tensor(ops[first].inputs[0])
-        rows.append([str(offset), str(buffer.nbytes), of, _at(ops[first], first), _at(ops[last], last)])
+        rows.append([str(offset), str(buffer.nbytes), of, _at(ops[first], first), _last(memory, last)])
     return columns(("offset", "bytes", "tensor", "put there by", "last read by"), rows, {"offset", "bytes"})
 
 
@@ -148,6 +148,12 @@ def _states(memory: StepMemory) -> Iterator[str]:
     total = sum(type_of(state).nbytes for state in memory.states)
     yield from columns(("bytes", "lifespan", "state", "type"), rows, {"bytes"})
     yield f"{_exactly(total)} in {len(rows)}"
+
+
+def _last(memory: StepMemory, position: int) -> str:
+    """The op at a position; nothing stands behind the last one but the end of the step."""
+    ops = memory.block.ops
+    return _at(ops[position], position) if position < len(ops) else "the end"
 
 
 def _name(tenant: Tenant) -> str:

@@ -32,6 +32,15 @@ REALS: Final = FLOATS | HALVES
 
 INTEGERS: Final = frozenset({"int32", "int64", "uint8"})
 
+INTEGER_RANGES: Final = {"int32": (-(1 << 31), 1 << 31), "int64": (-(1 << 63), 1 << 63), "uint8": (0, 1 << 8)}
+"""The smallest integer of a dtype, and the one after the largest."""
+
+
+def holds(dtype: str, number: float) -> bool:
+    """Whether a number, without what is behind the point, is one of an integer dtype; other dtypes hold any."""
+    least, end = INTEGER_RANGES.get(dtype, (0, 0))
+    return dtype not in INTEGER_RANGES or least - 1 < number < end
+
 
 @overload
 def wide(dtype: DTypeName) -> DTypeName: ...

@@ -6,7 +6,7 @@ import math
 
 from prograd_proto import TensorType, dtypes
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import ITEM_BYTES, NAMES, DTypeName
+from prograd_proto.dtypes import ITEM_BYTES, NAMES, DTypeName, holds
 from prograd_proto.tensor_types import Shape
 from registry.block import scalar_bytes
 from registry.errors import require
@@ -41,6 +41,7 @@ def constant(*, value: pb.SmallTensor) -> TensorType:
 def full(*, shape: Shape, value: float, dtype: DTypeName = "float32") -> TensorType:
     """`shape` filled with `value`, rounded to `dtype`."""
     require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
+    require(holds(dtype, value), f"the value {value:g} is no {dtype}")
     return TensorType(dtype, shape)
 
 

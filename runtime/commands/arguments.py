@@ -13,19 +13,18 @@ from prograd_proto.spelling import closest
 from runtime.commands.outcome import EXIT_USAGE
 from runtime.commands.streams import put, say
 
+_DIGITS = 18
+"""Of the largest whole numbers that are asked for: below 2^63, and far beyond what can be done."""
+
+_CENTURY = 3e9
+"""Seconds."""
+
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options; an error of usage ends the process with code 2."""
-    parser = _Parser(
-        prog="runtime",
-        description="Loads, checks and runs program files.",
-        epilog="runtime VERB --help shows the options of a verb, with examples.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show which prograd this is, and exit")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name, add in (("execute", _execute), ("replay", _replay), ("check", _check), ("profile", _profile)):
-        add(verbs, name)
+    parser, verbs = command_parser()
+    if any("\0" in word for word in arguments):
+        parser.error("an argument has the letter NUL, which no name of a file has")
     verb = next((word for word in arguments if not word.startswith("-")), None)
     if verb is not None and verb not in verbs.choices:
         hint = closest(verb, verbs.choices) or f"; the verbs are {', '.join(verbs.choices)}"
@@ -36,6 +35,21 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         chosen.error(_unknown(unknown, [flag for action in chosen._actions for flag in action.option_strings]))  # pyright: ignore[reportPrivateUsage]: argparse has no other way to list flags
     options.say = Say()
     return options
+
+
+def command_parser() -> tuple[argparse.ArgumentParser, Any]:
+    """The parser of the whole command, and its verbs by name in `choices`."""
+    parser = _Parser(
+        prog="runtime",
+        description="Loads, checks and runs program files.",
+        epilog="runtime VERB --help shows the options of a verb, with examples.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show which prograd this is, and exit")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for name, add in (("execute", _execute), ("replay", _replay), ("check", _check), ("profile", _profile)):
+        add(verbs, name)
+    return parser, verbs
 
 
 class Say:
@@ -171,6 +185,7 @@ def _profile(verbs: Any, name: str) -> None:
     verb.add_argument("--trace", type=Path, metavar="FILE", help="write times and memory, for chrome://tracing")
     verb.add_argument("--force", action="store_true", help="replace the file of --trace")
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    _add_limits(verb)
     _add_rows(verb)
 
 
@@ -178,7 +193,7 @@ def _add_what(group: Any) -> None:
     group.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
     group.add_argument("--steps", type=_positive, metavar="N", help="train for so many steps in all")
     group.add_argument("--epochs", type=_positive, metavar="N", help="train for so many epochs in all")
-    group.add_argument("--seed", type=int, metavar="N", help="in place of the program's seed")
+    group.add_argument("--seed", type=_int64, metavar="N", help="in place of the program's seed")
 
 
 def _add_who(group: Any) -> None:
@@ -202,6 +217,11 @@ def _add_how(group: Any) -> None:
         "--engine", type=_one_of("reference"), default="reference", metavar="{reference}", help="what computes"
     )
     group.add_argument("--math", type=_one_of("exact"), default="exact", metavar="{exact}", help="how it computes")
+
+
+def _add_limits(group: Any) -> None:
+    group.add_argument("--max-memory", type=_bytes, metavar="SIZE", help="of the states and the arena, as in 64MiB")
+    group.add_argument("--max-time", type=_seconds, metavar="SECONDS", help="of the run")
 
 
 def _add_rows(verb: argparse.ArgumentParser) -> None:
@@ -255,8 +275,7 @@ def _add_reports(verb: argparse.ArgumentParser) -> None:
         help="a bar on a terminal, plain lines elsewhere, unless given",
     )  # fmt: skip
     reports.add_argument("-q", "--quiet", action="store_true", help="no progress, and only warnings")
-    reports.add_argument("--max-memory", type=_bytes, metavar="SIZE", help="of the states and the arena, as in 64MiB")
-    reports.add_argument("--max-time", type=_seconds, metavar="SECONDS", help="of the run")
+    _add_limits(reports)
 
 
 def _verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> argparse.ArgumentParser:
@@ -295,8 +314,16 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) >= 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on, of at most {_DIGITS} digits")
+    return int(text)
+
+
+def _int64(text: str) -> int:
+    digits = text.removeprefix("-")
+    fits = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS + 1
+    if not (fits and -(1 << 63) <= int(text) < 1 << 63):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 64 bits")
     return int(text)
 
 
@@ -318,7 +345,7 @@ def _tolerance(text: str) -> float:
 
 
 def _seconds(text: str) -> float:
-    return _number(text, "a number of seconds")
+    return min(_number(text, "a number of seconds"), _CENTURY)  # clocks do not go much further
 
 
 def _number(text: str, what: str) -> float:

@@ -27,5 +27,5 @@ def _from_json(text: str, value: str) -> object:
 
     try:
         return loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter for lists in lists, a thousand deep
         raise UsageError(f"--feed {text}: this is neither @file.npy nor a JSON value") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from prograd_proto import PluginError, ProgramError
+from prograd_proto.os_errors import is_full, os_sentence
 from prograd_proto.printable import field_name
 from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, UsageError
 from runtime.interrupts import Interrupted
@@ -44,6 +45,8 @@ def exit_code(error: BaseException) -> int:
     """The code of an error; 128 and its number for a signal, 70 for a fault of our own."""
     if isinstance(error, Interrupted):
         return 128 + error.number
+    if isinstance(error, OSError):  # what the system says of a file is nobody's fault here
+        return EXIT_LIMIT if is_full(error) else EXIT_DATA
     return next((code for kind, code in _CODES if isinstance(error, kind)), EXIT_BUG)
 
 
@@ -53,6 +56,8 @@ def sentence(error: BaseException) -> str:
         return "there is not enough memory"
     if isinstance(error, KeyboardInterrupt):
         return str(error) or "interrupted"
+    if isinstance(error, OSError):
+        return os_sentence(error)
     if exit_code(error) != EXIT_BUG:
         return str(error)
     return f"a fault of prograd itself, {type(error).__name__}: {error}; --traceback shows where"

@@ -16,9 +16,11 @@ from runtime.commands.outcome import EXIT_DONE
 from runtime.commands.streams import put, say
 from runtime.commands.trace import TraceFile, stage_of, thread_name
 from runtime.contest import TURNS
+from runtime.dtypes import numpy_dtype
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
 from runtime.executor import TRIALS, Executor
+from runtime.overtime import Overtime
 from runtime.rows import Rows
 from runtime.run import Run, load
 from runtime.stopwatch import Spell
@@ -51,9 +53,19 @@ def profile(options: argparse.Namespace) -> int:
     """
     if options.trace is not None and options.trace.exists() and not options.force:
         raise UsageError(f"{options.trace}: the file exists; --force replaces it")
+    with Overtime(options.max_time, options.say):  # nothing is kept, so the time may be over wherever the process is
+        return _profile(options)
+
+
+def _profile(options: argparse.Namespace) -> int:
     feeds = read_feeds(options.feed) or None
     run = load(
-        options.program, data=options.data, threads=options.threads, schedule=options.schedule, spill=options.spill
+        options.program,
+        data=options.data,
+        threads=options.threads,
+        schedule=options.schedule,
+        spill=options.spill,
+        max_memory=options.max_memory,
     )
     try:
         entry = options.entry or run.training_entry()
@@ -74,7 +86,7 @@ def _rows(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split
         return run.rows(bound.name, feeds or split)
     if bound.feeds:
         say("runtime: the program has no data, so its feeds are zeros")
-    zeros = {feed.name: np.zeros(feed.type.static_shape, feed.type.dtype) for feed in bound.feeds.values()}
+    zeros = {feed.name: np.zeros(feed.type.static_shape, numpy_dtype(feed.type.dtype)) for feed in bound.feeds.values()}
     return run.rows(bound.name, zeros)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES, NAMES, DTypeName
+from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES, NAMES, DTypeName, holds
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.kernels.copy import fill
@@ -35,6 +35,7 @@ def constant(*, value: pb.SmallTensor, out: Array) -> None:
 
 
 def full_rule(*, shape: Shape, value: float, dtype: DTypeName) -> Types:
+    require(holds(dtype, value), f"its value {value:g} is no {dtype}")
     return types(TensorType(dtype, shape))
 
 

@@ -1,0 +1,12 @@
+"""Files that lie, through every verb of both commands.
+
+    verbs       the calls, listed from the parsers
+    programs    small good programs
+    messages    changes to a program: fields, names, grafts, numbers, plans
+    files       changes to the other files: safetensors, npz, npy, text, CSV, JSON, checkpoints
+    judge       one call in this process, and what is wrong with how it ended
+    cases       a case from a seed, and a smaller one that fails alike
+    __main__    `PYTHONPATH=tests python -m hostile --count 100000 --jobs 2`
+
+A verb that is added to a parser is called from then on.
+"""

@@ -1,0 +1,157 @@
+"""One call of a command in this process, and what is wrong with how it ended."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import re
+import sys
+import time
+import warnings
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unicodedata import category
+
+import compiler.__main__ as compiler_command
+import runtime.commands as runtime_command
+from prograd_proto.printable import MOST
+from runtime.commands.arguments import Say, parse
+
+CODES = {0, 1, 2, 3, 4, 5, 6, 129, 130, 143}
+"""docs/commands.md, without 70."""
+
+SECONDS = 20.0
+"""What one call may take; the time limits given to it are far shorter."""
+
+ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-f]{2}\\u[0-9a-f]{4}|\\u[0-9a-f]{4}")
+"""One letter, as a terminal without it shows it."""
+
+NO_DATA = "runtime: the program has no data"
+"""What is said beside an error."""
+
+_written: list[str] = []
+_watching = False
+
+
+def watch_writes() -> None:
+    """From now on note every file that is opened for writing, made, renamed or removed; cannot be undone."""
+    changes = {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "shutil.move"}
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if not _watching:
+            return
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and not isinstance(path, int):
+                _written.append(os.fsdecode(path))
+        elif event in changes:
+            _written.extend(os.fsdecode(a) for a in arguments[:2] if isinstance(a, str | bytes))
+        elif event in ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "socket.connect"):
+            _written.append(event)
+
+    sys.addaudithook(hook)
+
+
+@cache
+def _parsed(words: tuple[str, ...]) -> Namespace:
+    return parse(words)
+
+
+def _parse_once(words: Iterable[str]) -> Namespace:
+    options = copy.copy(_parsed(tuple(words)))
+    options.say = Say()
+    return options
+
+
+def use_cached_parsers() -> None:
+    """Build every parser once; a call then takes as long as the verb does."""
+    made = compiler_command._parser
+    runtime_command.parse = _parse_once
+    compiler_command._parser = cache(lambda: _Memory(made()))
+
+
+class _Memory:
+    """A parser that remembers what it parsed."""
+
+    def __init__(self, parser: ArgumentParser) -> None:
+        self._parse = cache(lambda words: parser.parse_args(list(words)))
+
+    def parse_args(self, words: list[str]) -> Namespace:
+        """The options."""
+        return copy.copy(self._parse(tuple(words)))
+
+
+def call(command: Callable[[list[str]], int], words: list[str]) -> tuple[int | str, str, str, float]:
+    """The code, or what was raised, and what was written to stdout and stderr, in how many seconds."""
+    start = time.perf_counter()
+    with _terminal() as (out, err):
+        try:
+            code: int | str = command(words)
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        except BaseException as error:
+            code = f"{type(error).__name__}: {error}"[:300]
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return code, out.getvalue().decode("utf-8", "replace"), err.getvalue().decode("utf-8", "replace"), _since(start)
+
+
+def faults(name: str, words: list[str], code: int | str, out: str, err: str, seconds: float) -> list[str]:
+    """What is wrong with how a call ended."""
+    quiet = "-q" in words or name != "runtime execute"
+    found: list[str] = []
+    if code not in CODES:
+        found.append(f"code {code}")
+    if acting := sorted({c for c in out + err if c != "\n" and category(c) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")}):
+        found.append(f"unescaped {acting}")
+    lines = err.splitlines()
+    if any(len(ESCAPE.sub("x", line)) > MOST + 60 for line in lines if not line.startswith("epoch ")):
+        found.append("a sentence that is too long")
+    command = name.partition(" ")[0]
+    said = [
+        line for line in lines if not line.startswith((f"{command}: warning: ", "note: ", "wrote ", "epoch ", NO_DATA))
+    ]
+    if code not in (0, 1) and quiet and len(said) != 1:
+        found.append(f"{len(said)} sentences instead of one")
+    if any(not line.startswith((f"{command}: ", "note: ", "wrote ", "OK ", "{", "epoch ")) for line in lines):
+        found.append("a line of nobody's")
+    if name != "compiler show" and sum(line.startswith("OK ") for line in out.splitlines()) > 1:
+        found.append("a second result line")
+    if seconds > SECONDS:
+        found.append(f"{seconds:.0f} seconds")
+    return found
+
+
+def strays(folder: Path) -> list[str]:
+    """What was written outside the folder since the last question."""
+    real = os.path.realpath(folder)
+    found = [path for path in _written if not f"{os.path.realpath(path)}/".startswith((f"{real}/", "/dev/null/"))]
+    _written.clear()
+    return found
+
+
+@contextmanager
+def _terminal():
+    """Streams of an ASCII terminal, and eyes on every write."""
+    global _watching
+    out, err = io.BytesIO(), io.BytesIO()
+    before = sys.stdout, sys.stderr
+    sys.stdout = io.TextIOWrapper(out, "ascii", "strict", newline="\n")
+    sys.stderr = io.TextIOWrapper(err, "ascii", "backslashreplace", newline="\n")
+    _watching = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            yield out, err
+    finally:
+        _watching = False
+        sys.stdout, sys.stderr = before
+
+
+def _since(start: float) -> float:
+    return time.perf_counter() - start
