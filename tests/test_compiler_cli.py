@@ -152,7 +152,10 @@ def test_ops_lists_operators_and_knows_near_misses(capsys):
     ("arguments", "sentence"),
     [
         ([], "compiler: the following arguments are required: VERB; see compiler --help\n"),
-        (["sho"], "compiler: argument VERB: invalid choice: 'sho' (choose from 'show', 'check', 'compile', 'diff', "),
+        (
+            ["sho"],
+            "compiler: argument VERB: invalid choice: 'sho' (choose from 'show', 'check', 'compile', 'upgrade', ",
+        ),
         (["show"], "compiler: the following arguments are required: program; see compiler show --help\n"),
     ],
 )
