@@ -183,5 +183,5 @@ def test_entries_have_a_limit_of_blocks(small: pb.ProgramDesc):
     program.entries[0].bindings.extend([binding] * (MAX_BINDINGS - count))
     check_program(program)
     program.entries[0].bindings.add().CopyFrom(binding)
-    with pytest.raises(ProgramError, match=r"^the entries have 257 sizes in all; at most 256 are supported$"):
+    with pytest.raises(ProgramError, match=r"^the entries have 1025 sizes in all; at most 1024 are supported$"):
         check_program(program)

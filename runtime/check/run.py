@@ -8,7 +8,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.check.names import check_name, check_path, check_unique
 from runtime.kernel import require
 
-MAX_BINDINGS: Final = 256
+MAX_BINDINGS: Final = 1024
 """How many blocks the entries may name in all: plans are read for each of them."""
 
 
