@@ -13,11 +13,16 @@ import pytest
 from safetensors.numpy import load_file
 
 import runtime
+from runtime.checkpoint import FORMAT as CHECKPOINT_FORMAT
 from runtime.run_record import FORMAT, read_record
 
 GOLDEN = Path(__file__).parent / "golden"
 CHECKPOINTS = sorted((GOLDEN / "checkpoints").glob("v*.safetensors"))
 each_checkpoint = pytest.mark.parametrize("path", CHECKPOINTS, ids=lambda path: path.stem)
+
+
+def test_there_is_a_checkpoint_of_every_format():
+    assert [path.name for path in CHECKPOINTS] == [f"v{n}.safetensors" for n in range(1, CHECKPOINT_FORMAT + 1)]
 
 
 def arrays(run: runtime.Run) -> dict[str, np.ndarray]:
