@@ -154,6 +154,8 @@ def _spilled(schedule: Schedule) -> Iterator[Schedule]:
 
 def _kept_across(schedule: Schedule) -> Iterator[tuple[int, Choice]]:
     """The values that the peak keeps for later and does not use, and where they are next used."""
+    if not schedule.order:
+        return
     graph, position, now = schedule.graph, schedule.position, schedule.live.index(schedule.peak)
     running, end = schedule.order[now], len(schedule.order)
     used = {*graph.reads[running], *graph.writes[running]}

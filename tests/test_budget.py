@@ -296,3 +296,15 @@ def test_a_budget_and_a_limit_are_numbers(options: dict[str, object], sentence: 
     with pytest.raises(CompileError) as error:
         deep(depth=1).compile(n=2).plan(**options)
     assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("spill", [False, True])
+def test_a_budget_below_what_is_fed_is_refused_where_nothing_is_computed(spill: bool):
+    program = Program()
+    program.outputs(y=program.input("x", "float64", (1,)))
+    with pytest.raises(LimitError) as error:
+        program.compile().plan(budget=32, spill=spill)
+    assert str(error.value) == (
+        "entry 'predict': the smallest arena found has 64 bytes, more than the budget of 32; "
+        "nothing is computed, and what is fed takes them by itself"
+    )
