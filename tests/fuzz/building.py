@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,19 +44,18 @@ class Derivative:
 class Building:
     """A program that grows step by step."""
 
-    def __init__(self, seed: int = 0) -> None:
-        self.recipe = Recipe(seed)
+    def __init__(self, seed: int = 0, sizes: Mapping[str, int] | None = None) -> None:
+        self.recipe = Recipe(seed, sizes=dict(sizes or {}))
         self.program = Program("fuzz", seed=seed)
         self.names: dict[str, Any] = dict(WORDS) | {"program": self.program}
-        self.tape = Tape()
+        self.tape = Tape(self.recipe.sizes)
         self.derivatives: list[Derivative] = []
         self.stopped: set[str] = set()
 
     @staticmethod
     def of(recipe: Recipe) -> Building:
         """The recipe, built anew; raises what a line raises."""
-        made = Building(recipe.seed)
-        made.recipe.sizes = dict(recipe.sizes)
+        made = Building(recipe.seed, recipe.sizes)
         for step in recipe.steps:
             made.add(step, recipe.feeds.get(step.outputs[0]) if step.call == "input" else None)
         return made

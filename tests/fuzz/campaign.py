@@ -91,7 +91,7 @@ def _report(trial: Trial, known: set[str], given: argparse.Namespace) -> None:
         return
     kind = f"{fault.judge} {fault.word}" + (f" {fault.what} {fault.detail[:40]}" if fault.word == "raised" else "")
     if not given.no_shrink and len(known) < 40 and sum(k.startswith(kind) for k in known) < 4:
-        recipe = shrunk(recipe, lambda candidate: fails_again(candidate, fault), 250)
+        recipe = shrunk(recipe, lambda candidate: fails_again(candidate, fault), 150)
         known.add(f"{kind} {trial.seed}")
         print(f"seed {trial.seed}: {fault}\n\n{code(recipe)}\n", flush=True)
     else:

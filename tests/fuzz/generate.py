@@ -11,7 +11,10 @@ from fuzz.building import Building
 from fuzz.drawing import Draw, Ref, Refused
 from fuzz.makers import MAKERS
 from fuzz.recipe import Step
-from fuzz.training import depending, general, train
+from fuzz.training import depending, general, train, update_idle
+
+LONG = 150
+"""Ops after which no more calls are appended, but gradients are: compiling takes most of the time."""
 
 OF_GRADIENTS = ("mul", "tanh", "sin", "square", "add", "sum", "where", "softmax")
 """What is done to gradients between two orders, most often."""
@@ -42,6 +45,8 @@ def generated(seed: int) -> Generated:
     grow(draw, made.refused, draw.int(2, 10 if order < 3 else 7))
     grads: list[Ref] = []
     for number in range(order):
+        if len(draw.building.tape) > 3 * LONG:
+            break
         try:
             grads = differentiate(draw, grads)
         except Refused as reason:
@@ -57,6 +62,8 @@ def generated(seed: int) -> Generated:
 def grow(draw: Draw, refused: Counter[str], count: int, among: tuple[str, ...] | None = None) -> None:
     """Append so many calls of any function."""
     for _ in range(count):
+        if len(draw.building.tape) > LONG:
+            return
         makers = MAKERS[draw.choice(among or NAMES)]
         try:
             draw.choice(makers)(draw)
@@ -108,6 +115,7 @@ def finish(draw: Draw, refused: Counter[str]) -> None:
         if len(outputs) < len(kept) and not any(step.call in ("minimize", "update") for step in steps):
             draw.building.add(Step("buffer", (), {"shape": ()}, ("count",)))
             draw.program("update", "count", draw.one("add", draw.building_ref("count"), 1.0))
+            update_idle(draw)
         for number, x in enumerate(x for x in kept if x.name in training):
             draw.program("fetch", f"t{number}", x)
     except Refused as reason:

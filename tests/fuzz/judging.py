@@ -8,19 +8,27 @@ from importlib.util import find_spec
 import numpy as np
 
 from compiler import CompileError
-from fuzz import differences, variants
+from fuzz import differences, symbols, variants
 from fuzz.building import Building
 from fuzz.recipe import Recipe
 from fuzz.variants import VARIANTS, Variant
 from fuzz.verdict import Verdict
 
+LONGEST = 500
+"""Ops of a program that is compiled in other ways: longer ones take minutes within a budget."""
+
 PYTORCH = find_spec("torch") is not None
 
 
 def judged(
-    building: Building, seed: int, chosen: Sequence[Variant], judges: Sequence[str] = ("differences", "torch")
+    building: Building,
+    seed: int,
+    chosen: Sequence[Variant],
+    judges: Sequence[str] = ("differences", "torch"),
+    *,
+    symbol: bool = False,
 ) -> list[Verdict]:
-    """What all judges say; an exception is a verdict too."""
+    """What all judges say; an exception is a verdict too. With `symbol` variants are of a symbol in place of a size."""
     rng = np.random.default_rng((seed, 1))
     found: list[Verdict] = []
     if "differences" in judges:
@@ -29,13 +37,28 @@ def judged(
         from fuzz import pytorch
 
         found += guarded("torch", lambda: pytorch.judge(building))
-    return found + varied(building, seed, chosen)
+    symbolic = symbols.with_symbol(building.recipe) if symbol and (chosen or judges) else None
+    if symbolic is not None:
+        found.append(same_numbers(building, symbolic))
+    return found + varied(building if symbolic is None else symbolic, seed, chosen)
+
+
+def same_numbers(building: Building, symbolic: Building) -> Verdict:
+    """Whether a symbol in place of a size changes a bit."""
+    for step in building.recipe.steps:
+        for name in step.outputs:
+            there = bool(name) and building.value(name) is not None
+            if there and variants.bits(building.array(name)) != variants.bits(symbolic.array(name)):
+                return Verdict("differs", "symbol", f"{step.call}: {name}")
+    return Verdict("agreed", "symbol", "bits")
 
 
 def varied(building: Building, seed: int, chosen: Sequence[Variant]) -> list[Verdict]:
     """What the variants give."""
     if not chosen:
         return []
+    if len(building.tape) > LONGEST:
+        return [Verdict("skipped", "variants", "bits", f"more than {LONGEST} ops")]
     rng = np.random.default_rng((seed, 2))
     recipe = building.recipe
     try:
@@ -82,9 +105,9 @@ def fails_again(recipe: Recipe, like: Verdict) -> bool:
     if like.judge == "build":
         return False
     chosen = [v for v in VARIANTS if v.name == like.judge] or (VARIANTS[:1] if like.judge == "compile" else [])
-    judges = [like.judge] if like.judge in ("differences", "torch") else []
-    for seed in range(3 if chosen else 1):
-        for v in judged(building, seed, chosen, judges):
+    judges = [like.judge] if like.judge in ("differences", "torch", "symbol") else []
+    for seed in range(4 if chosen else 1):
+        for v in judged(building, seed, chosen, judges, symbol=seed % 2 == 1 or like.judge == "symbol"):
             if (v.word, v.judge) == (like.word, like.judge) and (v.word != "raised" or v.what == like.what):
                 return True
     return False

@@ -14,7 +14,7 @@ from fuzz.generate import generated
 
 
 def tried(
-    seed: int, variants: int = 3, thorough: int = 10, judges: tuple[str, ...] = ("differences", "torch")
+    seed: int, variants: int = 1, thorough: int = 10, judges: tuple[str, ...] = ("differences", "torch")
 ) -> Trial:
     """One program: every `thorough`-th in all variants."""
     trial = Trial(seed)
@@ -28,13 +28,13 @@ def tried(
     trial.counts["ops"] += len(made.building.tape)
     trial.counts.update({f"refused: {reason}": count for reason, count in made.refused.items()})
     chosen = judging.pick(seed, -1 if thorough and seed % thorough == 0 else variants)
-    trial.note(judging.judged(made.building, seed, chosen, judges))
+    trial.note(judging.judged(made.building, seed, chosen, judges, symbol=seed % 3 == 0))
     return trial
 
 
 def main() -> None:
     parser = campaign.options(__doc__ or "")
-    parser.add_argument("--variants", type=int, default=3, help="random ones for each program, besides all passes")
+    parser.add_argument("--variants", type=int, default=1, help="random ones for each program, besides all passes")
     parser.add_argument("--thorough", type=int, default=10, help="every so many programs in all variants; 0 for none")
     parser.add_argument("--judges", nargs="*", default=["differences", "torch"])
     given = parser.parse_args()

@@ -76,10 +76,12 @@ class Side:
         if len(made) != len(step.outputs):
             raise AssertionError(f"{step.call}: PyTorch gives {len(made)} results, not {len(step.outputs)}")
         for name, tensor in zip(step.outputs, made, strict=True):
+            if any(tensor is other for other in self.tensors.values()):
+                tensor = tensor.clone()  # another tensor, which may be differentiated by
             if name:
                 value = self.building.value(name)
                 zeros = torch.zeros(value.shape, dtype=getattr(torch, value.dtype)) if tensor is None else None
-                self.tensors[name] = tensor if zeros is None else zeros
+                self.tensors[name] = _leaf_if_constant(tensor if zeros is None else zeros)
                 self.compared.append((at, name))
             elif tensor is not None and bool((tensor != 0).any()):
                 self.compared.append((at, f"none of {len(self.tensors)}"))
@@ -163,7 +165,7 @@ class Side:
         if op.type == "alpha_dropout" and not step.attributes.get("linear", False):
             rate, c = step.attributes["rate"], -1.7580993408473766
             a = ((1 - rate) * (1 + rate * c * c)) ** -0.5
-            return [x * mask + (torch.where(mask == 0, c * a, 0.0) - a * c * rate)]
+            return [x * mask + ((mask == 0).to(x.dtype) * (c * a) - a * c * rate)]
         return [x * mask]
 
     def verdicts(self) -> Iterator[Verdict]:
@@ -245,3 +247,8 @@ class Side:
                 found[name] = max(found[name], float(np.max(np.where(same, 0.0, moved), initial=0.0)))
         tape.run()
         return found
+
+
+def _leaf_if_constant(tensor: torch.Tensor) -> torch.Tensor:
+    """What depends on nothing may be differentiated by too."""
+    return tensor if tensor.requires_grad or not tensor.is_floating_point() else tensor.clone().requires_grad_()

@@ -38,6 +38,7 @@ def _smaller(recipe: Recipe) -> Iterator[Recipe]:
     for at in range(count - 1, -1, -1):
         yield without(recipe, {at})
     yield from _fewer_parts(recipe)
+    yield from _earlier_targets(recipe)
     yield from _as_inputs(recipe)
     yield from _shared(recipe)
 
@@ -97,6 +98,17 @@ def _fewer_gradients(step: Step, read: set[str]) -> Iterator[Step]:
             yield replace(step, operands=(targets, inputs, (*seeds[:i], None, *seeds[i + 1 :])))
 
 
+def _earlier_targets(recipe: Recipe) -> Iterator[Recipe]:
+    """What a target was made of is differentiated instead."""
+    made = {name: step for step in recipe.steps for name in step.outputs if step.call not in ("input", "gradients")}
+    for at, step in enumerate(recipe.steps):
+        for i, target in enumerate(step.operands[0] if step.call == "gradients" else ()):
+            targets, inputs, seeds = step.operands
+            for name in made[target].reads() if target in made else ():
+                parts = ((*targets[:i], name, *targets[i + 1 :]), inputs, (*seeds[:i], None, *seeds[i + 1 :]))
+                yield _with(recipe, at, replace(step, operands=parts))
+
+
 def _as_inputs(recipe: Recipe) -> Iterator[Recipe]:
     """What a step gives is fed instead."""
     try:
@@ -111,13 +123,25 @@ def _as_inputs(recipe: Recipe) -> Iterator[Recipe]:
         new, feeds = [], dict(recipe.feeds)
         for name in used:
             value = building.value(name)
-            if value.dtype in ("float16", "bfloat16"):
+            if value is None or value.dtype in ("float16", "bfloat16"):
                 break
             new.append(Step("input", (), {"dtype": value.dtype, "shape": value.shape}, (name,)))
             feeds[name] = building.array(name).copy()
         else:
-            steps = [*recipe.steps[:at], *new, *recipe.steps[at + 1 :]]
-            yield replace(recipe, steps=steps, feeds=feeds)
+            floats = tuple(s.outputs[0] for s in new if s.attributes["dtype"] in ("float32", "float64"))
+            later = [_with_inputs(step, floats) for step in recipe.steps[at + 1 :]]
+            for rest in (later, recipe.steps[at + 1 :]) if later != recipe.steps[at + 1 :] else (later,):
+                yield replace(recipe, steps=[*recipe.steps[:at], *new, *rest], feeds=feeds)
+
+
+def _with_inputs(step: Step, names: tuple[str, ...]) -> Step:
+    """Gradients, for these tensors too: what was differentiated through may be at fault."""
+    if step.call != "gradients" or not names:
+        return step
+    targets, inputs, seeds = step.operands
+    new = tuple(name for name in names if name not in inputs)
+    outputs = (*step.outputs, *(f"d{name}_{step.outputs[0] or 'of'}" for name in new))
+    return replace(step, operands=(targets, (*inputs, *new), seeds), outputs=outputs)
 
 
 def _shared(recipe: Recipe) -> Iterator[Recipe]:

@@ -7,6 +7,7 @@ Operands are read-only, and what is not yet written is filled with rubbish the f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,8 @@ class Tape:
         arrays: every tensor by name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        self._sizes = sizes or {}
         self.arrays: dict[str, np.ndarray] = {}
         self._given: dict[str, np.ndarray] = {}
         self._calls: list[tuple[Callable[[], object], list[str]]] = []
@@ -47,7 +49,7 @@ class Tape:
         """Compute these ops."""
         for op in ops:
             kernel = KERNELS[op.type]
-            attributes = attributes_of(op)
+            attributes = {name: self._sized(value) for name, value in attributes_of(op).items()}
             inputs = [self._read(name) if name else None for name in op.inputs]
             made = kernel.rule(*(None if x is None else array_type(x) for x in inputs), **attributes)
             outputs = [_unwritten(type.static_shape, type.dtype) for type in made.outputs]
@@ -73,6 +75,10 @@ class Tape:
                     for name in outputs:
                         if only is None or name in only:
                             change(name, self.arrays[name])
+
+    def _sized(self, value: Any) -> Any:
+        """A shape without symbols."""
+        return tuple(self._sizes.get(part, part) for part in value) if isinstance(value, tuple) else value
 
     def _read(self, name: str) -> np.ndarray:
         view = self.arrays[name].view()

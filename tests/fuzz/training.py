@@ -43,12 +43,19 @@ def train(draw: Draw, refused: Counter[str]) -> None:
             trained |= descend(draw, parameters, number)
         except Refused as reason:
             refused[general(reason)] += 1
-    idle = [x for x in parameters if x.name not in trained]
     if trained or draw.chance(0.3):
-        for x in idle:  # a parameter that nothing trains is refused
-            draw.program("update", x, draw.choice([y for y in draw.pool if (y.dtype, y.shape) == (x.dtype, x.shape)]))
-    if trained or any(step.call == "update" for step in draw.building.recipe.steps):
         report(draw, refused, parameters)
+        update_idle(draw)
+
+
+def update_idle(draw: Draw) -> None:
+    """Update what nothing trains yet: such a parameter is refused."""
+    steps = draw.building.recipe.steps
+    trained = {name for step in steps if step.call in ("minimize", "update") for name in step.reads()}
+    for x in (*draw.pool, *draw.wild):
+        if x.name[0] == "w" and x.name not in trained:
+            same = [y for y in (*draw.pool, x) if (y.dtype, y.shape) == (x.dtype, x.shape)]
+            draw.program("update", x, draw.choice(same))
 
 
 def descend(draw: Draw, parameters: list[Ref], number: int) -> set[str]:

@@ -52,6 +52,13 @@ def binary(d: Draw) -> None:
     d.call("binary_cross_entropy_with_logits", x, target, weights, positive, reduction=reduction)
 
 
+@maker("sigmoid_cross_entropy")
+def sigmoid_cross_entropy(d: Draw) -> None:
+    x = d.any()
+    target = x if d.chance(0.1) else d.tensor(x.shape, x.dtype, d.choice(["probability", "normal"]))
+    d.call("sigmoid_cross_entropy", x, target, d.beside(x, "positive", into=True) if d.chance(0.4) else None)
+
+
 @maker("kl_divergence")
 def kl_divergence(d: Draw) -> None:
     logarithms = d.any(low=1, kind="logarithms", filled=True)

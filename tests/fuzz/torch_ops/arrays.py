@@ -55,7 +55,7 @@ def numbered(x):
 
 def taken(x, places):
     """Elements by their places."""
-    return x.reshape(-1)[torch.from_numpy(np.ascontiguousarray(places)).reshape(-1)].reshape(places.shape)
+    return x.reshape(-1)[torch.from_numpy(places.reshape(-1).copy())].reshape(places.shape)
 
 
 def cut(shape_length, axes, starts, stops, strides):
@@ -84,7 +84,7 @@ def pad(x, *, before, after, value=0.0):
     shape = tuple(b + n + a for b, n, a in zip(before, x.shape, after, strict=True))
     places = np.arange(math.prod(shape)).reshape(shape)[inner]
     y = torch.full((math.prod(shape),), value, dtype=x.dtype)
-    return y.index_put((torch.from_numpy(np.ascontiguousarray(places).reshape(-1)),), x.reshape(-1)).reshape(shape)
+    return y.index_put((torch.from_numpy(places.reshape(-1).copy()),), x.reshape(-1)).reshape(shape)
 
 
 def padded(mode):
@@ -113,12 +113,17 @@ def depth_to_space(x, *, block):
 
 @spelled("pixel_shuffle")
 def pixel_shuffle(x, *, factor):
-    return torch.nn.functional.pixel_shuffle(x.permute(0, 3, 1, 2), factor).permute(0, 2, 3, 1)
+    """Channel c * factor ** 2 + i * factor + j goes to row i and column j of a block."""
+    n, h, w, c = x.shape
+    x = x.reshape(n, h, w, c // factor**2, factor, factor)
+    return x.permute(0, 1, 4, 2, 5, 3).reshape(n, h * factor, w * factor, c // factor**2)
 
 
 @spelled("pixel_unshuffle")
 def pixel_unshuffle(x, *, factor):
-    return torch.nn.functional.pixel_unshuffle(x.permute(0, 3, 1, 2), factor).permute(0, 2, 3, 1)
+    n, h, w, c = x.shape
+    x = x.reshape(n, h // factor, factor, w // factor, factor, c)
+    return x.permute(0, 1, 3, 5, 2, 4).reshape(n, h // factor, w // factor, c * factor**2)
 
 
 @spelled("eye")

@@ -115,12 +115,13 @@ def prelu(x, slope):
 
 @spelled("elu")
 def elu(x, *, alpha=1.0):
-    return F.elu(x, alpha)
+    return torch.where(x > 0, x, alpha * torch.expm1(torch.clamp(x, max=0)))
 
 
 @spelled("celu")
 def celu(x, *, alpha=1.0):
-    return F.celu(x, alpha)
+    """PyTorch's own takes 1 / alpha in float32."""
+    return torch.where(x > 0, x, alpha * torch.expm1(torch.clamp(x, max=0) / alpha))
 
 
 @spelled("gelu")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch.nn import functional as F  # noqa: N812 - as everywhere
 
 from fuzz.torch_ops.elements import DTYPES
 from fuzz.torch_ops.table import TORCH, spelled
@@ -21,7 +20,7 @@ def outer_sum(a, b):
 
 
 TORCH["outer"] = torch.outer
-TORCH["einsum"] = lambda equation, *xs: torch.einsum(equation, *xs)
+TORCH["einsum"] = lambda equation, *xs: torch.einsum(equation, *xs).to(xs[0].dtype)
 TORCH["softmax"] = lambda x, *, axis=-1: torch.softmax(x, axis)
 TORCH["log_softmax"] = lambda x, *, axis=-1: torch.log_softmax(x, axis)
 TORCH["cholesky"] = lambda x: torch.linalg.cholesky((x + x.mT) / 2)
@@ -87,7 +86,10 @@ def instance_norm(x, scale=None, bias=None, *, epsilon=1e-5):
 
 @spelled("local_response_norm")
 def local_response_norm(x, *, size, alpha=1e-4, beta=0.75, bias=1.0):
-    return F.local_response_norm(x.movedim(-1, 1), size, alpha, beta, bias).movedim(1, -1)
+    """For even sizes the window is ONNX's, as documented; PyTorch's own leans to the other side."""
+    squares = torch.nn.functional.pad(x * x, ((size - 1) // 2, size // 2))
+    near = squares.unfold(-1, size, 1).sum(-1) / size
+    return x / (bias + alpha * near) ** beta
 
 
 @spelled("batch_norm")

@@ -65,6 +65,11 @@ def binary_cross_entropy_with_logits(x, target, weights=None, positive=None, *, 
     return reduced(loss if weights is None else loss * weights, reduction)
 
 
+@spelled("sigmoid_cross_entropy")
+def sigmoid_cross_entropy(x, target, positive=None):
+    return -((1.0 if positive is None else positive) * target * F.logsigmoid(x) + (1 - target) * F.logsigmoid(-x))
+
+
 @spelled("kl_divergence")
 def kl_divergence(logarithms, target, *, logarithmic=False, reduction="mean"):
     loss = torch.exp(target) * (target - logarithms) if logarithmic else target * (torch.log(target) - logarithms)

@@ -140,11 +140,8 @@ def ctc(logarithms, labels, input_lengths=None, label_lengths=None, *, blank=0):
         if not paths:
             made.append(torch.full((), torch.inf, dtype=logarithms.dtype))
             continue
-        terms = [
-            sum((logarithms[row, i, c] for i, c in enumerate(path)), torch.zeros((), dtype=logarithms.dtype))
-            for path in paths
-        ]
-        made.append(-torch.logsumexp(torch.stack(terms), 0))
+        at = torch.tensor(paths, dtype=torch.int64).reshape(len(paths), steps_)
+        made.append(-torch.logsumexp(logarithms[row, torch.arange(steps_), at].sum(-1), 0))
     return torch.stack(made) if made else logarithms.new_zeros((0,))
 
 
