@@ -119,7 +119,9 @@ def test_what_is_another_machine_is_named(folder, capsys):
 
 def test_a_resumed_run_is_replayed_from_its_start(folder, capsys):
     checkpoint = ["--checkpoint", "ck", "--every", 4]
-    assert run(capsys, "execute", "p.pb", "-q", *checkpoint, "--seed", 6, "--max-time", 1e-9)[0] == 6
+    assert run(capsys, "execute", "p.pb", "-q", *checkpoint, "--seed", 6, "--keep", 9)[0] == 0
+    for file in sorted(Path("ck").glob("step-*"))[1:]:
+        file.unlink()
     assert run(capsys, "execute", "p.pb", "-q", *checkpoint, "--resume", "--record", "run.json")[0] == 0
     assert json.loads(Path("run.json").read_text())["seed"] == 6
     assert run(capsys, "replay", "p.pb", "-q", "--record", "run.json")[0] == 0
