@@ -229,6 +229,7 @@ def test_max_memory_counts_states_and_arena_and_not_the_file(folder, capsys):
 
 def test_executors_share_the_file_and_a_larger_one_makes_a_larger_file(folder):
     run_ = runtime.load(SPILLED, spill="disk")
+    run_.state["total_steps"] = 10
     sizes = sorted({plan_of(SPILLED, entry).file_bytes for entry in ("train", "evaluate")})
     rows = {name: arrays()[name][:4] for name in "xy"}
     run_.step(rows)
@@ -242,6 +243,7 @@ def test_executors_share_the_file_and_a_larger_one_makes_a_larger_file(folder):
 
 def test_any_tensor_can_be_fetched_also_one_in_the_file(folder):
     plain, other = runtime.load(PLAIN), runtime.load(SPILLED, spill="disk")
+    plain.state["total_steps"] = other.state["total_steps"] = 10
     placed = plan_of(SPILLED, "train").spilled[0].tensor
     moved = placed.rpartition("_spilled_")[0]
     rows = {name: arrays()[name][:4] for name in "xy"}
