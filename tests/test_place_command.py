@@ -91,6 +91,10 @@ def test_output_goes_to_a_file_which_is_replaced_only_when_forced(buffers: Path,
     [
         ("", "buffers.csv: there is no column 'id'; the first line names id, lower, upper, size"),
         (
+            "id,lower,upper,size\na\x1b[2J,0,1,4\n",
+            "buffers.csv, line 2: the id 'a\\x1b[2J' has letters that cannot be printed",
+        ),
+        (
             "id,lower,upper\na,0,1\n",
             "buffers.csv: there is no column 'size'; the first line names id, lower, upper, size",
         ),

@@ -99,6 +99,8 @@ def _check_header(path: str, header: Sequence[str]) -> None:
 
 
 def _buffer(where: str, row: dict[str, str]) -> Buffer:
+    if not row["id"].isprintable():
+        raise DataError(f"{where}: the id {row['id']!r} has letters that cannot be printed")
     for column in COLUMNS[1:]:
         text = row[column]
         if not (text.isascii() and text.isdecimal() and len(text) <= DIGITS):

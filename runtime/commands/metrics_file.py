@@ -34,7 +34,7 @@ class MetricsFile:
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self._path = path
         self._csv = path.suffix == ".csv"
-        self._columns = [*_FIRST, *names]
+        self._columns = [*_FIRST, *map(key_of, names)]
         self._file: BinaryIO | None = None
 
     def open(self, *, force: bool = False) -> None:

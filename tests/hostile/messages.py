@@ -44,9 +44,9 @@ def mutated(rng: random.Random) -> bytes:
     """A program file made from a good one by a few changes."""
     single, training, networks = programs()
     kind = rng.random()
-    if kind < 0.25:
+    if kind < 0.35:
         return one_op_changed(rng)
-    raw = rng.choice(single if kind < 0.6 else training[:1] if kind < 0.9 else training if kind < 0.98 else networks)
+    raw = rng.choice(single if kind < 0.8 else training[:1] if kind < 0.95 else training if kind < 0.99 else networks)
     if rng.random() < 0.12:
         return changed_bytes(rng, raw)
     program = parsed(raw)
