@@ -16,7 +16,7 @@ from runtime.errors import DataError, UsageError
 from runtime.events import CheckpointWritten, Event
 from runtime.kernel import Array
 from runtime.metrics import Metrics, Totals, scalar_fetches
-from runtime.rows import Rows
+from runtime.rows import SHUFFLING_BYTES, Rows
 from runtime.training import Plan, Training, last_batch
 
 if TYPE_CHECKING:
@@ -122,6 +122,11 @@ def _training(
     fetch = run.tensors(first, options.fetch)
     for bound in bindings[1:]:
         run.tensors(bound, options.fetch)  # what passes left of it there may have other tensors
+    if plan.keep_best is not None and not run.keeps_best:
+        run.memory.take(run.states.nbytes, "the best states")
+        run.keeps_best = True
+    if plan.shuffle:
+        run.memory.take_for(rows, len(rows) * SHUFFLING_BYTES, "the order of the rows")
     with run.engine.workspace(bindings, fetch) as work:
         run.fetched = work.executor(first, fetch).fetches
 

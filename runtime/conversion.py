@@ -8,20 +8,26 @@ from functools import partial
 import numpy as np
 
 from prograd_proto import TensorType
-from runtime.arena import aligned_array
+from runtime.arena import aligned_bytes, view
 from runtime.dtypes import array_type
 from runtime.kernel import BFLOAT16, Array
 from runtime.kernels import KERNELS
 
 
-def conversion(array: Array, dtype: str) -> tuple[Array, Callable[[], object]]:
-    """A new array of another dtype, and the call that fills it, rounding as the operator `cast` does."""
+def conversion(
+    array: Array, dtype: str, memory: Callable[[int], Array] = aligned_bytes
+) -> tuple[Array, Callable[[], object]]:
+    """A new array of another dtype, and the call that fills it, rounding as the operator `cast` does.
+
+    `memory` gives the aligned bytes.
+    """
     type = array_type(array)
     kernel = KERNELS["cast"]
-    out = aligned_array(TensorType(dtype, type.shape))
+    made = TensorType(dtype, type.shape)
+    out = view(memory(made.nbytes), 0, made)
     if type.dtype == dtype:
         return out, partial(np.copyto, out, array)
-    scratch = [aligned_array(needed) for needed in kernel.rule(type, dtype=dtype).scratch]
+    scratch = [view(memory(needed.nbytes), 0, needed) for needed in kernel.rule(type, dtype=dtype).scratch]
     return out, kernel.bind([array], [out], scratch, {"dtype": dtype}, 0)
 
 

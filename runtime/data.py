@@ -15,18 +15,22 @@ from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError, UsageError
 from runtime.files import verified
 from runtime.kernel import Array
-from runtime.rows import Rows, common_length
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.rows import NUMBER_BYTES, Rows, common_length
 from runtime.tensor_files import read_arrays, unverified
 
 
 class Data:
     """What a program says of its rows, and the arrays that were read so far; nothing is read before it is needed."""
 
-    def __init__(self, program: pb.ProgramDesc, folder: Path, file: Path | None = None) -> None:
+    def __init__(
+        self, program: pb.ProgramDesc, folder: Path, file: Path | None = None, memory: MemoryLimit = NO_LIMIT
+    ) -> None:
         """`file` takes the place of the program's own data file, and may be any file with the same keys."""
         self._program = program
         self._folder = folder
         self._given = file
+        self._memory = memory
         self._file: Path | None = None
         self._arrays: dict[str, Array] = {}
 
@@ -72,6 +76,7 @@ class Data:
         return array
 
     def _selected(self, split: pb.SplitDesc | None, count: int) -> Array:
+        self._memory.require(count * NUMBER_BYTES, "the numbers of the rows")
         if split is None:
             numbers = np.arange(count)
         elif split.WhichOneof("selection") == "key":
@@ -81,6 +86,7 @@ class Data:
             if rows.stop > count:
                 raise DataError(f"{self._file}: the split {split.name!r} ends at row {rows.stop}, there are {count}")
             numbers = np.arange(rows.start, rows.stop or count, rows.stride)
+        self._memory.take_for(numbers, numbers.nbytes, "the numbers of the rows")
         if not len(numbers):
             raise DataError(f"{self._file}: the split {split.name if split else 'train'!r} has no rows")
         return numbers
@@ -103,7 +109,11 @@ class Data:
         desc = self._program.data
         also = {column.key for column in desc.columns} | {split.key for split in desc.splits if split.key}
         self._file = self._given or self._folder / desc.file
-        source = unverified(self._given) if self._given else verified(self._program, self._folder, desc.file)
+        source = (
+            unverified(self._given, self._memory)
+            if self._given
+            else verified(self._program, self._folder, desc.file, self._memory)
+        )
         with source as reader:
             arrays = read_arrays(self._file, reader, keys, also)
         self._arrays = arrays

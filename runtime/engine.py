@@ -17,6 +17,7 @@ from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
 from runtime.executor import Executor
 from runtime.memory import spills
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.overtime import Overtime
 from runtime.states import States
 from runtime.workspace import Workspace
@@ -37,6 +38,7 @@ class Engine:
     thread alone always has the same one.
 
     Attributes:
+        memory: what is counted of it, for the limit.
         trace: looks at the time of every op, if there is one.
         overtime: cuts steps, if there is a limit of time.
     """
@@ -49,7 +51,7 @@ class Engine:
         threads: int = 1,
         schedule: str | None = None,
         check_nan: bool = False,
-        max_memory: int | None = None,
+        memory: MemoryLimit = NO_LIMIT,
         spill: Path | None = None,
     ) -> None:
         self.trace: Trace | None = None
@@ -57,13 +59,12 @@ class Engine:
         self._program = program
         self._states = states
         self._make = partial(Executor, program, threads=threads, schedule=schedule, check_nan=check_nan)
-        self._max_memory = max_memory
+        self.memory = memory
         self._folder = spill
         self._changed = Condition(RLock())
         self._all: list[Workspace] = []
         self._idle: list[Workspace] = []  # the one used last stands last
         self._holders: list[int] = []  # a thread for each workspace that is not idle
-        self._reserved = 0
         self._is_full = False
 
     @property
@@ -139,7 +140,7 @@ class Engine:
         with self._changed:
             while not self._idle:
                 if not self._is_full:
-                    self._all.append(Workspace(self._program, self._states, self._make, self._folder, self._reserve))
+                    self._all.append(Workspace(self._program, self._states, self._make, self._folder, self.memory))
                     self._idle.append(self._all[-1])
                 elif self._has_one():
                     raise ResourceLimit(
@@ -160,34 +161,23 @@ class Engine:
         """Do without a workspace that needs more than there is, and say whether there is another one to wait for."""
         with self._changed:
             self._give_back(work)
-            if len(self._all) == 1 or self._has_one():
+            if len(self._all) == 1:
                 return False
             self._idle.remove(work)
             self._all.remove(work)
-            self._reserved -= work.arena_bytes + work.other_bytes
-            self._is_full = True
+            self.memory.give_back(work.arena_bytes + work.other_bytes)
             work.close()
-            return True
+            self._is_full = not self._has_one()
+            return self._is_full
 
     def _has_one(self) -> bool:
         return get_ident() in self._holders
 
-    def _reserve(self, nbytes: int) -> None:
-        with self._changed:
-            require_memory(self._states.nbytes + self._reserved + nbytes, self._max_memory)
-            self._reserved += nbytes
 
-
-def new_states(program: pb.ProgramDesc, folder: Path, max_memory: int | None) -> States:
+def new_states(program: pb.ProgramDesc, folder: Path, memory: MemoryLimit) -> States:
     """The states of a program, not yet initialised. Raises ResourceLimit if they do not fit."""
-    require_memory(sum(type_of(state).nbytes for state in held(program)), max_memory)
+    memory.take(sum(type_of(state).nbytes for state in held(program)), "the states")
     try:
-        return States(program, folder)
+        return States(program, folder, memory)
     except MemoryError:
         raise ResourceLimit("the program's states need more memory than there is") from None
-
-
-def require_memory(nbytes: int, limit: int | None) -> None:
-    """Raise ResourceLimit if the states and the arena need more bytes than the limit."""
-    if limit is not None and nbytes > limit:
-        raise ResourceLimit(f"the states and the arena need {nbytes} bytes, the limit is {limit}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from runtime.engine import Engine
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite
 from runtime.kernel import Array
+from runtime.memory_limit import MemoryLimit
 from runtime.metrics import Metrics, Totals, scalar_fetches
 from runtime.rows import Rows
 from runtime.states import States
@@ -61,7 +63,7 @@ def run_over(
     turns = _turns(bindings, len(rows))
     with apart(engine, states, [bound for bound, _ in turns], fetch) as work:
         totals = Totals(scalar_fetches(bindings[0]))
-        collected = _Collected(bindings[0], fetch)
+        collected = _Collected(bindings[0], fetch, len(rows), engine.memory)
         start = 0
         for bound, steps in turns:
             executor = work.executor(bound, fetch)
@@ -96,13 +98,15 @@ def apart(engine: Engine, states: States, bindings: Sequence[BoundEntry], fetch:
         return
     with states.turns.alone(), engine.workspace(bindings, fetch) as work:
         updated = {update.state for update in bindings[0].block.updates}
-        before = {name: states.arrays[name].copy() for name in updated | states.passing}
-        states.reset_epoch()
-        try:
-            yield work
-        finally:
-            for name, array in before.items():
-                np.copyto(states.arrays[name], array)
+        names = updated | states.passing
+        with engine.memory.lent(sum(states.arrays[name].nbytes for name in names), "the copies of the states"):
+            before = {name: states.arrays[name].copy() for name in names}
+            states.reset_epoch()
+            try:
+                yield work
+            finally:
+                for name, array in before.items():
+                    np.copyto(states.arrays[name], array)
 
 
 def _turns(bindings: Sequence[BoundEntry], count: int) -> list[tuple[BoundEntry, int]]:
@@ -122,30 +126,48 @@ def _turns(bindings: Sequence[BoundEntry], count: int) -> list[tuple[BoundEntry,
 class _Collected:
     """Fetched arrays over steps: joined where they have rows, else summed, averaged or the last."""
 
-    def __init__(self, bound: BoundEntry, fetch: Sequence[str]) -> None:
+    def __init__(self, bound: BoundEntry, fetch: Sequence[str], rows: int, memory: MemoryLimit) -> None:
+        """For so many rows in all; `memory` is asked before their arrays are made."""
         fetches = [*((f.name, f.over) for f in bound.block.fetches), *((name, pb.OVER_LAST) for name in fetch)]
         by_row = bound.row_names
         self._over = {name: over for name, over in fetches if name not in by_row}
-        self._parts: dict[str, list[Array]] = {n: [] for n, over in fetches if n in by_row and over == pb.OVER_LAST}
+        self._joined = frozenset(n for n, over in fetches if n in by_row and over == pb.OVER_LAST)
+        self._rows: dict[str, Array] = {}
+        self._count = rows
+        self._done = 0
+        self._memory = memory
         self._sums: dict[str, Array] = {}
         self._last: dict[str, Array] = {}
 
     def add(self, fetched: Mapping[str, Array], rows: int) -> None:
         """Take what a step of that many rows fetched."""
         for name, array in fetched.items():
-            if name in self._parts:
-                self._parts[name].append(array.copy())
+            if name in self._joined:
+                self._place(name, array)
             elif self._over.get(name) in (pb.OVER_SUM, pb.OVER_MEAN):
                 wide = array.astype(np.float64) if array.dtype.kind == "f" or self._mean(name) else array
                 self._sums[name] = self._sums.get(name, 0) + wide * (rows if self._mean(name) else 1)
         self._last = dict(fetched)
+        self._done += rows
 
     def result(self, rows: int) -> dict[str, Array]:
         """The arrays after that many rows in all."""
-        arrays = {name: array.copy() for name, array in self._last.items()}
+        rest = {name: array for name, array in self._last.items() if name not in self._joined}
+        self._memory.take(sum(array.nbytes for array in rest.values()), "the results")
+        arrays = {name: array.copy() for name, array in rest.items()}
+        for array in arrays.values():
+            self._memory.note(array)
         for name, total in self._sums.items():
             arrays[name] = np.asarray(total / rows if self._mean(name) else total).astype(arrays[name].dtype)
-        return arrays | {name: np.concatenate(parts) for name, parts in self._parts.items()}
+        return {name: self._rows[name] if name in self._rows else arrays[name] for name in self._last}
+
+    def _place(self, name: str, array: Array) -> None:
+        if name not in self._rows:
+            shape = self._count, *array.shape[1:]
+            self._memory.take(prod(shape) * array.itemsize, f"the rows of {name!r}")
+            self._rows[name] = np.empty(shape, array.dtype)
+            self._memory.note(self._rows[name])
+        self._rows[name][self._done : self._done + len(array)] = array
 
     def _mean(self, name: str) -> bool:
         return self._over.get(name) == pb.OVER_MEAN

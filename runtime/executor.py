@@ -14,10 +14,11 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.plugins import namespace_of, plugin_failed
-from runtime.arena import aligned_bytes
+from runtime.arena import aligned_bytes, view
 from runtime.bind import bind, no_file
 from runtime.contest import Contest
 from runtime.conversion import conversion, given_dtype
+from runtime.dtypes import array_type
 from runtime.errors import ExecutionError, NonFinite
 from runtime.kernel import Array
 from runtime.lanes import Lanes
@@ -81,7 +82,7 @@ class Executor:
             plan: offsets made by the compiler.
             memory: gives at least so many aligned bytes for the arena; executors that take turns may share them.
             file: gives at least so many bytes for what is spilled, likewise.
-            copies: gives the bytes for the copies that `check_nan` makes.
+            copies: gives the bytes for copies of what is fetched, updated late or watched.
         """
         self._locations = program.locations
         self._bound = bind(block, states.arrays, pinned=fetch, plan=plan, memory=memory, file=file)
@@ -93,10 +94,10 @@ class Executor:
         arrays = self._bound.arrays
         self.feeds = {p.feed: arrays[p.tensor] for p in block.parameters if p.WhichOneof("source") == "feed"}
         self.fetches: dict[str, Array] = {}
-        self._before, fetched = self._fetch_copies(block, fetch)
+        self._before, fetched = self._fetch_copies(block, fetch, copies)
         self._nan_watch = NanWatch(block, self._bound.ops, self.feeds, states, copies) if check_nan else None
         self._calls = [op.call for op in self._bound.ops] if self._nan_watch is None else self._nan_watch.calls
-        self._after = fetched + _update_copies(block, arrays, states.arrays)
+        self._after = fetched + _update_copies(block, arrays, states.arrays, copies)
         self._tiny = tiny
         self._threads = 1 if schedule == "fifo" else threads
         self._trials_left = 0 if self._threads == 1 else TRIALS
@@ -183,7 +184,9 @@ class Executor:
             case _:
                 raise error
 
-    def _fetch_copies(self, block: pb.BlockDesc, more: Sequence[str]) -> tuple[list[Call], list[Call]]:
+    def _fetch_copies(
+        self, block: pb.BlockDesc, more: Sequence[str], memory: Callable[[int], Array]
+    ) -> tuple[list[Call], list[Call]]:
         """Copies of fetched states, made before a step's ops, and of all other fetches, made after them."""
         of_state = {p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
         wanted = {fetch.name: fetch.tensor for fetch in block.fetches} | {name: name for name in more}
@@ -192,7 +195,7 @@ class Executor:
         after: list[Call] = []
         for name, tensor in wanted.items():
             source = self._bound.arrays[tensor]
-            self.fetches[name], copy = conversion(source, given_dtype(types[tensor].dtype))
+            self.fetches[name], copy = conversion(source, given_dtype(types[tensor].dtype), memory)
             (before if tensor in of_state else after).append(copy)
         return before, after
 
@@ -212,7 +215,9 @@ class Executor:
         return self._stopwatch
 
 
-def _update_copies(block: pb.BlockDesc, arrays: dict[str, Array], states: dict[str, Array]) -> list[Call]:
+def _update_copies(
+    block: pb.BlockDesc, arrays: dict[str, Array], states: dict[str, Array], memory: Callable[[int], Array]
+) -> list[Call]:
     """The updates that no op has made in place.
 
     A source may lie in the memory of another state: it is a state itself, or was written over one. If that state is
@@ -225,7 +230,7 @@ def _update_copies(block: pb.BlockDesc, arrays: dict[str, Array], states: dict[s
     late: list[Call] = []
     for state, source in pairs:
         if source.size and source.ctypes.data in written:
-            copy = np.empty_like(source)
+            copy = view(memory(source.nbytes), 0, array_type(source))
             early.append(partial(np.copyto, copy, source))
             source = copy
         late.append(partial(np.copyto, state, source))

@@ -10,6 +10,8 @@ import os
 from io import BufferedReader
 from typing import Final, Protocol
 
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
+
 _CHUNK: Final = 1 << 20
 
 
@@ -28,13 +30,14 @@ class Digest(Protocol):
 class FileReader:
     """The bytes of an open file in order; with a digest, all that are read or skipped are put into it.
 
-    `nbytes` is how many there were when it was opened.
+    `nbytes` is how many there were when it was opened; `memory` is asked before arrays are made of them.
     """
 
-    def __init__(self, stream: BufferedReader, digest: Digest | None = None) -> None:
+    def __init__(self, stream: BufferedReader, digest: Digest | None = None, memory: MemoryLimit = NO_LIMIT) -> None:
         self.nbytes = os.fstat(stream.fileno()).st_size
         self._stream = stream
         self._digest = digest
+        self.memory = memory
 
     def fill(self, out: memoryview) -> None:
         """Read as many bytes as `out` has. Raises ValueError if there are fewer."""

@@ -11,6 +11,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError
 from runtime.file_reader import FileReader
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 
 def verified_file(program: pb.ProgramDesc, folder: Path, path: str) -> Path:
@@ -20,7 +21,7 @@ def verified_file(program: pb.ProgramDesc, folder: Path, path: str) -> Path:
 
 
 @contextmanager
-def verified(program: pb.ProgramDesc, folder: Path, path: str) -> Generator[FileReader]:
+def verified(program: pb.ProgramDesc, folder: Path, path: str, memory: MemoryLimit = NO_LIMIT) -> Generator[FileReader]:
     """A reader of one of the program's files. What was read is that file's once the context is left without an error.
 
     Raises DataError if it is missing, leads out of the folder through a link, or is another file than the one
@@ -41,7 +42,7 @@ def verified(program: pb.ProgramDesc, folder: Path, path: str) -> Generator[File
                     f"{file}: the file has {size} bytes, the program was compiled with one of {wanted.bytes}; "
                     "bring that file back, or compile again"
                 )
-            reader = FileReader(stream, sha256())
+            reader = FileReader(stream, sha256(), memory)
             try:
                 yield reader
             except DataError:

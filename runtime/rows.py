@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -15,9 +15,17 @@ from runtime.dtypes import array_type
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
 from runtime.kernel import Array
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 SHOWN_ROWS = 8
 """Of so many rows an error gives the numbers."""
+
+
+NUMBER_BYTES: Final = 8
+"""Of the number of a row."""
+
+SHUFFLING_BYTES: Final = 5 * NUMBER_BYTES
+"""Of the number of a row while rows are shuffled: random words, places, and the order that they give."""
 
 
 class Rows:
@@ -60,7 +68,7 @@ class Rows:
                 np.copyto(out, self.whole[name])
 
 
-def given_rows(bound: BoundEntry, given: Mapping[str, object]) -> Rows:
+def given_rows(bound: BoundEntry, given: Mapping[str, object], memory: MemoryLimit = NO_LIMIT) -> Rows:
     """All rows of arrays that were given for every feed of an entry.
 
     Raises DataError for a missing or unknown feed, another dtype or shape, or columns of different length.
@@ -69,7 +77,11 @@ def given_rows(bound: BoundEntry, given: Mapping[str, object]) -> Rows:
     arrays = {feed.name: checked_array(bound, feed, given[feed.name]) for feed in bound.feeds.values()}
     columns = {name: array for name, array in arrays.items() if bound.feeds[name].by_row}
     whole = {name: array for name, array in arrays.items() if name not in columns}
-    return Rows(columns, whole, np.arange(common_length(columns, "feed", bound.rows)))
+    count = common_length(columns, "feed", bound.rows)
+    memory.take(count * NUMBER_BYTES, "the numbers of the rows")
+    numbers = np.arange(count)
+    memory.note(numbers)
+    return Rows(columns, whole, numbers)
 
 
 def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:

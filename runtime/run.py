@@ -29,6 +29,7 @@ from runtime.evaluation import Results, apart, run_over
 from runtime.events import Event
 from runtime.interrupts import Interrupts
 from runtime.kernel import Array
+from runtime.memory_limit import PARSED, MemoryLimit
 from runtime.plugins import use_plugins
 from runtime.position import Position
 from runtime.rows import Rows, given_rows
@@ -54,6 +55,9 @@ def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
         ResourceLimit: the states do not fit into `max_memory`.
     """
     use_plugins(plugins)
+    limit = options.get("max_memory")
+    if isinstance(limit, MemoryLimit) and os.path.isfile(path):
+        limit.require(PARSED * os.path.getsize(path), "the parsed program")
     program = load_program(path)
     try:
         return Run(program, Path(path).parent, **options)
@@ -77,7 +81,7 @@ class Run:
         seed: in place of the program's.
         check_nan: look at every output of every op, and raise NonFinite at the first NaN or Inf; its `step` is what
             `write_reproducer` takes. Copies of what a step changes count for `max_memory`.
-        max_memory: bytes that the states and the arena may take.
+        max_memory: bytes that the run may allocate, as docs/limits.md counts them, or an account that counts them.
         spill: a folder for the file beside the arena, which a program that spills needs; nothing is left in it.
         data: a file in place of the program's own data file, with the same keys.
 
@@ -87,6 +91,7 @@ class Run:
         position: where training stands.
         engine: what runs steps.
         fetched: what the last training step fetched.
+        memory: what is counted of it, for the limit.
     """
 
     def __init__(
@@ -100,7 +105,7 @@ class Run:
         schedule: ScheduleName | None = None,
         seed: int | None = None,
         check_nan: bool = False,
-        max_memory: int | None = None,
+        max_memory: int | MemoryLimit | None = None,
         spill: Path_ | None = None,
         data: Path_ | None = None,
     ) -> None:
@@ -114,19 +119,22 @@ class Run:
         check_program(program)
         self.program = program
         self.folder = Path(folder)
-        self.data = Data(program, self.folder, None if data is None else Path(data))
-        self.states = new_states(program, self.folder, max_memory)
+        self.memory = max_memory if isinstance(max_memory, MemoryLimit) else MemoryLimit(max_memory)
+        self.memory.loaded(program.ByteSize())
+        self.data = Data(program, self.folder, None if data is None else Path(data), self.memory)
+        self.states = new_states(program, self.folder, self.memory)
         self.engine = Engine(
             program,
             self.states,
             threads=threads,
             schedule=schedule,
             check_nan=check_nan,
-            max_memory=max_memory,
+            memory=self.memory,
             spill=None if spill is None else Path(spill),
         )
         self.position = Position()
         self.fetched: dict[str, Array] = {}
+        self.keeps_best = False  # and their memory is counted
         self.done = 0  # steps of the run that was trained to its end
         self.home: str | None = None  # the folder with the checkpoints of this run's past
         self._bound: dict[str, list[BoundEntry]] = {}
@@ -286,9 +294,9 @@ class Run:
         """Rows for an entry: of a split, of all of the data if it is None, or of arrays for all feeds."""
         bound = self.bindings(entry)[0]
         if isinstance(data, Mapping):
-            return given_rows(bound, data)
+            return given_rows(bound, data, self.memory)
         if not bound.feeds:
-            return given_rows(bound, {})
+            return given_rows(bound, {}, self.memory)
         if not self.data.exists:
             return given_rows(bound, {})  # says which feed is not given
         return self.data.rows(bound, data)

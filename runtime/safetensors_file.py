@@ -93,7 +93,9 @@ def read_tensors(reader: FileReader, header: Header, names: set[str]) -> dict[st
 def _tensor(reader: FileReader, name: str, place: Place) -> Array:
     if place.word not in _DTYPES:
         raise ValueError(f"the elements of {name!r} are {place.word}, which prograd does not read")
+    reader.memory.take(place.end - place.start, f"the array {name!r}")
     raw = np.empty(place.end - place.start, np.uint8)
+    reader.memory.note(raw)
     reader.fill(raw.data)
     if place.word == "BOOL" and raw.max(initial=0) > 1:
         raise ValueError(f"{name!r} has a bool that is neither 0 nor 1")

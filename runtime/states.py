@@ -18,6 +18,7 @@ from runtime.errors import DataError
 from runtime.files import verified
 from runtime.kernel import Array
 from runtime.kernels import KERNELS
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.tensor_files import read_arrays
 from runtime.turns import Turns
 
@@ -30,7 +31,8 @@ class States:
     one changes: who touches an array has a turn.
     """
 
-    def __init__(self, program: pb.ProgramDesc, folder: Path) -> None:
+    def __init__(self, program: pb.ProgramDesc, folder: Path, memory: MemoryLimit = NO_LIMIT) -> None:
+        """`memory` is asked for what initial values take beside the states, which are counted already."""
         self._held = held(program)
         self.arrays: dict[str, Array] = {state.name: aligned_array(type_of(state)) for state in self._held}
         self.nbytes = sum(array.nbytes for array in self.arrays.values())
@@ -39,6 +41,7 @@ class States:
         self.turns = Turns()
         self._program = program
         self._folder = folder
+        self._memory = memory
         self._outside: dict[str, Array] = {}  # initial values from files
 
     def aside(self) -> States:
@@ -67,7 +70,7 @@ class States:
         """The hash of all states; see docs/format.md."""
         with self.turns.together():
             return state_sha256(
-                (name, array_type(array).dtype, array.shape, as_little(array).tobytes())
+                (name, array_type(array).dtype, array.shape, as_little(array).reshape(-1).view(np.uint8).data)
                 for name, array in self.arrays.items()
             )
 
@@ -76,9 +79,12 @@ class States:
         match state.WhichOneof("initial"):
             case "op":
                 type = type_of(state)
-                made = array if type == type.wide else aligned_array(type.wide)
-                self._make(state.op, made)
-                if made is not array:
+                if type == type.wide:
+                    self._make(state.op, array)
+                    return
+                with self._memory.lent(2 * type.wide.nbytes, "an initial value"):
+                    made = aligned_array(type.wide)
+                    self._make(state.op, made)
                     np.copyto(array, converted(made, type.dtype))
             case "external":
                 array[...] = self._outside[state.name]
@@ -89,8 +95,9 @@ class States:
         kernel = KERNELS[op.type]
         inputs = [self._at_start(name) for name in op.inputs]
         types = kernel.rule(*map(array_type, inputs), **attributes_of(op))
-        scratch = [aligned_array(type) for type in types.scratch]
-        with np.errstate(all="ignore"):  # as in a step
+        nbytes = sum(type.nbytes for type in types.scratch)
+        with self._memory.lent(nbytes, "an initial value"), np.errstate(all="ignore"):  # as in a step
+            scratch = [aligned_array(type) for type in types.scratch]
             kernel.bind(inputs, [out], scratch, attributes_of(op), op.random_stream)()
 
     def _at_start(self, name: str) -> Array:
@@ -105,7 +112,7 @@ class States:
         states = [s for s in self._held if s.WhichOneof("initial") == "external"]
         for path in sorted({state.external.path for state in states}):
             ours = [state for state in states if state.external.path == path]
-            with verified(self._program, self._folder, path) as reader:
+            with verified(self._program, self._folder, path, self._memory) as reader:
                 tensors = read_arrays(self._folder / path, reader, [state.external.key for state in ours])
             self._outside |= {state.name: self._fitting(state, tensors[state.external.key]) for state in ours}
 

@@ -17,6 +17,7 @@ from runtime.dtypes import array_type, as_little
 from runtime.errors import Damaged, DataError, ExecutionError
 from runtime.file_reader import FileReader
 from runtime.kernel import Array
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.output import write_output
 from runtime.safetensors_file import WORDS, read_header, read_tensors
 
@@ -97,14 +98,14 @@ def read_arrays(path: Path, reader: FileReader, keys: Iterable[str], also: Itera
 
 
 @contextmanager
-def unverified(path: Path) -> Generator[FileReader]:
+def unverified(path: Path, memory: MemoryLimit = NO_LIMIT) -> Generator[FileReader]:
     """A reader of a file that has no hash to be compared with. Raises DataError if it cannot be opened."""
     try:
         stream = open_regular(path)
     except OSError as error:
         raise unreadable(path, path.suffix[1:], error) from None
     with stream:
-        yield FileReader(stream)
+        yield FileReader(stream, memory=memory)
 
 
 def shape_of(path: Path, key: str) -> tuple[int, ...]:
@@ -120,11 +121,11 @@ def shape_of(path: Path, key: str) -> tuple[int, ...]:
         return places[key].shape
 
 
-def read_npy(path: Path) -> Array:
+def read_npy(path: Path, memory: MemoryLimit = NO_LIMIT) -> Array:
     """The array of a .npy file. Raises DataError if it cannot be read."""
     try:
         with open_regular(path) as file, _parsing():
-            _check_claim(file, path.stat().st_size)
+            memory.take(_claimed(file, path.stat().st_size), f"the array of {path}")
             file.seek(0)
             array = cast(Array, np.lib.format.read_array(file, allow_pickle=False))
     except (OSError, ValueError) as error:
@@ -136,13 +137,18 @@ def _from_npz(path: Path, reader: FileReader, keys: Iterable[str], also: Iterabl
     from io import BytesIO
     from zipfile import ZipFile
 
-    with _parsing(), ZipFile(BytesIO(reader.rest())) as archive:
+    with (
+        _parsing(),
+        reader.memory.lent(reader.nbytes, "the file of arrays"),
+        ZipFile(BytesIO(reader.rest())) as archive,
+    ):
         there = [name.removesuffix(".npy") for name in archive.namelist()]
         found: dict[str, Array] = {}
         for key in keys:
             require_keys(path, [key], there)
-            found[key] = _member(archive, key)
-        return found | {key: _member(archive, key) for key in also if key in there and key not in found}
+            found[key] = _member(archive, key, reader.memory)
+        more = [key for key in also if key in there and key not in found]
+        return found | {key: _member(archive, key, reader.memory) for key in more}
 
 
 @contextmanager
@@ -164,13 +170,15 @@ def _parsing() -> Generator[None]:
         raise ValueError(str(error)) from None
 
 
-def _member(archive: ZipFile, key: str) -> Array:
+def _member(archive: ZipFile, key: str, memory: MemoryLimit) -> Array:
     member = archive.getinfo(f"{key}.npy")
     with archive.open(member) as file:
-        _check_claim(cast(BinaryIO, file), member.file_size)
+        memory.take(_claimed(cast(BinaryIO, file), member.file_size), f"the array {key!r}")
     with archive.open(member) as file:
         array = cast(Array, np.lib.format.read_array(file, allow_pickle=False))
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+    array = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+    memory.note(array)
+    return array
 
 
 def require_keys(path: Path, keys: Iterable[str], there: Collection[str]) -> None:
@@ -180,8 +188,8 @@ def require_keys(path: Path, keys: Iterable[str], there: Collection[str]) -> Non
             raise DataError(f"{path}: there is no key {key!r} in the file{closest(key, there)}")
 
 
-def _check_claim(file: BinaryIO, size: int) -> None:
-    """Raise ValueError unless the array that a npy header describes is what the member holds, and not too big."""
+def _claimed(file: BinaryIO, size: int) -> int:
+    """The bytes of an array by its npy header; ValueError unless the header and they are `size`, and not too many."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
@@ -192,6 +200,7 @@ def _check_claim(file: BinaryIO, size: int) -> None:
         raise ValueError(f"an array of {nbytes} bytes is more than the {MAX_ARRAY_BYTES} that are read")
     if not dtype.hasobject and nbytes != size - file.tell():
         raise ValueError(f"an array says that it has {nbytes} bytes, and {size - file.tell()} are there")
+    return nbytes
 
 
 def unreadable(path: Path, form: str, error: Exception) -> DataError:

@@ -13,6 +13,7 @@ from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit
 from runtime.executor import Executor
 from runtime.kernel import Array
+from runtime.memory_limit import MemoryLimit
 from runtime.spill_file import spill_file
 from runtime.states import States
 
@@ -23,7 +24,7 @@ class Workspace:
     Attributes:
         arena_bytes: of all its allocations for the arena: one, unless a later executor needed a larger one.
         file_bytes: of all its files beside the arena, likewise.
-        other_bytes: of the totals that its evaluations have for themselves, and of copies for a look for NaN.
+        other_bytes: of the totals that its evaluations have for themselves, copies of what is fetched or watched.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class Workspace:
         states: States,
         make: Callable[..., Executor],
         folder: Path | None,
-        reserve: Callable[[int], None],
+        memory: MemoryLimit,
     ) -> None:
         """An empty one.
 
@@ -41,14 +42,14 @@ class Workspace:
             states: of the program.
             make: an executor, called as `Executor` without the program.
             folder: for the file.
-            reserve: takes so many bytes of what there may be, or raises ResourceLimit.
+            memory: is asked before anything is allocated.
         """
         self.arena_bytes = self.file_bytes = self.other_bytes = 0
         self._program = program
         self._states = states
         self._make = make
         self._folder = folder
-        self._reserve = reserve
+        self._limit = memory
         self._arenas: list[Array] = []
         self._files: list[Array] = []
         self._aside: States | None = None
@@ -82,7 +83,7 @@ class Workspace:
             return self._states
         if self._aside is None:
             nbytes = sum(self._states.arrays[name].nbytes for name in self._states.passing)
-            self._reserve(nbytes)
+            self._limit.take(nbytes, "the totals of an evaluation")
             self.other_bytes += nbytes
             self._aside = self._states.aside()
             self._aside.reset_epoch()
@@ -101,14 +102,14 @@ class Workspace:
     def _memory(self, nbytes: int) -> Array:
         """The arena, a new one if it is too small: the first executor is usually the largest."""
         if not self._arenas or len(self._arenas[-1]) < nbytes:
-            self._reserve(nbytes)
+            self._limit.take(nbytes, "the arena")
             self.arena_bytes += nbytes
             self._arenas.append(aligned_bytes(nbytes))
         return self._arenas[-1]
 
     def _copies(self, nbytes: int) -> Array:
-        """Memory for the copies that a look for NaN needs; each executor has its own."""
-        self._reserve(nbytes)
+        """Memory for copies of what is fetched or watched; each executor has its own."""
+        self._limit.take(nbytes, "the copies of what is fetched or watched")
         self.other_bytes += nbytes
         return aligned_bytes(nbytes)
 

@@ -101,7 +101,7 @@ def test_copies_are_counted_by_the_memory_limit_and_made_only_when_asked_for(tmp
     path = save(linear(), tmp_path)
     run = runtime.load(path)
     list(run.train(steps=1))
-    tight = run.states.nbytes + run.engine.arena_bytes
+    tight = run.memory.most
     list(runtime.load(path, max_memory=tight).train(steps=1))
     with pytest.raises(runtime.ResourceLimit):
         list(runtime.load(path, max_memory=tight, check_nan=True).train(steps=1))

@@ -202,7 +202,7 @@ def test_what_is_mistyped_is_one_sentence_and_code_2(folder, capsys, arguments, 
 
 
 @pytest.mark.parametrize(
-    ("size", "fits"), [("500B", False), ("0KiB", False), ("1MB", True), ("1mib", True), ("2000000", True)]
+    ("size", "fits"), [("500B", False), ("0KiB", False), ("1GB", True), ("1gib", True), ("1000000000", True)]
 )
 def test_sizes_have_units(folder, capsys, size, fits):
     code, _, _ = run(capsys, "execute", "p.pb", "-q", "--max-memory", size)

@@ -1,5 +1,6 @@
 """Several threads on one run: every answer is right, and what is trained is the same to the bit."""
 
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +9,7 @@ import pytest
 from small_programs import BATCH, arrays, rich, save
 
 import runtime
-from compiler import Program
+from compiler import Program, ops, sgd, zeros
 
 THREADS = 8
 LONG = 60  # seconds after which a test that hangs fails
@@ -201,19 +202,31 @@ def test_one_thread_alone_keeps_to_one_arena(path):
     assert run.engine.arena_bytes == before
 
 
-def test_predictions_wait_where_the_memory_is_for_one(path):
-    x = arrays()["x"]
+@pytest.fixture
+def wide(tmp_path):
+    """A program whose arena is much larger than its rows and results."""
+    program = Program("wide")
+    x, w = program.input("x", "float32", ("batch", 3)), program.parameter("w", (3, 5000), zeros())
+    prediction = ops.sum(ops.exp(x @ w), axes=(1,))
+    program.minimize(ops.mean(prediction), sgd(rate=0.1))
+    program.outputs(prediction=prediction)
+    program.compile(batch=BATCH).save(tmp_path / "wide.pb")
+    return tmp_path / "wide.pb"
+
+
+def test_predictions_wait_where_the_memory_is_for_one(wide):
+    path, x = wide, arrays()["x"][:BATCH]
     free = runtime.load(path)
     expected = free.predict(x)["prediction"]
-    limit = free.states.nbytes + free.engine.arena_bytes
+    limit = free.memory.taken + 1000 * THREADS  # numbers and results of their rows
     run = runtime.load(path, max_memory=limit)
     for found in at_once(*[lambda: [run.predict(x)["prediction"] for _ in range(10)]] * THREADS):
         assert all(np.array_equal(one, expected) for one in found)
-    assert run.states.nbytes + run.engine.arena_bytes <= limit
+    assert run.memory.most <= limit
 
 
-def test_a_prediction_inside_an_evaluation_does_not_wait_for_itself(path):
-    x = arrays()["x"]
+def test_a_prediction_inside_an_evaluation_does_not_wait_for_itself(wide):
+    path, x = wide, arrays()["x"][:BATCH]
     free = runtime.load(path)
     expected = free.predict(x)["prediction"]
 
@@ -224,11 +237,13 @@ def test_a_prediction_inside_an_evaluation_does_not_wait_for_itself(path):
         return found[0]
 
     np.testing.assert_array_equal(nested(free), expected)
-    limit = free.states.nbytes + free.engine.arena_bytes // 2
+    one = runtime.load(path)
+    one.predict(x)
+    limit = one.memory.taken + 48 * BATCH
     tight = runtime.load(path, max_memory=limit)
     tight.predict(x)
     found = sentence(runtime.ResourceLimit, lambda: nested(tight))
-    assert found == f"the states and the arena need {limit + free.engine.arena_bytes // 2} bytes, the limit is {limit}"
+    assert re.fullmatch(rf"with the arena the run needs \d+ bytes, the limit is {limit}", found)
     np.testing.assert_array_equal(tight.predict(x)["prediction"], expected)  # it still works
 
 

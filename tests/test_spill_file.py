@@ -219,12 +219,16 @@ def test_a_full_disk_ends_with_6_before_the_first_step(folder, capsys, monkeypat
     assert list((folder / "disk").iterdir()) == []
 
 
-def test_max_memory_counts_states_and_arena_and_not_the_file(folder, capsys):
-    found = fields(run(capsys, "execute", SPILLED, "-q", "--spill", "disk")[1])
-    enough = int(found["state"]) + int(found["arena"])
-    assert run(capsys, "execute", SPILLED, "-q", "--spill", "disk", "--max-memory", enough)[0] == 0
-    code, _, err = run(capsys, "execute", SPILLED, "-q", "--spill", "disk", "--max-memory", enough - 1)
-    assert (code, err) == (6, f"runtime: the states and the arena need {enough} bytes, the limit is {enough - 1}\n")
+def test_max_memory_counts_states_and_arena_and_not_the_file(folder):
+    free = runtime.load(SPILLED, spill="disk")
+    list(free.train())
+    enough, file = free.memory.most, plan_of(SPILLED, "train").file_bytes
+    assert free.states.nbytes + free.engine.arena_bytes <= enough
+    whole = runtime.load(SPILLED, spill="disk", max_memory=enough)
+    list(whole.train())
+    assert whole.engine.file_bytes >= file
+    with pytest.raises(runtime.ResourceLimit, match=f"the run needs {enough} bytes, the limit is {enough - 1}$"):
+        list(runtime.load(SPILLED, spill="disk", max_memory=enough - 1).train())
 
 
 def test_executors_share_the_file_and_a_larger_one_makes_a_larger_file(folder):

@@ -376,14 +376,16 @@ def test_memory_beyond_the_limit_is_refused_before_the_first_step(tmp_path):
     path = save(linear(), tmp_path)
     state = runtime.load(path).states.nbytes
     found = error_text(runtime.ResourceLimit, lambda: runtime.load(path, max_memory=state - 1))
-    assert found == f"the states and the arena need {state} bytes, the limit is {state - 1}"
+    assert found == f"with the states the run needs {state} bytes, the limit is {state - 1}"
     run = runtime.load(path, max_memory=state)
     found = error_text(runtime.ResourceLimit, run.train)
     assert found.endswith(f"bytes, the limit is {state}")
     run = runtime.load(path)
     list(run.train())
-    exact = run.states.nbytes + run.engine.arena_bytes
+    exact = run.memory.most
     list(runtime.load(path, max_memory=exact).train())
+    with pytest.raises(runtime.ResourceLimit):
+        list(runtime.load(path, max_memory=exact - 1).train())
 
 
 def test_training_and_evaluating_take_turns_in_one_arena(tmp_path):

@@ -24,6 +24,7 @@ from runtime.errors import OutOfTime, UsageError
 from runtime.interrupts import Interrupted, Interrupts
 from runtime.kernel import Array
 from runtime.limits import peak_rss
+from runtime.memory_limit import MemoryLimit
 from runtime.metrics import scalar_fetches
 from runtime.overtime import Overtime
 from runtime.run import Run, load
@@ -64,15 +65,17 @@ def perform(options: argparse.Namespace) -> Performed:
     start = perf_counter()
     _require_consistent(options)
     wanted = wanted_fetches(options.fetch)
-    expected = expectations(options.expect)
+    memory = MemoryLimit(options.max_memory, of_process=True, threads=options.threads)
+    expected = expectations(options.expect, memory)
     names = list(dict.fromkeys([fetch.name for fetch in wanted] + list(expected)))
     _require_free(options, [fetch.file for fetch in wanted])
-    feeds = read_feeds(options.feed) or None
+    feeds = read_feeds(options.feed, memory) or None
     with ExitStack() as stack:
         handler = _log_to(options, stack)
         overtime = Overtime(options.max_time, options.say)
         stack.callback(overtime.close)
         overtime.begin()
+        options.memory = memory
         run = _loaded(options)
         stack.callback(run.close)
         run.engine.overtime = overtime
@@ -143,7 +146,7 @@ def _train(
     evaluated = run.program.run.evaluate.entry
     fields: Fields = [("entry", entry), ("steps", max(position.reached, position.steps)), *metric_fields(loss)]
     fields += [(f"{evaluated}.{name}", value) for name, value in position.evaluation.items()]
-    return {name: run.fetched[name].copy() for name in fetch}, fields
+    return {name: run.fetched[name] for name in fetch}, fields
 
 
 def _run_over(
@@ -174,7 +177,7 @@ def _loaded(options: argparse.Namespace) -> Run:
         schedule=options.schedule,
         seed=options.seed,
         check_nan=options.check_nan,
-        max_memory=options.max_memory,
+        max_memory=options.memory,
         spill=options.spill,
         data=options.data,
     )

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runtime.errors import UsageError
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.tensor_files import read_npy
 
 
-def read_feeds(given: Sequence[str]) -> dict[str, object]:
+def read_feeds(given: Sequence[str], memory: MemoryLimit = NO_LIMIT) -> dict[str, object]:
     """By feed name, an array or a value. Raises UsageError for what is not `name=value`, DataError for a bad file."""
     feeds: dict[str, object] = {}
     for text in given:
@@ -18,7 +19,7 @@ def read_feeds(given: Sequence[str]) -> dict[str, object]:
             raise UsageError(f"--feed {text}: write name=@file.npy, or name= and a JSON value")
         if name in feeds:
             raise UsageError(f"--feed {text}: the feed {name!r} is given twice")
-        feeds[name] = read_npy(Path(value[1:])) if value.startswith("@") else _from_json(text, value)
+        feeds[name] = read_npy(Path(value[1:]), memory) if value.startswith("@") else _from_json(text, value)
     return feeds
 
 

@@ -13,6 +13,7 @@ from prograd_proto.printable import WORD, sentence
 from runtime.commands.streams import put
 from runtime.errors import UsageError
 from runtime.kernel import Array
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.output import write_output
 from runtime.tensor_files import read_npy
 
@@ -31,10 +32,10 @@ def wanted_fetches(given: Sequence[str]) -> list[Wanted]:
     return [_parsed(text, "--fetch", optional=True) for text in given]
 
 
-def expectations(given: Sequence[str]) -> dict[str, tuple[Path, Array]]:
+def expectations(given: Sequence[str], memory: MemoryLimit = NO_LIMIT) -> dict[str, tuple[Path, Array]]:
     """`name=@file.npy`, parsed and read. Raises UsageError for anything else, DataError for a bad file."""
     parsed = [_parsed(text, "--expect", optional=False) for text in given]
-    return {name: (file, read_npy(file)) for name, file in parsed if file is not None}
+    return {name: (file, read_npy(file, memory)) for name, file in parsed if file is not None}
 
 
 def give(wanted: Sequence[Wanted], arrays: Mapping[str, Array], *, force: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -214,13 +215,13 @@ def winners(
     maximum begins with the first that is not in the padding, and grows wherever a later one sees more, or NaN.
     """
     tap, y, winner, number, found, bits = (array[: len(x)] for array in scratch)
-    under = [*taps(x, y, window=window, stride=stride, padding=padding)]
+    under = Taps(x, y, window, stride, padding)
     y.fill(-np.inf)
     winner.fill(0)
     if any(padding):
-        for count, (_, _, _, places) in reversed([*enumerate(under)]):
-            winner[places] = count
-    for count, (_, _, inside, places) in enumerate(under):
+        for i, j, _, places in under.walk(backwards=True):
+            winner[places] = i * window[1] + j
+    for count, (_, _, inside, places) in enumerate(under.walk()):
         seen, most = first_of(tap, y[places].shape), y[places]
         np.copyto(seen, x[inside])
         if count:
@@ -232,16 +233,31 @@ def winners(
     np.isnan(y, found)
     if found.any():
         prefer_nan(x, under, winner, found, number)
-    for count, (_, _, inside, places) in enumerate(under):
+    for count, (_, _, inside, places) in enumerate(under.walk()):
         np.equal(winner, count, found)
         np.copyto(bits, found.view(np.uint8))
         np.negative(bits, bits)
         yield inside, places, bits, tap
 
 
-def prefer_nan(x: Array, under: Sequence[Under], winner: Array, found: Array, number: Array) -> None:
+class Taps(NamedTuple):
+    """The taps of a window, made anew each time they are walked: a list of a million takes more than the images."""
+
+    x: Array
+    y: Array
+    window: Numbers
+    stride: Numbers
+    padding: Numbers
+
+    def walk(self, *, backwards: bool = False) -> Iterator[Under]:
+        """Each tap in row-major order, or from the last to the first."""
+        x, y, window, stride, padding = self
+        return taps(x, y, backwards, window=window, stride=stride, padding=padding)
+
+
+def prefer_nan(x: Array, under: Taps, winner: Array, found: Array, number: Array) -> None:
     """Let the last tap that sees NaN have the maximum: nothing after the first is more, in the eyes of a comparison."""
-    for count, (_, _, inside, places) in enumerate(under):
+    for count, (_, _, inside, places) in enumerate(under.walk()):
         is_nan, own = (first_of(array, winner[places].shape) for array in (found, number))
         np.isnan(x[inside], is_nan)
         np.multiply(is_nan.view(np.uint8), own.dtype.type(count), own)

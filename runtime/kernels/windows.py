@@ -51,15 +51,25 @@ def window_counts(
 
 
 def taps(
-    x: Array, y: Array, *, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers = (1, 1)
+    x: Array,
+    y: Array,
+    backwards: bool = False,
+    /,
+    *,
+    window: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers = (1, 1),
 ) -> Iterator[tuple[int, int, Index, Index]]:
     """For every tap in row-major order: its row and column, what of x it touches, and for which places of y.
 
+    `backwards` begins with the last.
     The last two index x and y to equal shapes. Places where the tap lies in the padding are left out.
     """
-    for i in range(window[0]):
+    order = -1 if backwards else 1
+    for i in range(window[0])[::order]:
         x_rows, y_rows = _overlap(x.shape[1], y.shape[1], i * dilation[0] - padding[0], stride[0])
-        for j in range(window[1]):
+        for j in range(window[1])[::order]:
             x_columns, y_columns = _overlap(x.shape[2], y.shape[2], j * dilation[1] - padding[1], stride[1])
             yield i, j, (EVERY, x_rows, x_columns), (EVERY, y_rows, y_columns)
 
