@@ -12,6 +12,7 @@ reproduce      a step that made NaN, kept as a program
 streams        stdout and stderr, whatever happens to them
 feeds, fetches arrays from files and to files
 metrics_file   every step and epoch, as CSV or JSON lines
+sandbox        limits that the operating system holds
 trace          every op, for Chrome's trace viewer
 """
 

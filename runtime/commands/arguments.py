@@ -220,8 +220,11 @@ def _add_how(group: Any) -> None:
 
 
 def _add_limits(group: Any) -> None:
-    group.add_argument("--max-memory", type=_bytes, metavar="SIZE", help="of the states and the arena, as in 64MiB")
+    group.add_argument("--max-memory", type=_bytes, metavar="SIZE", help="of the process, as in 200MiB")
     group.add_argument("--max-time", type=_seconds, metavar="SECONDS", help="of the run")
+    group.add_argument(
+        "--sandbox", action="store_true", help="let the system limit memory, time and files, for a stranger's program"
+    )
 
 
 def _add_rows(verb: argparse.ArgumentParser) -> None:

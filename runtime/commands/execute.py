@@ -65,6 +65,10 @@ def perform(options: argparse.Namespace) -> Performed:
     start = perf_counter()
     _require_consistent(options)
     wanted = wanted_fetches(options.fetch)
+    if options.sandbox:
+        from runtime.commands.sandbox import enter_sandbox  # for few
+
+        enter_sandbox(options.max_memory, options.max_time, options.threads)
     memory = MemoryLimit(options.max_memory, of_process=True, threads=options.threads)
     expected = expectations(options.expect, memory)
     names = list(dict.fromkeys([fetch.name for fetch in wanted] + list(expected)))

@@ -20,6 +20,7 @@ from runtime.dtypes import numpy_dtype
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
 from runtime.executor import TRIALS, Executor
+from runtime.memory_limit import MemoryLimit
 from runtime.overtime import Overtime
 from runtime.rows import Rows
 from runtime.run import Run, load
@@ -53,6 +54,10 @@ def profile(options: argparse.Namespace) -> int:
     """
     if options.trace is not None and options.trace.exists() and not options.force:
         raise UsageError(f"{options.trace}: the file exists; --force replaces it")
+    if options.sandbox:
+        from runtime.commands.sandbox import enter_sandbox  # for few
+
+        enter_sandbox(options.max_memory, options.max_time, options.threads)
     with Overtime(options.max_time, options.say):  # nothing is kept, so the time may be over wherever the process is
         return _profile(options)
 
@@ -65,7 +70,7 @@ def _profile(options: argparse.Namespace) -> int:
         threads=options.threads,
         schedule=options.schedule,
         spill=options.spill,
-        max_memory=options.max_memory,
+        max_memory=MemoryLimit(options.max_memory, of_process=True, threads=options.threads),
     )
     try:
         entry = options.entry or run.training_entry()
