@@ -105,14 +105,17 @@ class StepGraph:
 
         What is written over a state's memory is added to `state_of`.
         """
+        free = [pair for pair in self.over[i] if not missing[pair[1]]]
+        if not free or (len(free) == 1 and free[0][1] not in state_of):  # mostly: nothing to choose, and no state
+            return free
 
         def may(written: int, read: int) -> bool:
-            if missing[read]:
-                return False
             return read not in state_of or leaves_no_copy(self.becomes[state_of[read]] == written, self.lasts[written])
 
-        taken = chosen(self.over[i], state_of.__contains__, may)
-        state_of.update((written, state_of[read]) for written, read in taken if read in state_of)
+        taken = chosen(free, state_of.__contains__, may)
+        for written, read in taken:
+            if read in state_of:
+                state_of[written] = state_of[read]
         return taken
 
     def working_set(self, order: Sequence[int], at: int) -> int:

@@ -112,10 +112,10 @@ def chosen(pairs: Sequence[Pair], over_a_state: Callable[[int], bool], may: Call
         over_a_state: whether an operand lies in the memory of a state.
         may: whether a pair is allowed where the op is.
     """
-    if len(pairs) > 1:
-        pairs = sorted(pairs, key=lambda pair: not over_a_state(pair[1]))
+    if len(pairs) == 1:
+        return [*pairs] if may(*pairs[0]) else []
     taken: list[Pair] = []
-    for written, read in pairs:
+    for written, read in sorted(pairs, key=lambda pair: not over_a_state(pair[1])):
         if may(written, read) and all(written != one and read != other for one, other in taken):
             taken.append((written, read))
     return taken
