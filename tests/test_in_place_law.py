@@ -16,7 +16,7 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
 from prograd_proto.written import Written
-from runtime.check.blocks import check_block
+from runtime.check import check_program
 from runtime.kernels import KERNELS
 from runtime.memory import faults
 
@@ -97,7 +97,7 @@ def test_the_law_judges_many_pairs_at_once_as_the_cells_do(make):
     assert len(set(verdicts)) == 2
 
 
-def sum_of_what_dies() -> tuple[pb.ProgramDesc, pb.BlockDesc, pb.OpDesc]:
+def sum_of_what_dies() -> tuple[pb.ProgramDesc, pb.OpDesc]:
     program = Program()
     x = program.input("x", "float32", (3,))
     program.outputs(y=ops.exp(x) + ops.sin(x))
@@ -105,7 +105,7 @@ def sum_of_what_dies() -> tuple[pb.ProgramDesc, pb.BlockDesc, pb.OpDesc]:
     block = running_blocks(desc)[0]
     add = next(op for op in block.ops if op.type == "add")
     del add.in_place[:]
-    return desc, block, add
+    return desc, add
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def sum_of_what_dies() -> tuple[pb.ProgramDesc, pb.BlockDesc, pb.OpDesc]:
     ],
 )
 def test_the_compiler_and_the_runtime_refuse_a_pair_in_the_same_words(pairs, sentence):
-    desc, block, add = sum_of_what_dies()
+    desc, add = sum_of_what_dies()
     add.in_place.extend(pb.InPlace(output=output, input=position) for output, position in pairs)
     with pytest.raises(CompileError) as refused:
         verify(desc)
     assert f"op {add.id} (add): {sentence}; this breaks the rule" in str(refused.value)
     with pytest.raises(ProgramError) as refused:
-        check_block(desc, block)
+        check_program(desc)
     assert str(refused.value).endswith(f": {sentence}")
 
 
