@@ -57,6 +57,7 @@ def _judge(building: Building, derivative: Derivative, rng: np.random.Generator)
 def _unfit(building: Building, derivative: Derivative) -> str:
     block = building.program.block
     names = {name for op in block.desc.ops for name in (*op.inputs, *op.outputs) if name}
+    names |= {*derivative.targets, *derivative.inputs}
     narrow = {block.types[name].dtype for name in names} & (REALS - {"float64"})
     if narrow:
         return "floats that are not float64"

@@ -88,7 +88,8 @@ def differentiate(draw: Draw, grads: list[Ref]) -> list[Ref]:
     if draw.chance(0.5):
         targets = [draw.one(draw.choice(["sum", "mean"]), scaled(draw, t)) for t in targets]
     inputs = [x for x in leaves if draw.chance(0.7)] or leaves[:1]
-    if not grads and draw.chance(0.3):  # the gradient for what is on the way
+    of_states = any(step.call.endswith("_layer_gradient") for step in draw.building.recipe.steps)
+    if not grads and not of_states and draw.chance(0.3):  # the gradient for what is on the way
         alone = [
             x for x in floats if x.name[0] == "v" and "_" not in x.name
         ]  # one of several results moves with others

@@ -45,6 +45,8 @@ class Side:
     def __init__(self, building: Building) -> None:
         self.building = building
         self.tensors: dict[str, torch.Tensor | None] = {}
+        self.results: dict[str, torch.Tensor | None] = {}
+        self._by_value: dict[str, torch.Tensor] = {}
         self.unknown: dict[str, str] = {}
         self.compared: list[tuple[int, str]] = []
         self.skipped: list[tuple[int, str]] = []
@@ -76,22 +78,33 @@ class Side:
         if len(made) != len(step.outputs):
             raise AssertionError(f"{step.call}: PyTorch gives {len(made)} results, not {len(step.outputs)}")
         for name, tensor in zip(step.outputs, made, strict=True):
-            if any(tensor is other for other in self.tensors.values()):
-                tensor = tensor.clone()  # another tensor, which may be differentiated by
             if name:
-                value = self.building.value(name)
-                zeros = torch.zeros(value.shape, dtype=getattr(torch, value.dtype)) if tensor is None else None
-                self.tensors[name] = _leaf_if_constant(tensor if zeros is None else zeros)
                 self.compared.append((at, name))
-            elif tensor is not None and bool((tensor != 0).any()):
-                self.compared.append((at, f"none of {len(self.tensors)}"))
-                self.tensors[self.compared[-1][1]] = tensor
+                self.results[name] = tensor
+                self.tensors[name] = self._known(name, tensor)
+            elif tensor is not None and bool((tensor.abs() > TOLERANCE["float32"]).any()):
+                self.compared.append((at, f"none of {len(self.results)}"))
+                self.results[self.compared[-1][1]] = tensor
+
+    def _known(self, name: str, tensor: torch.Tensor | None) -> torch.Tensor:
+        """The tensor, or the one that it is in the program too: some functions give what they are given."""
+        value = self.building.value(name)
+        if value.name in self._by_value:
+            return self._by_value[value.name]
+        if tensor is None:
+            tensor = torch.zeros(self.building.array(name).shape, dtype=getattr(torch, value.dtype))
+        if any(tensor is other for other in self._by_value.values()):
+            tensor = tensor.clone()
+        if tensor.is_floating_point() and not tensor.requires_grad:  # what depends on nothing may be differentiated by
+            tensor = tensor.clone().requires_grad_()
+        self._by_value[value.name] = tensor
+        return tensor
 
     def _leaf(self, name: str) -> None:
         array = handed_out(self.building.array(name))
-        self.tensors[name] = torch.from_numpy(array).requires_grad_(array.dtype.kind == "f")
-        if self.tensors[name].dtype == torch.float16:  # type: ignore[union-attr]
-            self.tensors[name] = torch.from_numpy(array.astype(np.float32)).requires_grad_()
+        array = array.astype(np.float32) if array.dtype == np.float16 else array
+        tensor = torch.from_numpy(array).requires_grad_(array.dtype.kind == "f")
+        self.tensors[name] = self._by_value[self.building.value(name).name] = tensor
 
     def _made(self, step: Step) -> list[Any]:
         if step.call in ("gradients", "minimize"):
@@ -177,7 +190,7 @@ class Side:
 
     def _compared(self, at: int, name: str) -> Verdict:
         what = f"step {at}, {self.building.recipe.steps[at].call}: {name}"
-        tensor = self.tensors[name]
+        tensor = self.results[name]
         if name.startswith("none of "):
             return Verdict("differs", "torch", what, f"no gradient, PyTorch has {tensor}")
         found = handed_out(self.building.array(name))
@@ -247,8 +260,3 @@ class Side:
                 found[name] = max(found[name], float(np.max(np.where(same, 0.0, moved), initial=0.0)))
         tape.run()
         return found
-
-
-def _leaf_if_constant(tensor: torch.Tensor) -> torch.Tensor:
-    """What depends on nothing may be differentiated by too."""
-    return tensor if tensor.requires_grad or not tensor.is_floating_point() else tensor.clone().requires_grad_()

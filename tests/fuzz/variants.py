@@ -18,7 +18,7 @@ from spilling import spilled
 from steps import Stepper, bound_block
 
 from compiler import Program
-from compiler.bind_dimensions import bind_dimensions
+from compiler.bind_dimensions import bind_dimensions, symbols_of
 from compiler.bound_blocks import bound_blocks
 from compiler.compiled import Compiled, compile_program
 from compiler.dead_ops import eliminate_dead_ops
@@ -56,6 +56,7 @@ class Subject:
     source: pb.ProgramDesc
     compiled: pb.ProgramDesc
     feeds: Mapping[str, np.ndarray]
+    sizes: Mapping[str, int]
     rng: np.random.Generator
     references: dict[tuple[str, int], Results] = field(default_factory=dict)
 
@@ -70,11 +71,18 @@ class Subject:
         for entry, done in zip(source.entries, compiled.entries, strict=True):
             entry.bindings.extend(pb.Binding(dims=binding.dims) for binding in done.bindings)
         source.format_version = compiled.format_version
-        return Subject(source, compiled, feeds, rng)
+        return Subject(source, compiled, feeds, sizes, rng)
 
     def with_passes(self, passes: Any) -> pb.ProgramDesc:
         """The program after these passes."""
         program = copy_of(self.source)
+        if eliminate_dead_ops not in passes:  # what is dead may have symbols that nothing else has
+            for entry in program.entries:
+                symbols = symbols_of(program.blocks[entry.source_block])
+                sizes = [pb.SymbolSize(symbol=symbol, size=self.sizes[symbol]) for symbol in sorted(symbols)]
+                for binding in entry.bindings:
+                    known = {dim.symbol for dim in binding.dims}
+                    binding.dims.extend(size for size in sizes if size.symbol not in known)
         run_passes(program, passes)
         return program
 

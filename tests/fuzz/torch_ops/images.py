@@ -179,8 +179,11 @@ def avg_pool2d_input_gradient(dy, *, shape, **how):
 
 @spelled("lp_pool")
 def lp_pool(x, *, p=2.0, window, stride=(), padding=(), ceil_mode=False, layout="NHWC"):
-    reduce = lambda u, *_: (u.abs() ** p).sum(-1) ** (1 / p)  # noqa: E731 - one line is enough
-    return pooled(x, window, stride, padding, (), ceil_mode, layout, 0.0, reduce)
+    def power(u, places, *_):
+        there = torch.from_numpy(places >= 0).to(u.dtype)  # a power of 0 has no third derivative
+        return (u.abs() ** p * there).sum(-1) ** (1 / p)
+
+    return pooled(x, window, stride, padding, (), ceil_mode, layout, 1.0, power)
 
 
 def inner(x, layout):
