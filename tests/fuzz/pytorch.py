@@ -209,9 +209,9 @@ class Side:
             if not same and self._unsure(name) > 0:
                 return Verdict("skipped", "torch", what, "whole numbers that depend on last digits")
             return Verdict("agreed" if same else "differs", "torch", what, "" if same else f"{found}, PyTorch {wanted}")
-        return self._floats(what, name, found, wanted)
+        return self._floats(at, what, name, found, wanted)
 
-    def _floats(self, what: str, name: str, found: np.ndarray, wanted: np.ndarray) -> Verdict:
+    def _floats(self, at: int, what: str, name: str, found: np.ndarray, wanted: np.ndarray) -> Verdict:
         finite = np.isfinite(wanted) & np.isfinite(found)
         same = np.array_equal(np.where(finite, 0.0, found), np.where(finite, 0.0, wanted), equal_nan=True)
         off = float(np.max(np.abs(np.where(finite, found, 0.0) - np.where(finite, wanted, 0.0)), initial=0.0))
@@ -219,6 +219,8 @@ class Side:
         narrow = "float32" if self._narrow() else "float64"
         if same and off <= TOLERANCE[narrow] * scale:
             return Verdict("agreed", "torch", what)
+        if self._of_gradients(at) and np.all(np.isfinite(found)) and not np.all(np.isfinite(wanted)):
+            return Verdict("skipped", "torch", what, "a gradient where PyTorch has no number: a root or a norm at 0")
         unsure = self._unsure(name)
         if not np.isfinite(unsure) or (same and off <= 30 * unsure):
             word = "ill-conditioned" if unsure > 1e-3 * scale else "agrees within what last digits make of it"
@@ -226,6 +228,10 @@ class Side:
         return Verdict(
             "differs", "torch", what, f"off by {off:.3g}: {found.reshape(-1)[:8]}, PyTorch {wanted.reshape(-1)[:8]}"
         )
+
+    def _of_gradients(self, at: int) -> bool:
+        """Whether the step, or one before it, differentiates: its result may be a gradient."""
+        return any(step.call in ("gradients", "minimize") for step in self.building.recipe.steps[: at + 1])
 
     def _narrow(self) -> bool:
         return any(

@@ -72,17 +72,12 @@ def logsumexp(x, *, axes=(), keepdims=False):
 
 @spelled("variance")
 def variance(x, *, axes=(), correction=0.0, keepdims=False):
-    axes = places(x, axes)
-    count = 1
-    for axis in axes:
-        count *= x.shape[axis]
-    off = x - torch.mean(x, axes, keepdim=True)
-    return torch.sum(off * off, axes, keepdim=keepdims) / max(count - correction, 0.0)
+    return torch.var(x, places(x, axes), correction=correction, keepdim=keepdims)
 
 
 @spelled("standard_deviation")
 def standard_deviation(x, *, axes=(), correction=0.0, keepdims=False):
-    return torch.sqrt(variance(x, axes=axes, correction=correction, keepdims=keepdims))
+    return torch.std(x, places(x, axes), correction=correction, keepdim=keepdims)
 
 
 @spelled("norm")
