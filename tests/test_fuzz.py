@@ -38,6 +38,14 @@ def test_every_operator_is_drawn_or_has_a_reason_not_to_be():
     assert sorted([*MAKERS, *NOT_DRAWN]) == sorted([*OPS, *SPELLED])
 
 
+def test_every_operator_is_compared_with_pytorch_or_has_a_reason_not_to_be():
+    pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,peers]"')
+    from fuzz.pytorch import DRAWN, MASKED
+    from fuzz.torch_ops import NOT_COMPARED, TORCH
+
+    assert sorted({*TORCH, *NOT_COMPARED, *DRAWN, *MASKED}) == sorted(MAKERS)
+
+
 @pytest.mark.parametrize("start", range(0, PROGRAMS, 10))
 def test_random_programs_have_the_gradients_and_the_bits_of_every_judge(start: int):
     found: dict[int, list[str]] = {}

@@ -39,6 +39,9 @@ from runtime.states import States
 TRAINED, THREADED = 2, 5
 """Steps of training; with threads the first three are in order, to measure."""
 
+SEARCHED = 120
+"""Ops that a budget is looked for: it takes seconds for more."""
+
 Results = list[dict[str, np.ndarray]]
 """What each step has fetched, and at the end the states, their names with a mark."""
 
@@ -203,6 +206,8 @@ def copy_of_op(op: pb.OpDesc) -> pb.OpDesc:
 
 def budgeted(subject: Subject, *, spill: bool = False) -> pb.ProgramDesc:
     """Within a smaller arena than it would take."""
+    if max(len(block.ops) for block in subject.compiled.blocks) > SEARCHED:
+        raise NotApplicable(f"more than {SEARCHED} ops to plan within a budget")
     compiled = Compiled(copy_of(subject.compiled))
     arena = max((binding.plan.arena_bytes for entry in compiled.desc.entries for binding in entry.bindings), default=0)
     for share in (0.5 + 0.4 * float(subject.rng.random()), 0.95):

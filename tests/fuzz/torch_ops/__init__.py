@@ -12,4 +12,5 @@ from fuzz.torch_ops import losses as losses
 from fuzz.torch_ops import reductions as reductions
 from fuzz.torch_ops import sequences as sequences
 from fuzz.torch_ops import updates as updates
+from fuzz.torch_ops.table import NOT_COMPARED as NOT_COMPARED
 from fuzz.torch_ops.table import TORCH as TORCH

@@ -11,6 +11,12 @@ TORCH: dict[str, Function] = {}
 """By name."""
 
 
+NOT_COMPARED = dict.fromkeys(
+    ("adam_scale", "adamax", "amsgrad", "nadam", "radam"), "whole training runs compare it: tests/peers/trajectories.py"
+)
+"""Operators whose values are left to another test, with the reason; they have no gradient."""
+
+
 def spelled(*names: str) -> Callable[[Function], Function]:
     """Note that the decorated function is these in PyTorch."""
 
