@@ -1,4 +1,5 @@
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,11 @@ settings.register_profile(
     derandomize="CI" in os.environ,  # a commit passes or fails, always; new examples are for developers
 )
 settings.load_profile("prograd")
+
+for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # commands inherit what a shell in the background ignores
+    number = getattr(signal, name, None)
+    if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
