@@ -51,9 +51,9 @@ def main() -> int:
         for kind, cases in results.kinds.items():
             if kind not in total.kinds:
                 print(f"FAULT {kind}\n  {cases[0]}", flush=True)
-        before = total.done // 10_000
+        before = total.done // 2_000
         total.add(results)
-        if total.done // 10_000 > before:
+        if total.done // 2_000 > before:
             rate = total.done / (time.monotonic() - start)
             print(f"{total.done} cases, {rate:.0f}/s, {len(total.kinds)} kinds of fault", flush=True)
     print(f"{total.done} cases from seed {options.seed} in {time.monotonic() - start:.0f} s")
