@@ -28,7 +28,6 @@ def this_machine() -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
         "protobuf": _version("protobuf"),
-        "safetensors": _version("safetensors"),
     }
 
 
