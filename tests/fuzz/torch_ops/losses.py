@@ -35,6 +35,8 @@ def cross_entropy(logits, target, weights=None, *, smoothing=0.0, ignored=-100, 
         return reduced(-terms.sum(-1), reduction)
     if logits.dim() < 2 or not logits.numel():
         raise NotImplementedError("PyTorch needs rows")
+    if reduction == "mean" and not bool((target != ignored).any()):
+        return (logits * 0.0).sum()  # no row counts: 0 in prograd, no number in PyTorch
     loss = F.cross_entropy(
         rows(logits),
         target.reshape(-1).long(),
@@ -48,6 +50,8 @@ def cross_entropy(logits, target, weights=None, *, smoothing=0.0, ignored=-100, 
 
 @spelled("nll")
 def nll(logarithms, labels, weights=None, *, ignored=-100, reduction="mean"):
+    if reduction == "mean" and not bool((labels != ignored).any()):
+        return (logarithms * 0.0).sum()
     loss = F.nll_loss(rows(logarithms), labels.reshape(-1).long(), weights, ignore_index=ignored, reduction=reduction)
     return loss.reshape(labels.shape) if reduction == "none" else loss
 
