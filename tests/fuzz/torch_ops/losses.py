@@ -12,10 +12,6 @@ def reduced(loss, reduction):
     return {"none": lambda: loss, "mean": loss.mean, "sum": loss.sum}[reduction]()
 
 
-def rows(x):
-    return x.reshape(-1, x.shape[-1])
-
-
 @spelled("softmax_cross_entropy")
 def softmax_cross_entropy(logits, labels, *, reduction="mean"):
     loss = -torch.gather(torch.log_softmax(logits, -1), -1, labels.long().unsqueeze(-1)).squeeze(-1)
@@ -29,31 +25,30 @@ def accuracy(logits, labels):
 
 @spelled("cross_entropy")
 def cross_entropy(logits, target, weights=None, *, smoothing=0.0, ignored=-100, reduction="mean"):
+    logarithms = torch.log_softmax(logits, -1)
     if target.is_floating_point():
         target = target * (1 - smoothing) + smoothing / logits.shape[-1]
-        terms = torch.log_softmax(logits, -1) * target * (1.0 if weights is None else weights)
+        terms = logarithms * target * (1.0 if weights is None else weights)
         return reduced(-terms.sum(-1), reduction)
-    if logits.dim() < 2 or not logits.numel():
-        raise NotImplementedError("PyTorch needs rows")
-    if reduction == "mean" and not bool((target != ignored).any()):
-        return (logits * 0.0).sum()  # no row counts: 0 in prograd, no number in PyTorch
-    loss = F.cross_entropy(
-        rows(logits),
-        target.reshape(-1).long(),
-        weights,
-        ignore_index=ignored,
-        label_smoothing=smoothing,
-        reduction=reduction,
-    )
-    return loss.reshape(target.shape) if reduction == "none" else loss
+    return of_labels(logarithms, target, weights, smoothing, ignored, reduction)
 
 
 @spelled("nll")
 def nll(logarithms, labels, weights=None, *, ignored=-100, reduction="mean"):
-    if reduction == "mean" and not bool((labels != ignored).any()):
-        return (logarithms * 0.0).sum()
-    loss = F.nll_loss(rows(logarithms), labels.reshape(-1).long(), weights, ignore_index=ignored, reduction=reduction)
-    return loss.reshape(labels.shape) if reduction == "none" else loss
+    return of_labels(logarithms, labels, weights, 0.0, ignored, reduction)
+
+
+def of_labels(logarithms, labels, weights, smoothing, ignored, reduction):
+    """PyTorch's own has no gradient for weights; with no row that counts prograd's mean is 0."""
+    weights = torch.ones(logarithms.shape[-1], dtype=logarithms.dtype) if weights is None else weights
+    counts = labels != ignored
+    label = torch.where(counts, labels, torch.zeros_like(labels)).long()
+    scaled = -logarithms * weights
+    loss = (1 - smoothing) * torch.gather(scaled, -1, label.unsqueeze(-1)).squeeze(-1)
+    loss = (loss + scaled.sum(-1) * smoothing / logarithms.shape[-1]) * counts
+    if reduction != "mean":
+        return reduced(loss, reduction)
+    return loss.sum() / (weights[label] * counts).sum() if bool(counts.any()) else loss.sum() * 0.0
 
 
 @spelled("binary_cross_entropy")
