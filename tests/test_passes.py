@@ -104,7 +104,7 @@ def test_a_pass_that_breaks_the_program_is_reported_by_name():
         run_passes(small_network().compile(batch=4).desc, (eliminate_dead_ops, lose_an_op, share_memory))
     assert str(error.value) == (
         "lose_an_op: block 0: %conv2d_1 is described, and nothing defines it; "
-        "this breaks the rule: every tensor is described once and defined once"
+        "this breaks the rule: every tensor has a name, is described once and defined once"
     )
 
 
