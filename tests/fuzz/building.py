@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from runtime.states import States
 
 WORDS: dict[str, Any] = {name: getattr(compiler, name) for name in dir(compiler) if not name.startswith("_")}
 WORDS |= {"inf": np.inf, "nan": np.nan}
+
+CUT = {"stop_gradient": slice(None), "batch_norm": slice(1, 3)}
+"""Operators and their outputs that are constants to a derivative, by what their pages say, though they do vary."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +69,15 @@ class Building:
         if step.call == "input":
             assert feed is not None
             self.recipe.feeds[step.outputs[0]] = feed
-        exec(compile(line(step), "fuzz", "exec"), self.names)
+        named = replace(step, outputs=tuple(name or f"_{i}" for i, name in enumerate(step.outputs)))
+        exec(compile(line(named if step.listed else step), "fuzz", "exec"), self.names)
         self.recipe.steps.append(step)
         self._give()
         self.tape.extend(list(self.program.block.desc.ops[len(self.tape) :]))
-        self.stopped |= {
-            name for op in self.program.block.desc.ops[before:] if op.type == "stop_gradient" for name in op.outputs
-        }
+        for op in self.program.block.desc.ops[before:]:
+            self.stopped.update(op.outputs[CUT[op.type]] if op.type in CUT else ())
         if step.call in ("gradients", "minimize"):
-            self._note(step, before)
+            self._note(named, before)
 
     def value(self, name: str) -> Value:
         return self.names[name]

@@ -100,7 +100,8 @@ def batch_norm(x, scale, bias, running_mean, running_variance, *, momentum=0.9, 
     inverse = torch.rsqrt(variance + epsilon)
     y = (x - mean) * inverse * scale + bias
     new_mean = momentum * running_mean + (1 - momentum) * mean
-    return y, new_mean, momentum * running_variance + (1 - momentum) * variance, mean, inverse
+    new_variance = momentum * running_variance + (1 - momentum) * variance
+    return y, new_mean.detach(), new_variance.detach(), mean, inverse
 
 
 @spelled("scaled_dot_product_attention")
