@@ -69,7 +69,7 @@ def by_parts(
         np.multiply(whole, rest, rest)
         np.subtract(wide, rest, rest)
         np.absolute(whole, wide)
-        if np.maximum.reduce(wide, axis=None) < MOST and np.isfinite(np.add.reduce(rest, axis=None)):
+        if np.maximum.reduce(wide, axis=None, initial=0.0) < MOST and np.isfinite(np.add.reduce(rest, axis=None)):
             write(x, y, whole, rest, to)
         else:
             ufunc(x, y, to)

@@ -17,7 +17,7 @@ from fuzz.building import Building, Derivative
 from fuzz.verdict import Verdict
 from prograd_proto.dtypes import REALS
 
-STEPS = (1e-3, 1e-4, 1e-5, 1e-2)
+STEPS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-2)
 TOLERANCE = 1e-6
 FAR = 1e6
 

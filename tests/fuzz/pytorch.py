@@ -159,10 +159,7 @@ class Side:
         made = self.building.value(step.outputs[0]).name
         by_name = {name: op for op in block.ops for name in op.outputs}
         op = by_name[made]
-        while op.type not in ("dropout", "alpha_dropout"):
-            op = by_name[
-                next(name for name in op.inputs if name in by_name and by_name[name].type in ("dropout", "full", "mul"))
-            ]
+        op = op if op.type in ("dropout", "alpha_dropout") else by_name[op.inputs[1]]  # x * dropout(ones)
         ones = pb.OpDesc()
         ones.CopyFrom(op)
         ones.inputs[0], ones.outputs[0] = "ones", "mask"

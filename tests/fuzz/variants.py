@@ -26,6 +26,7 @@ from compiler.errors import LimitError
 from compiler.inference_forms import use_inference_forms
 from compiler.order_ops import order_ops
 from compiler.pipeline import PASSES, run_passes
+from compiler.plan_memory import plan_memory
 from compiler.versions import list_operators
 from fuzz.tape import Tape
 from fuzz.verdict import Verdict
@@ -41,6 +42,8 @@ TRAINED, THREADED = 2, 5
 
 SEARCHED = 120
 """Ops that a budget is looked for: it takes seconds for more."""
+
+Change = Callable[[pb.ProgramDesc], None]
 
 Results = list[dict[str, np.ndarray]]
 """What each step has fetched, and at the end the states, their names with a mark."""
@@ -177,8 +180,10 @@ def whole(subject: Subject) -> pb.ProgramDesc:
     return subject.compiled
 
 
-def without(left_out: Callable[[pb.ProgramDesc], None]) -> Callable[[Subject], pb.ProgramDesc]:
-    return lambda subject: subject.with_passes(tuple(change for change in PASSES if change is not left_out))
+def without(left_out: Change) -> Callable[[Subject], pb.ProgramDesc]:
+    """All passes but one; a block with dead ops may have no plan."""
+    gone = (left_out, plan_memory) if left_out is eliminate_dead_ops else (left_out,)
+    return lambda subject: subject.with_passes(tuple(change for change in PASSES if change not in gone))
 
 
 def shuffled(subject: Subject) -> pb.ProgramDesc:

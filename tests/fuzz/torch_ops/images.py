@@ -12,6 +12,8 @@ from fuzz.torch_ops.arrays import taken
 from fuzz.torch_ops.layers import gradient
 from fuzz.torch_ops.table import TORCH, spelled
 
+torch.backends.mkldnn.enabled = False  # its convolutions of float32 with dilation read what nobody wrote
+
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
@@ -50,7 +52,8 @@ def conv(x, w, *, stride=(), padding=(), dilation=(), groups=1, layout="NHWC"):
     axes = x.dim() - 2
     if layout == "NHWC":
         x, w = first(x), filters_first(w)
-    y = CONV[axes](padded(x, edges(padding, axes)), w, None, many(stride, axes), 0, many(dilation, axes), groups)
+    x = padded(x, edges(padding, axes)).contiguous()
+    y = CONV[axes](x, w.contiguous(), None, many(stride, axes), 0, many(dilation, axes), groups)
     return last(y) if layout == "NHWC" else y
 
 

@@ -33,7 +33,11 @@ def mean(x, *, axes=(), keepdims=False):
 def prod(x, *, axes=(), keepdims=False):
     x = widened(x)
     for axis in reversed(places(x, axes)):
-        x = torch.prod(x, axis, keepdim=keepdims)
+        parts = torch.unbind(x, axis)  # the gradient of PyTorch's own divides
+        y = torch.ones_like(x.select(axis, 0)) if parts else x.sum(axis) + 1
+        for part in parts:
+            y = y * part
+        x = y.unsqueeze(axis) if keepdims else y
     return x
 
 
