@@ -69,10 +69,10 @@ def _how_far(block: pb.BlockDesc, schedule: Schedule, budget: int, limit: TimeLi
 
 
 def _why_not(block: pb.BlockDesc, schedule: Schedule, smallest: int, budget: int, spilling: bool) -> str:
-    found = f"the smallest arena found has {smallest} bytes, more than the budget of {budget}"
-    if not schedule.order:
-        return f"{found}; nothing is computed, and what is fed takes them by itself"
     at = schedule.live.index(schedule.peak)
     op, own = block.ops[schedule.ops[schedule.order[at]]], schedule.graph.working_set(schedule.order, at)
     hint = "; values may also wait in a file: --spill" if own <= budget and not spilling else ""
-    return f"{found}; op {op.id} ({op.type}), where the peak is, works on {own} by itself{hint}"
+    return (
+        f"the smallest arena found has {smallest} bytes, more than the budget of {budget}; "
+        f"op {op.id} ({op.type}), where the peak is, works on {own} by itself{hint}"
+    )
