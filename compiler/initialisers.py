@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -83,12 +84,12 @@ def variance_scaling(
     return initialise
 
 
-def from_file(path: str, key: str | None = None) -> FromFile:
+def from_file(path: str | os.PathLike[str], key: str | None = None) -> FromFile:
     """The tensor `key`, the state's own name unless given, of a safetensors file.
 
     `path` is relative to the folder that the program is saved in, and the file becomes part of the program.
     """
-    return FromFile(path, key)
+    return FromFile(os.fspath(path), key)
 
 
 @dataclass(frozen=True)

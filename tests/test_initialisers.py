@@ -53,7 +53,7 @@ def test_a_parameter_begins_with_a_tensor_of_a_file_that_becomes_part_of_the_pro
     save_file({"layer.w": w, "b": b}, tmp_path / "weights.safetensors")
     program = Program()
     v = program.parameter("w", (2, 3), initialisers.from_file("weights.safetensors", "layer.w"))
-    c = program.parameter("b", (3,), initialisers.from_file("weights.safetensors"))
+    c = program.parameter("b", (3,), initialisers.from_file(Path("weights.safetensors")))
     program.minimize(ops.sum(v + c), sgd(0.1))
     program.average(0.9)
     compiled = program.compile()
