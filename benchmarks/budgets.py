@@ -14,15 +14,15 @@ from time import process_time
 
 from networks import NETWORKS
 
-from compiler.bound_blocks import bound_blocks
-from compiler.costs import operations_of
+from compiler.analyses.costs import operations_of
+from compiler.analyses.step_graph import step_graph
 from compiler.errors import LimitError
-from compiler.memory_budget import plan_within
-from compiler.plan_memory import plan_of
-from compiler.step_graph import step_graph
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.plan_memory import plan_of
+from compiler.planning.memory_budget import plan_within
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from runtime.memory import THOROUGH
+from runtime.placement import THOROUGH
 
 MIB = 2**20
 COLUMNS = ("plan", "half", "largest op", "budget", "with", "arena / budget", "cost", "repeated", "moved", "seconds")

@@ -13,7 +13,7 @@ import numpy as np
 from report import report
 
 from compiler import Program, ops
-from runtime.run import Run
+from runtime.runs.run import Run
 
 OPS = 100
 ELEMENTS = 100

@@ -27,13 +27,13 @@ import numpy as np  # noqa: E402 - BLAS counts its threads when it is loaded
 import torch  # noqa: E402 - likewise
 from torch_cases import FAMILIES, Case  # noqa: E402 - likewise
 
-from compiler.backward import gradients  # noqa: E402 - needs NumPy
-from compiler.share_memory import share_memory  # noqa: E402 - needs NumPy
+from compiler.passes.share_memory import share_memory  # noqa: E402 - needs NumPy
+from compiler.train.backward import gradients  # noqa: E402 - needs NumPy
 from prograd_proto import TensorType  # noqa: E402 - needs NumPy
 from prograd_proto import program_pb2 as pb  # noqa: E402 - needs NumPy
 from prograd_proto.dtypes import FLOATS  # noqa: E402 - needs NumPy
 from registry import Block, Value  # noqa: E402 - needs NumPy
-from runtime.bind import bind  # noqa: E402 - needs NumPy
+from runtime.engines.reference.bind import bind  # noqa: E402 - needs NumPy
 
 SECONDS = float(os.environ.get("SECONDS_PER_ROW", "0.2"))
 """Of measuring, per row."""

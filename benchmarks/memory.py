@@ -21,14 +21,14 @@ from functools import partial
 
 from networks import NETWORKS, resnet18
 
-from compiler.bind_dimensions import bind_dimensions
-from compiler.bound_blocks import bound_blocks
-from compiler.order_ops import order_ops
-from compiler.pipeline import PASSES, run_passes
-from compiler.plan_memory import block_buffers, plan_of
-from compiler.share_memory import share_memory
+from compiler.passes.bind_dimensions import bind_dimensions
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.order_ops import order_ops
+from compiler.passes.pipeline import PASSES, run_passes
+from compiler.passes.plan_memory import block_buffers, plan_of
+from compiler.passes.share_memory import share_memory
 from prograd_proto import program_pb2 as pb
-from runtime.memory import THOROUGH, aligned, place
+from runtime.placement import THOROUGH, aligned, place
 
 MIB = 2**20
 COLUMNS = ("apart", "deferred", "shared", "ordered", "bound", "separate", "exact size", "ordered / deferred")

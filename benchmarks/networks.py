@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from compiler import Program, Value, constant, he_normal, momentum, ops, zeros
-from compiler.optimizers import Optimizer
+from compiler.train.optimizers import Optimizer
 
 
 def lenet(optimizer: Optimizer | None = None) -> Program:

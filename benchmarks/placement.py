@@ -18,10 +18,10 @@ from time import process_time
 from training_buffers import FAMILIES
 
 from compiler.commands.place import read_buffers
-from runtime.memory import EXHAUSTIVE, THOROUGH, Buffer, check_placement, place
-from runtime.memory.gaps import first_fit
-from runtime.memory.rankings import ranking_of
-from runtime.memory.sections import parts_of
+from runtime.placement import EXHAUSTIVE, THOROUGH, Buffer, check_placement, place
+from runtime.placement.gaps import first_fit
+from runtime.placement.rankings import ranking_of
+from runtime.placement.sections import parts_of
 
 PUBLISHED = {"A": 4.910, "C": 0.637, "E": 3.717, "G": 1.181, "I": 3.908, "K": 0.628}
 TARGETS = {"G_1": (1.0, 10), "resnet50": (1.001, 10), "pangu_2.6B": (1.001, 10)}  # ratio, seconds

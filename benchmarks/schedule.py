@@ -19,15 +19,16 @@ from time import perf_counter, sleep
 import numpy as np
 
 from compiler import Program, he_normal, ops, sgd, zeros
-from compiler.compiled import Compiled
-from compiler.plan_memory import block_buffers
-from compiler.simulated_threads import times_faster
+from compiler.build.compiled import Compiled
+from compiler.passes.plan_memory import block_buffers
+from compiler.planning.simulated_threads import times_faster
 from prograd_proto import program_pb2 as pb
-from runtime.bind import bind
 from runtime.blas import use_one_thread
-from runtime.executor import TRIALS
-from runtime.memory import aligned, dependencies
-from runtime.run import Run
+from runtime.engines.reference.bind import bind
+from runtime.engines.reference.executor import TRIALS
+from runtime.placement import aligned
+from runtime.runs.run import Run
+from runtime.step import dependencies
 
 ROUNDS = 25
 FREE = 1.7

@@ -32,7 +32,7 @@ run = runtime.load("mlp.pb")
 run.step({"x": numpy.ones((64, 64), "float32"), "label": numpy.ones(64, "int64")})
 """
 FLOOR = "import numpy, google.protobuf"
-IMPORTS = f"{FLOOR}, safetensors, runtime, runtime.run"
+IMPORTS = f"{FLOOR}, safetensors, runtime, runtime.runs.run"
 
 
 def main():

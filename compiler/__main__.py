@@ -21,7 +21,7 @@ from prograd_proto.spelling import closest
 from prograd_proto.text import block_to_text, to_text
 
 if TYPE_CHECKING:
-    from compiler.last_batch import Sizes
+    from compiler.build.last_batch import Sizes
 
 EXIT_DONE, EXIT_USAGE, EXIT_PROGRAM, EXIT_DATA, EXIT_RESOURCE, EXIT_BUG, EXIT_INTERRUPTED = 0, 2, 3, 4, 6, 70, 130
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     try:
         if options.plugin:
-            from compiler.plugins import use_plugin
+            from compiler.build.plugins import use_plugin
 
             for name in options.plugin:
                 use_plugin(name)
@@ -75,7 +75,7 @@ def show(options: argparse.Namespace) -> None:
 def check(options: argparse.Namespace) -> None:
     """Load a program, verify every rule of a well-formed one and every plan, and say what it is."""
     from compiler.commands.well_formed import well_formed
-    from runtime.memory import check_plans
+    from runtime.step import check_plans
 
     program = well_formed(options.program)
     try:
@@ -90,8 +90,8 @@ def check(options: argparse.Namespace) -> None:
 
 def compile_(options: argparse.Namespace) -> None:
     """Compile a program file or its text form anew, with other sizes or a look at what a pass did."""
+    from compiler.build.compiled import compile_program
     from compiler.commands.well_formed import well_formed
-    from compiler.compiled import compile_program
 
     program = well_formed(options.program)
     after = _dumper(options.dump_after) if options.dump_after else None
@@ -190,8 +190,8 @@ def ops(options: argparse.Namespace) -> None:
 
 def _sizes(given: Sequence[str], program: pb.ProgramDesc, path: str) -> Sizes:
     """The sizes the file was compiled with, replaced by those given as symbol=size, and that of the last batch."""
+    from compiler.build.last_batch import sizes_of, with_last_batch
     from compiler.commands.chosen_entry import several_sizes_given
-    from compiler.last_batch import sizes_of, with_last_batch
 
     sizes = sizes_of(program) | several_sizes_given(given)
     folder = Path(path).parent
@@ -199,7 +199,7 @@ def _sizes(given: Sequence[str], program: pb.ProgramDesc, path: str) -> Sizes:
 
 
 def _dumper(name: str) -> Callable[[str, pb.ProgramDesc], None]:
-    from compiler.pipeline import PASSES
+    from compiler.passes.pipeline import PASSES
 
     known = [change.__name__ for change in PASSES]
     if name not in known:

@@ -1,7 +1,7 @@
 """What every operation is: its signature, its result types and its gradient.
 
 The body of an operator's declaration infers types; it computes nothing. `registry/ops/` has the
-operators by family, `runtime/kernels/` their kernels under the same names.
+operators by family, `runtime/engines/reference/kernels/` their kernels under the same names.
 """
 
 from registry import ops as ops

@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from runtime.errors import NonFinite as NonFinite
     from runtime.errors import ResourceLimit as ResourceLimit
     from runtime.errors import UsageError as UsageError
-    from runtime.events import CheckpointWritten as CheckpointWritten
-    from runtime.events import EpochEnd as EpochEnd
-    from runtime.events import EvaluationEnd as EvaluationEnd
-    from runtime.events import Event as Event
-    from runtime.events import StepEnd as StepEnd
     from runtime.plugins import use_plugin as use_plugin
-    from runtime.reproducer import write_reproducer as write_reproducer
-    from runtime.run import Run as Run
-    from runtime.run import load as load
+    from runtime.runs.events import CheckpointWritten as CheckpointWritten
+    from runtime.runs.events import EpochEnd as EpochEnd
+    from runtime.runs.events import EvaluationEnd as EvaluationEnd
+    from runtime.runs.events import Event as Event
+    from runtime.runs.events import StepEnd as StepEnd
+    from runtime.runs.reproducer import write_reproducer as write_reproducer
+    from runtime.runs.run import Run as Run
+    from runtime.runs.run import load as load
 
 _HOMES = {
     **dict.fromkeys(("PluginError", "ProgramError"), "prograd_proto"),
     **dict.fromkeys(("DataError", "ExecutionError", "NonFinite", "ResourceLimit", "UsageError"), "runtime.errors"),
-    **dict.fromkeys(("CheckpointWritten", "EpochEnd", "EvaluationEnd", "Event", "StepEnd"), "runtime.events"),
+    **dict.fromkeys(("CheckpointWritten", "EpochEnd", "EvaluationEnd", "Event", "StepEnd"), "runtime.runs.events"),
     "use_plugin": "runtime.plugins",
-    "write_reproducer": "runtime.reproducer",
-    **dict.fromkeys(("Run", "load"), "runtime.run"),
+    "write_reproducer": "runtime.runs.reproducer",
+    **dict.fromkeys(("Run", "load"), "runtime.runs.run"),
 }
 
 

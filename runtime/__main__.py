@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _process() -> int:
     """The command as a process: signals are minded before anything large is imported, and streams at the end."""
-    from runtime.interrupts import ignore_all, leave_at_once
+    from runtime.runs.interrupts import ignore_all, leave_at_once
 
     leave_at_once()
     from runtime.commands.streams import open_missing, settle

@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 
 from prograd_proto import TensorType
-from runtime.arena import aligned_bytes, view
 from runtime.dtypes import array_type
+from runtime.engines.reference.arena import aligned_bytes, view
+from runtime.engines.reference.kernels import KERNELS
 from runtime.kernel import BFLOAT16, Array
-from runtime.kernels import KERNELS
 
 
 def conversion(

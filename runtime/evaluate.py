@@ -9,9 +9,9 @@ import numpy as np
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
-from runtime.arena import aligned_array
+from runtime.engines.reference.arena import aligned_array
+from runtime.engines.reference.kernels import KERNELS
 from runtime.kernel import Array
-from runtime.kernels import KERNELS
 
 
 def evaluate(op: pb.OpDesc, operands: Sequence[pb.SmallTensor | None]) -> list[pb.SmallTensor]:

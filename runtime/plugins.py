@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from prograd_proto.plugins import KERNEL_GROUP, load_plugin
+from runtime.engines.reference.kernels import KERNELS
 from runtime.kernel import Kernel
-from runtime.kernels import KERNELS
 
 
 def use_plugin(name: str) -> dict[str, Kernel]:

@@ -10,8 +10,8 @@ import pytest
 from interpret import interpret
 from samples import Sample
 
-import runtime.kernels  # noqa: F401 - fills KERNELS
-from compiler.backward import gradients
+import runtime.engines.reference.kernels  # noqa: F401 - fills KERNELS
+from compiler.train.backward import gradients
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from registry import OPS, Block, OpError, Value

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from interpret import interpret
 
-import runtime.kernels  # noqa: F401 - fills KERNELS
-from compiler.backward import gradients
+import runtime.engines.reference.kernels  # noqa: F401 - fills KERNELS
+from compiler.train.backward import gradients
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from registry import Block, Value

@@ -17,7 +17,7 @@ from cases import build
 from interpret import compute
 from samples import SAMPLES, Sample
 
-from compiler.versions import list_operators
+from compiler.passes.list_operators import list_operators
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.files import parse, read, save

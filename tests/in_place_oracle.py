@@ -7,7 +7,7 @@ with reading a cell before it writes there. Nothing is asked of last reads, of c
 from __future__ import annotations
 
 from prograd_proto import program_pb2 as pb
-from runtime.kernels import KERNELS
+from runtime.engines.reference.kernels import KERNELS
 
 
 def keeps_every_value(block: pb.BlockDesc) -> bool:

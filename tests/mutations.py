@@ -24,15 +24,15 @@ from google.protobuf.message import Message
 from samples import SAMPLES
 
 from compiler import Program, adam, constant, global_norm, ops, sgd, warmup_cosine
-from compiler.versions import list_operators
+from compiler.passes.list_operators import list_operators
 from prograd_proto import ProgramError, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import END, canonical_bytes
 from prograd_proto.tensor_types import tensor_desc
 from prograd_proto.upgrades import FORMAT_VERSION
+from runtime.engines.reference.kernels import KERNELS
 from runtime.errors import ExecutionError
-from runtime.kernels import KERNELS
-from runtime.run import Run, load
+from runtime.runs.run import Run, load
 
 MEMORY = 1 << 22
 """Bytes that a run may take: what a mutation makes larger is refused and not tried."""

@@ -10,10 +10,10 @@ from odd_networks import DTYPES, odd_array
 from steps import bound_block, same_bits
 
 from compiler import Program, Value
-from compiler.bind_dimensions import bind_dimensions
-from compiler.dead_ops import eliminate_dead_ops
-from compiler.inference_forms import use_inference_forms
-from compiler.pipeline import Pass, run_passes
+from compiler.passes.bind_dimensions import bind_dimensions
+from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
+from compiler.passes.pipeline import Pass, run_passes
+from compiler.passes.use_inference_forms import use_inference_forms
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NAMES
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from steps import Stepper
 
-from compiler.compiled import Compiled
-from compiler.plan_memory import block_buffers, spilled_buffers
+from compiler.build.compiled import Compiled
+from compiler.passes.plan_memory import block_buffers, spilled_buffers
 from prograd_proto import program_pb2 as pb
-from runtime.arena import aligned_bytes
+from runtime.engines.reference.arena import aligned_bytes
 
 POISON = 0xFF
 """A byte that makes every float NaN and every integer -1."""

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from compiler import Program, Value, adam, constant, global_norm, momentum, ops, sgd
-from compiler.optimizers import Optimizer
+from compiler.train.optimizers import Optimizer
 
 OPTIMIZERS: dict[str, Any] = {
     "sgd": lambda: sgd(0.1),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compiler.bind_dimensions import bind_dimensions
-from compiler.bound_blocks import bound_blocks
-from compiler.order_ops import order_ops
-from compiler.pipeline import PASSES, run_passes
+from compiler.passes.bind_dimensions import bind_dimensions
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.order_ops import order_ops
+from compiler.passes.pipeline import PASSES, run_passes
 from prograd_proto import program_pb2 as pb
 
 Choice = Callable[[int], int]

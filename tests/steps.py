@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from interpret import interpret
 
-from compiler.compiled import Compiled
+from compiler.build.compiled import Compiled
 from prograd_proto import program_pb2 as pb
-from runtime.arena import aligned_bytes
 from runtime.check import check_program
-from runtime.executor import Executor
-from runtime.states import States
+from runtime.engines.reference.arena import aligned_bytes
+from runtime.engines.reference.executor import Executor
+from runtime.runs.states import States
 
 
 def bound_block(program: pb.ProgramDesc, entry: str = "train", binding: int = 0) -> pb.BlockDesc:

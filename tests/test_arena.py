@@ -10,11 +10,11 @@ from models import MODELS, start_of
 from steps import Oracle, Stepper, same_bits
 
 from compiler import Program, adam, constant, global_norm, gradients, look_ahead, momentum, ops, sgd, warmup_cosine
-from compiler.compiled import Compiled
-from compiler.optimizers import Optimizer
+from compiler.build.compiled import Compiled
+from compiler.train.optimizers import Optimizer
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-from runtime.bind import bind
+from runtime.engines.reference.bind import bind
 
 POISON = 0xFF
 """A byte that makes every float NaN and every integer -1."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from evaluate import block_of, evaluate, gradient, ops_of
 
-from compiler.backward import gradients
+from compiler.train.backward import gradients
 from registry import OpError, Value, ops
 from runtime.errors import ExecutionError
 

@@ -8,7 +8,7 @@ import pytest
 from evaluate import block_of, evaluate, gradient, ops_of
 
 from registry import OpError, ops
-from runtime.kernels import windows
+from runtime.engines.reference.kernels import windows
 
 RNG = np.random.default_rng(3)
 

@@ -14,18 +14,18 @@ from random_training import training_programs
 from steps import Oracle, Stepper, bound_block, same_bits
 
 from compiler import Program, adam, constant, global_norm, momentum, ops
-from compiler.bound_blocks import bound_blocks
-from compiler.compiled import Compiled
-from compiler.costs import operations, operations_of
+from compiler.analyses.costs import operations, operations_of
+from compiler.analyses.step_graph import step_graph
+from compiler.build.compiled import Compiled
 from compiler.errors import CompileError, LimitError
-from compiler.optimizers import Optimizer
-from compiler.plan_memory import block_buffers, plan_of
-from compiler.rematerialise import lower
-from compiler.repetition import Choice, Schedule, repeat, schedule_of
-from compiler.share_memory import share_in_block
-from compiler.step_graph import step_graph
-from compiler.verify import verify
-from compiler.write_schedule import write_schedule
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.plan_memory import block_buffers, plan_of
+from compiler.passes.share_memory import share_in_block
+from compiler.passes.verify import verify
+from compiler.planning.rematerialise import lower
+from compiler.planning.repetition import Choice, Schedule, repeat, schedule_of
+from compiler.planning.write_schedule import write_schedule
+from compiler.train.optimizers import Optimizer
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
@@ -258,7 +258,9 @@ def test_the_report_is_of_every_entry_and_all_states():
 @pytest.mark.parametrize("spill", [False, True])
 def test_a_search_ends_with_its_time_and_what_it_has_found_by_then(spill: bool, monkeypatch: pytest.MonkeyPatch):
     ticks = iter(range(1000))
-    monkeypatch.setattr("compiler.time_limit.monotonic", lambda: next(ticks))  # a second for each look at the clock
+    monkeypatch.setattr(
+        "compiler.planning.time_limit.monotonic", lambda: next(ticks)
+    )  # a second for each look at the clock
     compiled = deep().compile(n=64)
     before = compiled.desc.SerializeToString(deterministic=True)
     with pytest.raises(LimitError) as error:
@@ -270,7 +272,7 @@ def test_a_search_ends_with_its_time_and_what_it_has_found_by_then(spill: bool, 
 
 @pytest.mark.parametrize("spill", [False, True])
 def test_long_steps_are_planned_with_fewer_looks_and_keep_budget_and_bits(spill: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("compiler.rematerialise.LONG", 10)
+    monkeypatch.setattr("compiler.planning.rematerialise.LONG", 10)
     plain, tight = deep().compile(n=64), deep().compile(n=64)
     budget = plain.desc.entries[0].bindings[0].plan.arena_bytes * 7 // 10
     train = tight.plan(budget=budget, spill=spill).bindings[0]

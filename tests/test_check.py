@@ -16,7 +16,7 @@ from prograd_proto.attributes import attribute_message
 from prograd_proto.tensor_types import tensor_desc
 from runtime.check import check_program
 from runtime.check.ops import op_types
-from runtime.run import Run
+from runtime.runs.run import Run
 
 Change = Callable[[pb.ProgramDesc, pb.BlockDesc], object]
 

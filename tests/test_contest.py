@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from runtime.contest import HOLDS, TURNS, Contest
+from runtime.engines.reference.threads.contest import HOLDS, TURNS, Contest
 
 
 def steps(contest: Contest, count: int, seconds: Callable[[bool], float]) -> list[bool]:

@@ -11,7 +11,7 @@ from evaluate import evaluate
 from compiler import Program, adam, ops
 from registry import OpError, Value
 from runtime.errors import ExecutionError
-from runtime.run import Run
+from runtime.runs.run import Run
 
 
 def spelled(path: tuple[int, ...], blank: int) -> tuple[int, ...]:

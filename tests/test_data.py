@@ -13,10 +13,10 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load as load_desc
 from prograd_proto.files import save as save_desc
-from runtime import tensor_files
-from runtime.data import Data
 from runtime.entries import bound_entries
+from runtime.files import tensor_files
 from runtime.philox import permutation
+from runtime.rows.data import Data
 
 
 def refused(action, folder: Path) -> str:

@@ -14,8 +14,8 @@ from small_programs import save as save_run
 
 from compiler import Program, Value, constant, ops, sgd
 from compiler.__main__ import main
-from compiler.differences import differences
-from compiler.matched_ops import matched_ops, moved
+from compiler.compare.differences import differences
+from compiler.compare.matched_ops import matched_ops, moved
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load, save
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from compiler import Program, ops
-from compiler.compiled import compile_program
-from compiler.pipeline import PASSES
+from compiler.build.compiled import compile_program
+from compiler.passes.pipeline import PASSES
 from prograd_proto import program_pb2 as pb
 from runtime import Run
 
@@ -22,7 +22,7 @@ def compiled_without(program: Program, left_out: str | None, monkeypatch: pytest
     """A run of the program, compiled with all passes but one."""
     passes = tuple(change for change in PASSES if change.__name__ != left_out)
     assert len(passes) == len(PASSES) - (left_out is not None)
-    monkeypatch.setattr("compiler.compiled.PASSES", passes)
+    monkeypatch.setattr("compiler.build.compiled.PASSES", passes)
     return Run(program.compile(**sizes).desc)
 
 

@@ -8,7 +8,7 @@ import pytest
 from one_pass import Build, block_after, types
 
 from compiler import Program, Value, ops, sgd
-from compiler.fold_constants import fold_constants
+from compiler.passes.fold_constants import fold_constants
 from prograd_proto import program_pb2 as pb
 from registry import OPS
 from registry.op import find_op

@@ -24,7 +24,7 @@ from compiler import (
     sgd,
     zeros,
 )
-from compiler.bound_blocks import bound_blocks
+from compiler.passes.bound_blocks import bound_blocks
 from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
 

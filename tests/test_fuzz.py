@@ -17,13 +17,13 @@ from fuzz.variants import VARIANTS, Subject, Variant
 from fuzz.verdict import Verdict
 
 from compiler import ops
-from compiler.bound_blocks import bound_blocks
-from compiler.pipeline import PASSES
-from compiler.share_memory import share_memory
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.pipeline import PASSES
+from compiler.passes.share_memory import share_memory
 from prograd_proto import program_pb2 as pb
 from registry import OPS
 from registry.spelled import SPELLED
-from runtime.kernels import KERNELS
+from runtime.engines.reference.kernels import KERNELS
 
 CORPUS = sorted((Path(__file__).parent / "fuzz/corpus").glob("*.json"))
 PROGRAMS, CALLS = 80, 250

@@ -13,8 +13,8 @@ import pytest
 from safetensors.numpy import load_file
 
 import runtime
-from runtime.checkpoint import FORMAT as CHECKPOINT_FORMAT
-from runtime.run_record import FORMAT, read_record
+from runtime.runs.checkpoint import FORMAT as CHECKPOINT_FORMAT
+from runtime.runs.run_record import FORMAT, read_record
 
 GOLDEN = Path(__file__).parent / "golden"
 CHECKPOINTS = sorted((GOLDEN / "checkpoints").glob("v*.safetensors"))

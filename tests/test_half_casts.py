@@ -18,8 +18,8 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.elements import pack, unpack
 from registry.op import OPS
 from runtime.conversion import converted
+from runtime.engines.reference.kernels import KERNELS
 from runtime.kernel import BFLOAT16
-from runtime.kernels import KERNELS
 
 HALVES = ["float16", "bfloat16"]
 

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 import compiler
 import runtime
 from compiler import OpError, Program, constant, normal, ops, sgd
-from compiler.optimizers import Optimizer
+from compiler.train.optimizers import Optimizer
 from prograd_proto.text import from_text, to_text
 from runtime.__main__ import main as runtime_main
 

@@ -12,12 +12,13 @@ from random_training import training_programs
 from steps import Stepper, bound_block, same_bits
 
 from compiler import Program, constant, ops
-from compiler.compiled import Compiled
-from compiler.plan_memory import block_buffers
+from compiler.build.compiled import Compiled
+from compiler.passes.plan_memory import block_buffers
 from prograd_proto import program_pb2 as pb
-from runtime.arena import address_ranges
-from runtime.memory import Touched, aligned, dependencies
-from runtime.memory.hazards import Range
+from runtime.engines.reference.arena import address_ranges
+from runtime.placement import aligned
+from runtime.step import Touched, dependencies
+from runtime.step.hazards import Range
 
 
 def touch(reads: list[Range] | None = None, writes: list[Range] | None = None) -> Touched:

@@ -182,8 +182,8 @@ def test_a_step_of_no_ops_has_no_way_to_keep_a_budget(folder, capsys):
 
 def test_a_step_is_not_larger_than_a_plan_can_say():
     from compiler.errors import CompileError
-    from compiler.plan_memory import plan_from
-    from runtime.memory import QUICK, Buffer, place
+    from compiler.passes.plan_memory import plan_from
+    from runtime.placement import QUICK, Buffer, place
 
     buffers = [Buffer(str(i), 1 << 61, 0, 2) for i in range(3)]
     with pytest.raises(CompileError, match="more than the 4611686018427387904 that a plan can say"):

@@ -11,14 +11,14 @@ import pytest
 from in_place_oracle import keeps_every_value
 
 from compiler import CompileError, Program, adam, constant, momentum, ops, sgd
-from compiler.verify import verify
+from compiler.passes.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
 from prograd_proto.written import Written
 from runtime.check import check_program
-from runtime.kernels import KERNELS
-from runtime.memory import faults
+from runtime.engines.reference.kernels import KERNELS
+from runtime.step import faults
 
 GOLDEN = sorted((Path(__file__).parent / "golden" / "compiled").glob("*.pb"))
 

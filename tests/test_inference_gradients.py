@@ -7,7 +7,7 @@ import pytest
 
 from compiler import Program, Value, gradients, ops, sgd
 from compiler.errors import CompileError
-from compiler.initialisers import Initialiser
+from compiler.train.initialisers import Initialiser
 from runtime import Run
 
 X = np.random.default_rng(0).normal(size=(4, 3))

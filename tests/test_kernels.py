@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from evaluate import block_of, computed, evaluate, gradient
 
-from compiler.backward import gradients
+from compiler.train.backward import gradients
 from registry import OpError, ops
+from runtime.engines.reference.kernels import windows
 from runtime.errors import ExecutionError
-from runtime.kernels import windows
 
 RNG = np.random.default_rng(11)
 

@@ -7,10 +7,10 @@ import pytest
 from evaluate import block_of, computed, evaluate
 from values import check_orders, define
 
-from compiler.backward import gradients
+from compiler.train.backward import gradients
 from prograd_proto import TensorType
 from registry import Block, OpError, ops
-from runtime.kernels import windows
+from runtime.engines.reference.kernels import windows
 
 RNG = np.random.default_rng(5)
 

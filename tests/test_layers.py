@@ -20,14 +20,18 @@ ROOMS = {
 }
 
 COMPILER_MAY_IMPORT_OF_RUNTIME = {
-    "runtime.memory": "a compiler knows its target's memory",
+    "runtime.step": "a compiler knows what its target writes over what, and when it needs it",
+    "runtime.placement": "and how it lays out memory",
     "runtime.plugins": "the two halves of a plugin are held together where both are known",
 }
 
 OF_RUNTIME_IN_ONE_FILE = {
-    ("compiler/fold_constants.py", "runtime.evaluate"): "what is folded has the bits of the kernel",
-    ("compiler/last_batch.py", "runtime.tensor_files"): "rows are counted in the file that the runtime reads",
-    ("compiler/last_batch.py", "runtime.errors"): "and what is wrong with it is said as the runtime says it",
+    ("compiler/passes/fold_constants.py", "runtime.evaluate"): "what is folded has the bits of the kernel",
+    (
+        "compiler/build/last_batch.py",
+        "runtime.files.tensor_files",
+    ): "rows are counted in the file that the runtime reads",
+    ("compiler/build/last_batch.py", "runtime.errors"): "and what is wrong with it is said as the runtime says it",
 }
 
 LAZY = {"tqdm": "a bar is drawn only on a terminal"}
@@ -64,7 +68,7 @@ def test_a_file_imports_only_what_its_room_may(room: str, path: Path):
 
 def test_the_runtime_loads_numpy_and_protobuf_and_nothing_else():
     script = (
-        "import sys; before = set(sys.modules); import runtime, runtime.run, runtime.__main__\n"
+        "import sys; before = set(sys.modules); import runtime, runtime.runs.run, runtime.__main__\n"
         "names = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "print(*sorted(n for n in names if n not in sys.stdlib_module_names and not n.startswith('_')))"
     )
@@ -78,7 +82,7 @@ def test_a_program_with_a_plan_runs_without_what_places_buffers(tmp_path: Path):
     program.compile().save(tmp_path / "p.pb")
     script = (
         "import sys, numpy, runtime; run = runtime.load('p.pb')\n"
-        "run.predict(numpy.ones(4, 'float32')); print('runtime.memory.placement' in sys.modules)"
+        "run.predict(numpy.ones(4, 'float32')); print('runtime.placement.placement' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from compiler import CompileError, Program, Value, constant, ops, sgd
-from compiler.lifespans import lifespans_of
-from compiler.verify import verify
+from compiler.analyses.lifespans import lifespans_of
+from compiler.passes.verify import verify
 from prograd_proto import program_pb2 as pb
 from prograd_proto.text import from_text, to_text
 from registry import OpError

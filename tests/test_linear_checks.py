@@ -15,7 +15,7 @@ from prograd_proto.upgrades import Fresh, upgrade
 from runtime.check import check_program
 from runtime.check.run import MAX_BINDINGS
 from runtime.entries import bound_entries
-from runtime.memory import check_plans
+from runtime.step import check_plans
 
 N = 150
 FLOAT = TensorType("float32", (3,))

@@ -14,7 +14,8 @@ from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.tensor_types import tensor_desc
 from prograd_proto.written import Written
-from runtime.memory import Buffer, aliases_of, buffers_of, check_placement, place
+from runtime.placement import Buffer, check_placement, place
+from runtime.step import aliases_of, buffers_of
 
 INSIDE = "an arena of 128 bytes; it must lie inside, at a multiple of 64"
 SIZES = st.sampled_from([0, 1, 63, 64, 65, 128, 1000, 4096]) | st.integers(0, 10_000)

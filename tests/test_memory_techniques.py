@@ -10,13 +10,13 @@ import pytest
 from steps import Stepper, same_bits
 
 from compiler import Program, adam, constant, global_norm, ops, sgd, warmup_cosine
-from compiler.bind_dimensions import bind_dimensions
-from compiler.bound_blocks import bound_blocks
 from compiler.errors import LimitError
-from compiler.order_ops import order_ops
-from compiler.pipeline import PASSES, run_passes
-from compiler.plan_memory import block_buffers, plan_memory
-from compiler.share_memory import share_memory
+from compiler.passes.bind_dimensions import bind_dimensions
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.order_ops import order_ops
+from compiler.passes.pipeline import PASSES, run_passes
+from compiler.passes.plan_memory import block_buffers, plan_memory
+from compiler.passes.share_memory import share_memory
 from prograd_proto import program_pb2 as pb
 
 STEPS = 5

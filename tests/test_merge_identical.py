@@ -10,7 +10,7 @@ from one_pass import Build, block_after, types
 from steps import Oracle, Stepper, bound_block, same_bits
 
 from compiler import Program, Value, gradients, ops, sgd
-from compiler.merge_identical import merge_identical
+from compiler.passes.merge_identical import merge_identical
 from prograd_proto import program_pb2 as pb
 
 F = ("float32", (2, 3))

@@ -8,10 +8,10 @@ import pytest
 from small_programs import rich, save
 
 import runtime
-from runtime import checkpoint_folder
 from runtime.__main__ import main
 from runtime.commands import execute as commands
 from runtime.commands.metrics_file import MetricsFile
+from runtime.runs import checkpoint_folder
 
 
 @pytest.fixture

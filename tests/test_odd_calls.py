@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import runtime.kernels  # noqa: F401 - fills KERNELS
+import runtime.engines.reference.kernels  # noqa: F401 - fills KERNELS
 from compiler import Program, Value, metrics
 from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from compiler import CompileError
-from compiler.backward import gradients
+from compiler.train.backward import gradients
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import DTypeName

@@ -9,8 +9,8 @@ from small_programs import BATCH, arrays, linear, rich, save, write_data
 
 import runtime
 from compiler import CompileError, OpError, Program, from_file, gradients, metrics, ops, sgd, zeros
-from compiler.compiled import compile_program
-from compiler.last_batch import sizes_of
+from compiler.build.compiled import compile_program
+from compiler.build.last_batch import sizes_of
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load

@@ -7,8 +7,8 @@ import pytest
 from cases import Case, build
 from samples import SAMPLES, Sample
 
-from compiler.operand_types import DtypeRules, dtype_rules
 from compiler.reference import reference
+from compiler.reference.operand_types import DtypeRules, dtype_rules
 from prograd_proto import ProgramError, TensorType, attributes_of
 from prograd_proto.dtypes import HALVES, ITEM_BYTES
 from registry import OPS, Op, OpError

@@ -9,8 +9,8 @@ from cases import build, check_derivative, differentiated, takes_symbol, with_si
 from interpret import compute, unwritten
 from samples import LARGE, SAMPLES, Sample
 
+from compiler.passes.list_operators import list_operators
 from compiler.reference import CHECKED_ORDER
-from compiler.versions import list_operators
 from prograd_proto import files
 from prograd_proto import program_pb2 as pb
 from prograd_proto.text import from_text, to_text

@@ -11,7 +11,7 @@ from steps import Stepper
 
 import compiler
 from compiler import CompileError, OpError, Program, constant, ops
-from compiler.optimizers import Optimizer
+from compiler.train.optimizers import Optimizer
 
 STEPS = 50
 RNG = np.random.default_rng(8)

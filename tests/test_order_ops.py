@@ -10,15 +10,15 @@ from random_training import training_programs
 from steps import Oracle, Stepper, same_bits
 
 from compiler import Program, global_norm, momentum, ops, sgd
-from compiler.bind_dimensions import bind_dimensions
-from compiler.bound_blocks import bound_blocks
-from compiler.compiled import Compiled
-from compiler.order_ops import CANDIDATES, as_written, order_ops
-from compiler.pipeline import PASSES, Pass, run_passes
-from compiler.plan_memory import block_buffers, plan_memory
-from compiler.share_memory import share_memory
-from compiler.step_graph import step_graph
-from compiler.versions import list_operators
+from compiler.analyses.step_graph import step_graph
+from compiler.build.compiled import Compiled
+from compiler.passes.bind_dimensions import bind_dimensions
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.list_operators import list_operators
+from compiler.passes.order_ops import CANDIDATES, as_written, order_ops
+from compiler.passes.pipeline import PASSES, Pass, run_passes
+from compiler.passes.plan_memory import block_buffers, plan_memory
+from compiler.passes.share_memory import share_memory
 from prograd_proto import program_pb2 as pb
 
 

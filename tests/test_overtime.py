@@ -9,15 +9,15 @@ import pytest
 from small_programs import rich, save
 
 from compiler import Program, ops
-from runtime import overtime
 from runtime.__main__ import main
+from runtime.engines.reference.threads.lanes import Lanes
+from runtime.engines.reference.threads.tasks import Tasks
+from runtime.engines.reference.threads.worklist import Worklist
 from runtime.errors import OutOfTime
-from runtime.interrupts import ENDINGS, Interrupted, Interrupts
-from runtime.lanes import Lanes
-from runtime.overtime import AGAIN, PATIENCE, ROOM, Overtime
-from runtime.states import States
-from runtime.tasks import Tasks
-from runtime.worklist import Worklist
+from runtime.runs import overtime
+from runtime.runs.interrupts import ENDINGS, Interrupted, Interrupts
+from runtime.runs.overtime import AGAIN, PATIENCE, ROOM, Overtime
+from runtime.runs.states import States
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no alarms")
 

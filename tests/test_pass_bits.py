@@ -14,14 +14,14 @@ from steps import Stepper, bound_block, same_bits
 
 import runtime
 from compiler import Program, ops
-from compiler.bind_dimensions import bind_dimensions
-from compiler.dead_ops import eliminate_dead_ops
-from compiler.fold_constants import fold_constants
-from compiler.inference_forms import use_inference_forms
-from compiler.merge_identical import merge_identical
-from compiler.pipeline import PASSES, Pass, run_passes
-from compiler.share_memory import share_memory
-from compiler.simplify import simplify
+from compiler.passes.bind_dimensions import bind_dimensions
+from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
+from compiler.passes.fold_constants import fold_constants
+from compiler.passes.merge_identical import merge_identical
+from compiler.passes.pipeline import PASSES, Pass, run_passes
+from compiler.passes.share_memory import share_memory
+from compiler.passes.simplify import simplify
+from compiler.passes.use_inference_forms import use_inference_forms
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load, save
 

@@ -7,15 +7,15 @@ import pytest
 from steps import Oracle, Stepper, bound_block, same_bits
 
 from compiler import CompileError, Program, Value, constant, global_norm, gradients, momentum, ops, sgd
-from compiler.compiled import Compiled, compile_program
-from compiler.dead_ops import eliminate_dead_ops
-from compiler.optimizers import Optimizer
-from compiler.pipeline import MUST_PRECEDE, PASSES, run_passes
-from compiler.share_memory import share_memory
+from compiler.build.compiled import Compiled, compile_program
+from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
+from compiler.passes.pipeline import MUST_PRECEDE, PASSES, run_passes
+from compiler.passes.share_memory import share_memory
+from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
 from prograd_proto.written import Written
-from runtime.memory import aliases_of
+from runtime.step import aliases_of
 
 
 def small_network(*, norm: bool = False, dropout: bool = False) -> Program:

@@ -16,14 +16,14 @@ from memory_oracle import Placed, is_safe
 from placement_oracle import Span, least_height
 
 from prograd_proto import ProgramError
-from runtime.memory import EXHAUSTIVE, QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
-from runtime.memory.attempts import attempt
-from runtime.memory.gaps import birth_order, first_fit
-from runtime.memory.peak import peak_first
-from runtime.memory.rankings import RANKINGS, ranking_of
-from runtime.memory.search import Outcome, Search
-from runtime.memory.sections import Part, parts_of
-from runtime.memory.skyline import lowest_offsets
+from runtime.placement import EXHAUSTIVE, QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
+from runtime.placement.attempts import attempt
+from runtime.placement.gaps import birth_order, first_fit
+from runtime.placement.peak import peak_first
+from runtime.placement.rankings import RANKINGS, ranking_of
+from runtime.placement.search import Outcome, Search
+from runtime.placement.sections import Part, parts_of
+from runtime.placement.skyline import lowest_offsets
 
 PLACEMENTS = Path(__file__).with_name("placements")
 ABOVE_THEIR_BOUND = (
@@ -342,7 +342,7 @@ def test_more_than_four_gibibytes_and_more_than_65536_buffers_are_placed():
 
 def test_a_placement_is_the_same_in_every_process():
     script = (
-        "from runtime.memory import THOROUGH, Buffer, Effort, place\n"
+        "from runtime.placement import THOROUGH, Buffer, Effort, place\n"
         "spans = [(64 + i * i % 97 * 64, i * 7 % 50, i * 7 % 50 + 1 + i * 5 % 23) for i in range(90)]\n"
         "buffers = [Buffer(f'b{i}', *span) for i, span in enumerate(spans)]\n"
         "print(place(buffers, Effort(steps=5, visits=60_000)))\n"

@@ -14,7 +14,7 @@ from steps import Oracle, Stepper, bound_block, same_bits
 from prograd_proto import ProgramError, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
-from runtime.memory import check_plans
+from runtime.step import check_plans
 
 CORPUS = sorted((Path(__file__).parent / "golden" / "compiled").glob("*.pb"))
 

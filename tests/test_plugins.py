@@ -20,10 +20,10 @@ from small_programs import linear, save
 import compiler
 import runtime
 from compiler import Program, ops, sgd
-from compiler import plugins as compiler_plugins
 from compiler.__main__ import main as compiler_main
-from compiler.costs import operations
-from compiler.operand_types import dtype_rules
+from compiler.analyses.costs import operations
+from compiler.build import plugins as compiler_plugins
+from compiler.reference.operand_types import dtype_rules
 from prograd_proto import PluginError, ProgramError, TensorType, files, upgrades
 from prograd_proto.text import from_text, to_text
 from prograd_proto.upgrades import operator_upgrade
@@ -200,7 +200,7 @@ def test_loading_and_checking_a_program_imports_no_plugin_that_is_installed(site
     script = (
         "import sys, runtime\n"
         "from prograd_proto.files import load; from prograd_proto.text import from_text, to_text\n"
-        "from compiler.compiled import compile_program; from runtime.check import check_program\n"
+        "from compiler.build.compiled import compile_program; from runtime.check import check_program\n"
         "program = load('p.pb'); assert from_text(to_text(program)) == program\n"
         "uses = lambda: runtime.load('p.pb'), lambda: check_program(program), lambda: compile_program(program, {})\n"
         "for use in uses:\n"

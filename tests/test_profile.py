@@ -13,13 +13,13 @@ from steps import Stepper, bound_block
 from test_runtime_cli import fields
 
 from compiler import Program, constant, ops
-from compiler.plan_memory import block_buffers
+from compiler.passes.plan_memory import block_buffers
 from runtime.__main__ import main
 from runtime.commands import profile as profiling
 from runtime.commands.trace import TraceFile, alive
-from runtime.executor import TRIALS
-from runtime.memory import aligned
-from runtime.stopwatch import Spell
+from runtime.engines.reference.executor import TRIALS
+from runtime.engines.reference.threads.stopwatch import Spell
+from runtime.placement import aligned
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from steps import Stepper
 from values import check_orders, define
 
 from compiler import Program, sgd
-from compiler.backward import gradients
+from compiler.train.backward import gradients
 from prograd_proto import TensorType
 from registry import Block, OpError, ops
 

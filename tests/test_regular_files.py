@@ -13,7 +13,7 @@ from compiler import Program, from_file, ops, optimizers
 from compiler.__main__ import main as compile_
 from prograd_proto.regular_files import open_regular
 from runtime.__main__ import main as run
-from runtime.tensor_files import write_safetensors
+from runtime.files.tensor_files import write_safetensors
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has no such files in its folders")
 

@@ -15,7 +15,7 @@ from test_runtime_cli import fields, run
 
 import runtime
 from runtime.commands.replay import _FOR_BITS
-from runtime.machine import this_machine
+from runtime.runs.machine import this_machine
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def test_a_machine_has_every_word_that_bits_depend_on():
 
 
 def test_a_run_without_a_record_asks_nothing_of_the_machine():
-    names = "runtime.machine", "runtime.run_record", "runtime.commands.replay"
+    names = "runtime.runs.machine", "runtime.runs.run_record", "runtime.commands.replay"
     script = f"import sys, runtime.commands.execute; print([n for n in {names} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

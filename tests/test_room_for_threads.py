@@ -20,21 +20,21 @@ from test_budget import deep
 from test_compiler_cli import run
 
 from compiler import Program, constant, ops, sgd
-from compiler.bound_blocks import bound_blocks
+from compiler.analyses.costs import operations_of
+from compiler.build.compiled import Compiled
 from compiler.commands.plan import room_in_words
-from compiler.compiled import Compiled
-from compiler.costs import operations_of
 from compiler.errors import CompileError
-from compiler.plan_memory import block_buffers, plan_of
-from compiler.planned_bytes import touched_by_plan
-from compiler.room_for_threads import LIMIT, Room, make_room
-from compiler.simulated_threads import run_on, times_faster
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.plan_memory import block_buffers, plan_of
+from compiler.planning.planned_bytes import touched_by_plan
+from compiler.planning.room_for_threads import LIMIT, Room, make_room
+from compiler.planning.simulated_threads import run_on, times_faster
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
 from runtime.__main__ import main as runtime_main
-from runtime.arena import aligned_bytes
-from runtime.bind import bind
-from runtime.memory import dependencies
+from runtime.engines.reference.arena import aligned_bytes
+from runtime.engines.reference.bind import bind
+from runtime.step import dependencies
 
 
 def towers(layers: int = 3, width: int = 32) -> Program:

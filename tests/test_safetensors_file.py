@@ -15,8 +15,8 @@ from small_programs import save as save_program
 import runtime
 from compiler import Program, from_file, ops, sgd
 from runtime.errors import Damaged
-from runtime.file_reader import FileReader
-from runtime.tensor_files import read_safetensors
+from runtime.files.file_reader import FileReader
+from runtime.files.tensor_files import read_safetensors
 
 ARRAYS = {
     "wide": np.arange(6, dtype=np.float64).reshape(2, 3),

@@ -68,8 +68,8 @@ def test_processor_time_beyond_the_sandbox_ends_with_6(tmp_path: Path):
     save(rich(), tmp_path)
     spent = RUN.replace(
         "code = main",
-        "import signal, runtime.states\n"
-        "runtime.states.States.initialise = lambda *_: signal.raise_signal(signal.SIGXCPU)\n"
+        "import signal, runtime.runs.states\n"
+        "runtime.runs.states.States.initialise = lambda *_: signal.raise_signal(signal.SIGXCPU)\n"
         "code = main",
     )
     done = python(spent, "execute", "p.pb", "-q", "--sandbox", folder=tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from steps import Stepper
 
 from compiler import OpError, Program, initialisers, schedules, sgd
-from compiler.schedules import Schedule
+from compiler.train.schedules import Schedule
 
 STEPS = 40
 

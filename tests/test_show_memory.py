@@ -12,9 +12,9 @@ from models import MODELS
 
 from compiler import Program, constant, momentum, ops, sgd
 from compiler.__main__ import main
+from compiler.analyses.lifespans import lifespans_of
+from compiler.analyses.step_memory import StepMemory, step_memory
 from compiler.commands.memory_picture import memory_page, memory_svg
-from compiler.lifespans import lifespans_of
-from compiler.step_memory import StepMemory, step_memory
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load, save
 from prograd_proto.text import from_text

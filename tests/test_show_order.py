@@ -15,9 +15,9 @@ import pytest
 
 from compiler import Program, Value, constant, ops, sgd
 from compiler.__main__ import main
-from compiler.execution_orders import execution_orders, unlisted
-from compiler.order_ops import updates_first
-from compiler.step_graph import step_graph
+from compiler.analyses.execution_orders import execution_orders, unlisted
+from compiler.analyses.step_graph import step_graph
+from compiler.passes.order_ops import updates_first
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import save
 from prograd_proto.text import from_text

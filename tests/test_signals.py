@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from small_programs import rich, save
 
-from runtime.interrupts import Interrupted, Interrupts
+from runtime.runs.interrupts import Interrupted, Interrupts
 
 ENDINGS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -37,7 +37,7 @@ def child(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("number", ENDINGS)
-@pytest.mark.parametrize("module", ["runtime.commands", "numpy", "numpy.linalg", "runtime.run"])
+@pytest.mark.parametrize("module", ["runtime.commands", "numpy", "numpy.linalg", "runtime.runs.run"])
 def test_a_signal_while_modules_are_imported_is_one_sentence(tmp_path, module, number):
     save(rich(), tmp_path)
     done = child(tmp_path, AT_IMPORT.format(module=module, number=int(number)))
@@ -46,12 +46,12 @@ def test_a_signal_while_modules_are_imported_is_one_sentence(tmp_path, module, n
 
 WHILE_LOADING = """
 import os, sys
-import runtime.run, runtime.states
+import runtime.runs.run, runtime.runs.states
 def initialise(self, seed=None):
     os.kill(os.getpid(), {number})
     sum(range(1000))
     print("went on")
-runtime.states.States.initialise = initialise
+runtime.runs.states.States.initialise = initialise
 sys.argv = ["runtime", "execute", "p.pb", "-q", "--checkpoint", "c"]
 from runtime.__main__ import main
 sys.exit(main())
@@ -70,12 +70,12 @@ def test_the_first_signal_ends_a_run_that_is_not_under_way(tmp_path, number):
 IGNORED = """
 import os, signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-import runtime.training
-step = runtime.training.Training._step
+import runtime.runs.training
+step = runtime.runs.training.Training._step
 def and_hang_up(self):
     os.kill(os.getpid(), signal.SIGHUP)
     return step(self)
-runtime.training.Training._step = and_hang_up
+runtime.runs.training.Training._step = and_hang_up
 sys.argv = ["runtime", "execute", "p.pb", "-q"]
 from runtime.__main__ import main
 sys.exit(main())

@@ -7,7 +7,7 @@ from one_pass import Build, block_after, types
 from steps import bound_block
 
 from compiler import Program, Value, gradients, ops, sgd
-from compiler.simplify import RULES, simplify
+from compiler.passes.simplify import RULES, simplify
 from prograd_proto import program_pb2 as pb
 from registry import OPS
 

@@ -22,9 +22,10 @@ from prograd_proto import ProgramError, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
 from prograd_proto.files import save as save_program
-from runtime import ResourceLimit, UsageError, spill_file
+from runtime import ResourceLimit, UsageError
 from runtime.__main__ import main
-from runtime.memory import PAGE
+from runtime.engines.reference import spill_file
+from runtime.placement import PAGE
 
 PLAIN, SPILLED = "plain.pb", "spilled.pb"
 

@@ -18,19 +18,19 @@ from test_budget import deep, normalised, placed_of
 from test_compiler_cli import run
 
 from compiler import Program, adam, constant, global_norm, momentum, ops
-from compiler.bound_blocks import bound_blocks
-from compiler.compiled import Compiled
-from compiler.costs import operations_of
+from compiler.analyses.costs import operations_of
+from compiler.analyses.step_graph import step_graph
+from compiler.build.compiled import Compiled
 from compiler.errors import LimitError
-from compiler.optimizers import Optimizer
-from compiler.plan_memory import plan_of, spilled_buffers
-from compiler.prefetch import prefetch
-from compiler.rematerialise import lower
-from compiler.repetition import RELOAD, SPILL, Choice, Schedule, schedule_of, spill
-from compiler.share_memory import share_in_block
-from compiler.step_graph import step_graph
-from compiler.verify import verify
-from compiler.write_schedule import write_schedule
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.plan_memory import plan_of, spilled_buffers
+from compiler.passes.share_memory import share_in_block
+from compiler.passes.verify import verify
+from compiler.planning.prefetch import prefetch
+from compiler.planning.rematerialise import lower
+from compiler.planning.repetition import RELOAD, SPILL, Choice, Schedule, schedule_of, spill
+from compiler.planning.write_schedule import write_schedule
+from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256

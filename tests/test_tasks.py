@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.tasks import TINY, Tasks, tasks_of
+from runtime.engines.reference.threads.tasks import TINY, Tasks, tasks_of
 
 LARGE, SMALL = 1e-3, 1e-6
 

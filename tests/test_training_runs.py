@@ -11,7 +11,7 @@ from models import MODELS, Arrays, Model, start_of
 from steps import Stepper
 
 from compiler import Program, adam, constant, global_norm, momentum, ops, sgd, warmup_cosine
-from compiler.optimizers import Optimizer
+from compiler.train.optimizers import Optimizer
 
 STEPS = 50
 

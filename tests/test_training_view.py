@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from compiler import Program, Value, constant, ops, sgd
-from compiler.training_view import training_view
+from compiler.analyses.training_view import training_view
 from prograd_proto import program_pb2 as pb
 
 Build = Callable[[Value, Value], Value]

@@ -18,16 +18,16 @@ from spilling import insert_reload, spilled
 from steps import Stepper, same_bits
 
 from compiler import Program, constant, ops
-from compiler.bound_blocks import bound_blocks
-from compiler.plan_memory import plan_memory
-from compiler.versions import list_operators
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.list_operators import list_operators
+from compiler.passes.plan_memory import plan_memory
 from prograd_proto import program_pb2 as pb
+from runtime.engines.reference.executor import TRIALS
+from runtime.engines.reference.spill_file import spill_file
+from runtime.engines.reference.threads.lanes import Lanes, Stretch, stretches
+from runtime.engines.reference.threads.stopwatch import TRANSFERS
 from runtime.errors import ExecutionError, NonFinite
-from runtime.executor import TRIALS
-from runtime.lanes import Lanes, Stretch, stretches
-from runtime.memory import dependencies
-from runtime.spill_file import spill_file
-from runtime.stopwatch import TRANSFERS
+from runtime.step import dependencies
 
 Call = Callable[[], object]
 

@@ -8,7 +8,7 @@ from interpret import compute
 
 from prograd_proto import TensorType
 from registry import Block, OpError, ops
-from runtime.kernels.update import PIECE
+from runtime.engines.reference.kernels.update import PIECE
 
 STEPS = 50
 SHAPE = (3, 4)

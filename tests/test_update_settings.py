@@ -7,7 +7,7 @@ import runtime
 from compiler import OpError, Program, adam, ops
 from prograd_proto import ProgramError, TensorType
 from registry.op import OPS
-from runtime.kernels import KERNELS
+from runtime.engines.reference.kernels import KERNELS
 
 SHARES = {"beta1", "beta2", "alpha", "rho"}
 UPDATES = {sample.op: sample for sample in SAMPLES if OPS[sample.op].signature.inputs[:2] == ("w", "dw")}

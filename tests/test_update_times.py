@@ -5,9 +5,9 @@ from __future__ import annotations
 from test_budget import deep
 
 from compiler import adam, global_norm
-from compiler.bind_dimensions import bind_dimensions
-from compiler.pipeline import run_passes
-from compiler.update_times import ORDER, OTHERS, READ, update_times
+from compiler.analyses.update_times import ORDER, OTHERS, READ, update_times
+from compiler.passes.bind_dimensions import bind_dimensions
+from compiler.passes.pipeline import run_passes
 from prograd_proto import program_pb2 as pb
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from compiler import Program, constant, ops, sgd
-from compiler.training_view import training_view
-from compiler.use_def import END, Chain, use_def
+from compiler.analyses.training_view import training_view
+from compiler.analyses.use_def import END, Chain, use_def
 from prograd_proto import program_pb2 as pb
-from runtime.memory import ends_of
+from runtime.step import ends_of
 
 
 def block(*ops: tuple[str, list[str], list[str], pb.Stage], feeds: tuple[str, ...] = ("x",)) -> pb.BlockDesc:

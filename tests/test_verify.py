@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from compiler import CompileError, Program, constant, ops, sgd
-from compiler.verify import BLOCK_RULES, PROGRAM_RULES, verify
+from compiler.passes.verify import BLOCK_RULES, PROGRAM_RULES, verify
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 

@@ -14,11 +14,11 @@ from steps import Oracle, Stepper, same_bits
 from test_hazards import apart, before_of, pairs_that_share_scratch, random_choices, updated_after_use
 
 from compiler import Program, constant, ops
-from runtime.contest import HOLDS, TURNS
+from runtime.engines.reference.executor import TRIALS
+from runtime.engines.reference.threads.contest import HOLDS, TURNS
+from runtime.engines.reference.threads.tasks import Tasks
+from runtime.engines.reference.threads.worklist import Failure, Worklist
 from runtime.errors import ExecutionError
-from runtime.executor import TRIALS
-from runtime.tasks import Tasks
-from runtime.worklist import Failure, Worklist
 
 
 def lanes(count: int, lane_count: int = 2) -> Tasks:

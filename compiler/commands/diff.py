@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from compiler.commands.well_formed import well_formed
-from compiler.differences import differences
+from compiler.compare.differences import differences
 from prograd_proto.printable import sentence
 
 DIFFERENT = 1

@@ -6,11 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from compiler.build.compiled import compile_program
+from compiler.build.last_batch import sizes_of
 from compiler.commands.well_formed import well_formed
-from compiler.compiled import compile_program
 from compiler.errors import CompileError
-from compiler.freezing import mark
-from compiler.last_batch import sizes_of
+from compiler.passes.leave_frozen import mark
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import save

@@ -14,7 +14,7 @@ from compiler.errors import DataError, LimitError
 from prograd_proto import ProgramError
 from prograd_proto.atomic import write_atomically
 from prograd_proto.regular_files import open_regular
-from runtime.memory import EXHAUSTIVE, Buffer, Placement, check_placement, place
+from runtime.placement import EXHAUSTIVE, Buffer, Placement, check_placement, place
 
 COLUMNS: Final = ("id", "lower", "upper", "size")
 DIGITS: Final = 18

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
+from compiler.analyses.step_memory import step_memory
 from compiler.commands.chosen_entry import chosen_binding
 from compiler.commands.memory_picture import memory_page, memory_svg
 from compiler.commands.show_memory import memory_text
 from compiler.commands.show_order import order_text
 from compiler.commands.well_formed import well_formed
 from compiler.errors import UsageError
-from compiler.step_memory import step_memory
 from prograd_proto import ProgramError
 from prograd_proto.atomic import write_atomically
 from prograd_proto.printable import sentence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from compiler.analyses.step_memory import KINDS, Resident, StepMemory, Tenant
 from compiler.commands.columns import columns
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words, stage_in_words
-from compiler.step_memory import KINDS, Resident, StepMemory, Tenant
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.printable import printable

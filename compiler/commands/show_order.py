@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from compiler.analyses.execution_orders import execution_orders, unlisted
 from compiler.commands.columns import columns
 from compiler.commands.ops_in_words import line_of, op_in_words
-from compiler.execution_orders import execution_orders, unlisted
 from prograd_proto import program_pb2 as pb
 
 HEAD = ("op", "forward", "gradient", "derivative", "update", "line")

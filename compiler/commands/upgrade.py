@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from compiler.build.plugins import require_used
 from compiler.commands.chosen_entry import binding_in_words
 from compiler.errors import UsageError
-from compiler.plugins import require_used
-from compiler.verify import verify
+from compiler.passes.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of, parse, read, save, write

@@ -22,7 +22,7 @@ from runtime.check.blocks import check_block
 from runtime.check.ops import listed_operators
 from runtime.check.run import check_data, check_entries, check_files, check_run
 from runtime.check.states import check_states
-from runtime.kernels import KERNELS
+from runtime.engines.reference.kernels import KERNELS
 
 
 def check_program(program: pb.ProgramDesc) -> None:

@@ -10,7 +10,7 @@ from prograd_proto.written import Written
 from runtime.check.names import check_size, check_unique, static_type
 from runtime.check.ops import Listed, check_op, described, op_types
 from runtime.kernel import require
-from runtime.memory.in_place import faults
+from runtime.step.in_place import faults
 
 
 def check_block(program: pb.ProgramDesc, block: pb.BlockDesc, states: Mapping[str, TensorType], listed: Listed) -> None:

@@ -10,8 +10,8 @@ from prograd_proto.attributes import attribute_kind
 from prograd_proto.dtypes import HALVES
 from prograd_proto.plugins import namespace_of, plugin_failed
 from prograd_proto.spelling import LONGEST
+from runtime.engines.reference.kernels import KERNELS
 from runtime.kernel import Kernel, Types, require
-from runtime.kernels import KERNELS
 
 Listed = Mapping[str, Sequence[int]]
 """By operator, the versions that the program lists."""

@@ -26,7 +26,7 @@ from prograd_proto.printable import use_escapes_on_output
 from runtime.commands.arguments import parse
 from runtime.commands.outcome import EXIT_INTERRUPTED, exit_code, sentence
 from runtime.commands.streams import drop
-from runtime.interrupts import ENDINGS, Interrupts
+from runtime.runs.interrupts import ENDINGS, Interrupts
 
 
 def run_command(arguments: Sequence[str]) -> int:

@@ -14,8 +14,8 @@ from prograd_proto.printable import result_line
 from runtime.check import bound_blocks, check_program
 from runtime.commands.outcome import EXIT_DONE
 from runtime.commands.streams import put
-from runtime.files import verified_file
-from runtime.memory import check_plans
+from runtime.files.program_files import verified_file
+from runtime.step import check_plans
 
 
 def check(options: argparse.Namespace) -> int:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prograd_proto.lifespans import trains
 from prograd_proto.printable import result_line
-from runtime.checkpoint_folder import CheckpointFolder
 from runtime.commands.feeds import read_feeds
 from runtime.commands.fetches import differences, expectations, give, wanted_fetches
 from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED, metric_fields
@@ -21,13 +20,14 @@ from runtime.commands.reproduce import reproducing
 from runtime.commands.streams import put
 from runtime.commands.trace import TraceFile
 from runtime.errors import OutOfTime, UsageError
-from runtime.interrupts import Interrupted, Interrupts
 from runtime.kernel import Array
-from runtime.limits import peak_rss
-from runtime.memory_limit import MemoryLimit
-from runtime.metrics import scalar_fetches
-from runtime.overtime import Overtime
-from runtime.run import Run, load
+from runtime.runs.checkpoint_folder import CheckpointFolder
+from runtime.runs.interrupts import Interrupted, Interrupts
+from runtime.runs.limits import peak_rss
+from runtime.runs.memory_limit import MemoryLimit
+from runtime.runs.metrics import scalar_fetches
+from runtime.runs.overtime import Overtime
+from runtime.runs.run import Run, load
 
 if TYPE_CHECKING:
     from runtime.commands.metrics_file import MetricsFile
@@ -221,7 +221,7 @@ def _require_consistent(options: argparse.Namespace) -> None:
 def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> None:
     """Raise UsageError before the run for a file that it could not write after it."""
     if options.reproduce is not None:
-        from runtime.reproducer import require_folder
+        from runtime.runs.reproducer import require_folder
 
         require_folder(options.reproduce, force=options.force)
     outputs = [options.save, options.trace, options.record, *fetched]

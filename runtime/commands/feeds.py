@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runtime.errors import UsageError
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
-from runtime.tensor_files import read_npy
+from runtime.files.tensor_files import read_npy
+from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
 
 
 def read_feeds(given: Sequence[str], memory: MemoryLimit = NO_LIMIT) -> dict[str, object]:

@@ -12,10 +12,10 @@ from prograd_proto import TensorType
 from prograd_proto.printable import WORD, sentence
 from runtime.commands.streams import put
 from runtime.errors import UsageError
+from runtime.files.output import write_output
+from runtime.files.tensor_files import read_npy
 from runtime.kernel import Array
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
-from runtime.output import write_output
-from runtime.tensor_files import read_npy
+from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
 
 _PRINTED_WHOLE = 1000
 

@@ -20,9 +20,9 @@ from typing import Any, BinaryIO
 from prograd_proto.atomic import sync_folder
 from runtime.commands.progress import json_event, key_of
 from runtime.errors import UsageError
-from runtime.events import CheckpointWritten, EvaluationEnd, Event
-from runtime.output import unwritable, write_output
-from runtime.position import Position
+from runtime.files.output import unwritable, write_output
+from runtime.runs.events import CheckpointWritten, EvaluationEnd, Event
+from runtime.runs.position import Position
 
 _FIRST = ("event", "epoch", "step")
 _EVENTS = ("step", "epoch", "evaluation")

@@ -8,10 +8,10 @@ from prograd_proto import PluginError, ProgramError
 from prograd_proto.os_errors import is_full, os_sentence
 from prograd_proto.printable import field_name
 from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, UsageError
-from runtime.interrupts import Interrupted
+from runtime.runs.interrupts import Interrupted
 
 if TYPE_CHECKING:
-    from runtime.metrics import Metrics  # brings NumPy
+    from runtime.runs.metrics import Metrics  # brings NumPy
 
 EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 1  # a verification

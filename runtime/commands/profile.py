@@ -15,16 +15,16 @@ from runtime.commands.feeds import read_feeds
 from runtime.commands.outcome import EXIT_DONE
 from runtime.commands.streams import put, say
 from runtime.commands.trace import TraceFile, stage_of, thread_name
-from runtime.contest import TURNS
 from runtime.dtypes import numpy_dtype
+from runtime.engines.reference.executor import TRIALS, Executor
+from runtime.engines.reference.threads.contest import TURNS
+from runtime.engines.reference.threads.stopwatch import Spell
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
-from runtime.executor import TRIALS, Executor
-from runtime.memory_limit import MemoryLimit
-from runtime.overtime import Overtime
-from runtime.rows import Rows
-from runtime.run import Run, load
-from runtime.stopwatch import Spell
+from runtime.rows.rows import Rows
+from runtime.runs.memory_limit import MemoryLimit
+from runtime.runs.overtime import Overtime
+from runtime.runs.run import Run, load
 
 WARM_UP: Final = TRIALS + 2 * TURNS + 1
 """Steps that are not counted: caches fill, and a parallel schedule learns what is worth a thread."""

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from prograd_proto.printable import WORD, printable, sentence
 from runtime.commands.streams import Forgiving, is_terminal
 from runtime.commands.streams import say as print_line
-from runtime.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
-from runtime.metrics import Metrics
+from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
+from runtime.runs.metrics import Metrics
 
 _OFTEN = 0.5  # seconds between two plain lines about epochs that are shorter
 _SELDOM = 10.0  # and about steps, where epochs are longer

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prograd_proto.lifespans import trains
-from runtime.machine import this_machine
-from runtime.run import Run
-from runtime.run_record import RunRecord, file_sha256, write_record
+from runtime.runs.machine import this_machine
+from runtime.runs.run import Run
+from runtime.runs.run_record import RunRecord, file_sha256, write_record
 
 
 def record(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) -> None:

@@ -15,8 +15,8 @@ from runtime.commands.execute import perform
 from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED
 from runtime.commands.streams import put
 from runtime.errors import DataError, UsageError
-from runtime.machine import this_machine
-from runtime.run_record import RunRecord, file_sha256, read_record
+from runtime.runs.machine import this_machine
+from runtime.runs.run_record import RunRecord, file_sha256, read_record
 
 _FOR_BITS = ("prograd", "numpy", "simd", "blas", "blas_core", "libc", "system")
 """What of a machine may change bits, as docs/reproducibility.md says."""

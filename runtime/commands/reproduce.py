@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from runtime.errors import ExecutionError, NonFinite
-from runtime.run import Run
+from runtime.runs.run import Run
 
 
 @contextmanager
@@ -18,7 +18,7 @@ def reproducing(options: argparse.Namespace, run: Run) -> Generator[None]:
         yield
     except NonFinite as error:
         if options.reproduce is not None and error.step is not None:
-            from runtime.reproducer import PROGRAM, write_reproducer  # hashes: start-up time
+            from runtime.runs.reproducer import PROGRAM, write_reproducer  # hashes: start-up time
 
             try:
                 feeds = write_reproducer(run.program, error.step, options.reproduce, force=options.force)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final, TextIO
 
 from runtime.errors import DataError
-from runtime.output import unwritable
+from runtime.files.output import unwritable
 
 STDOUT: Final = "stdout"
 

@@ -11,10 +11,10 @@ from time import perf_counter
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from runtime.executor import Executor
-from runtime.memory import is_transfer
-from runtime.output import write_output
-from runtime.stopwatch import TRANSFERS, Spell
+from runtime.engines.reference.executor import Executor
+from runtime.engines.reference.threads.stopwatch import TRANSFERS, Spell
+from runtime.files.output import write_output
+from runtime.step import is_transfer
 
 MAX_EVENTS: Final = 200_000
 """What comes later is not in the trace: viewers become slow."""

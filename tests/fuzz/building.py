@@ -14,7 +14,7 @@ from compiler import Program, Value
 from fuzz.recipe import Recipe, Step, line
 from fuzz.tape import Tape
 from prograd_proto import program_pb2 as pb
-from runtime.states import States
+from runtime.runs.states import States
 
 WORDS: dict[str, Any] = {name: getattr(compiler, name) for name in dir(compiler) if not name.startswith("_")}
 WORDS |= {"inf": np.inf, "nan": np.nan}

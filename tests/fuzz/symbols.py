@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from compiler import CompileError, OpError
-from compiler.compiled import compile_program
+from compiler.build.compiled import compile_program
 from fuzz.building import Building
 from fuzz.recipe import Recipe, Step
 

@@ -14,7 +14,7 @@ import numpy as np
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import array_type, is_float, numpy_dtype
-from runtime.kernels import KERNELS
+from runtime.engines.reference.kernels import KERNELS
 
 RUBBISH = 0xAA
 Change = Callable[[str, np.ndarray], None]

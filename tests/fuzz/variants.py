@@ -18,16 +18,16 @@ from spilling import spilled
 from steps import Stepper, bound_block
 
 from compiler import Program
-from compiler.bind_dimensions import bind_dimensions, symbols_of
-from compiler.bound_blocks import bound_blocks
-from compiler.compiled import Compiled, compile_program
-from compiler.dead_ops import eliminate_dead_ops
+from compiler.build.compiled import Compiled, compile_program
 from compiler.errors import LimitError
-from compiler.inference_forms import use_inference_forms
-from compiler.order_ops import order_ops
-from compiler.pipeline import PASSES, run_passes
-from compiler.plan_memory import plan_memory
-from compiler.versions import list_operators
+from compiler.passes.bind_dimensions import bind_dimensions, symbols_of
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
+from compiler.passes.list_operators import list_operators
+from compiler.passes.order_ops import order_ops
+from compiler.passes.pipeline import PASSES, run_passes
+from compiler.passes.plan_memory import plan_memory
+from compiler.passes.use_inference_forms import use_inference_forms
 from fuzz.tape import Tape
 from fuzz.verdict import Verdict
 from prograd_proto import program_pb2 as pb
@@ -35,7 +35,7 @@ from prograd_proto.files import canonical_bytes, copy_of, load, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.text import from_text, to_text
 from runtime.conversion import handed_out
-from runtime.states import States
+from runtime.runs.states import States
 
 TRAINED, THREADED = 2, 5
 """Steps of training; with threads the first three are in order, to measure."""

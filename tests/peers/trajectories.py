@@ -16,8 +16,8 @@ from steps import Stepper
 
 import compiler
 from compiler import Program, Value, constant, ops
-from compiler.clipping import global_norm
-from compiler.optimizers import Optimizer
+from compiler.train.clipping import global_norm
+from compiler.train.optimizers import Optimizer
 
 STEPS = 200
 

@@ -1,0 +1,41 @@
+"""What an op costs, in operations: an estimate from shapes alone, to compare ways of computing the same.
+
+1. An operator may say it where it is declared (`Op.cost`). A product counts a multiplication and an addition for each
+   pair of numbers that meet, also where a window reaches over the edge, and also what `causal` leaves out; a
+   factorisation counts as the usual algorithm for matrices of its size does.
+2. Every other op counts the elements that it reads or writes, whichever are more. A view and a constant cost nothing,
+   nor does what only moves to a file or back.
+
+An operation of each kind takes a time of its own, so the ratio of two sums is not the ratio of their times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from prograd_proto import TensorType, type_of
+from prograd_proto import program_pb2 as pb
+from registry.op import find_op, rule_names
+from runtime.step import is_transfer, is_view
+
+
+def operations_of(block: pb.BlockDesc) -> list[int]:
+    """The operations of each op of a block with static types."""
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    return [
+        operations(op.type, [types[name] if name else None for name in op.inputs], [types[name] for name in op.outputs])
+        for op in block.ops
+    ]
+
+
+def operations(op_type: str, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> int:
+    """The operations of one op; `inputs` as in its signature, with None for an absent one, and static types."""
+    if is_view(op_type) or is_transfer(op_type) or op_type == "constant":
+        return 0
+    op = find_op(op_type)
+    if op.cost_rule is not None:
+        scope = op.signature.name_inputs(inputs) | op.signature.name_outputs(outputs)
+        return op.cost_rule(**{name: scope[name] for name in rule_names(op.cost_rule)})
+    present = sum(prod(type.static_shape) for type in inputs if type is not None)
+    return max(present, sum(prod(type.static_shape) for type in outputs))

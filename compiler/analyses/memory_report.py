@@ -1,0 +1,88 @@
+"""What a program's steps take of memory, and what that costs: the numbers that `compiler plan` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from compiler.analyses.costs import operations_of
+from compiler.analyses.step_graph import step_graph
+from compiler.analyses.update_times import UpdateTime, update_times
+from compiler.planning.room_for_threads import Room
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from prograd_proto.lifespans import held
+from runtime.step import is_transfer, spills
+
+
+@dataclass(frozen=True)
+class BindingMemory:
+    """The memory of an entry with sizes.
+
+    Attributes:
+        entry: its name.
+        binding: with the sizes and the plan.
+        peak_op: the op that runs when the most bytes are needed; None in a block without ops.
+        peak_own: the bytes that this op itself reads, writes and needs beside.
+        repeated: how many ops compute again what was computed before.
+        spilled: how many values wait in the file beside the arena.
+        moved: the bytes that go there or come back in a step.
+        cost: how many times the operations of the step without repetitions, as `costs` estimates them.
+        updates: when trained parameters get their new values.
+        room: what the plan gives to threads; None if it was made for one.
+    """
+
+    entry: str
+    binding: pb.Binding
+    peak_op: pb.OpDesc | None
+    peak_own: int
+    repeated: int
+    spilled: int
+    moved: int
+    cost: float
+    updates: list[UpdateTime]
+    room: Room | None
+
+    @property
+    def plan(self) -> pb.MemoryPlan:
+        """The plan."""
+        return self.binding.plan
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """The memory of a program: of its states, in bytes, and of every entry with every one of its sizes."""
+
+    persistent: int
+    bindings: list[BindingMemory]
+
+
+def memory_report(program: pb.ProgramDesc, rooms: Mapping[int, Room]) -> MemoryReport:
+    """The report of a well-formed program with plans, and of the blocks that were planned for threads with that."""
+    return MemoryReport(sum(type_of(state).nbytes for state in held(program)), list(_bindings(program, rooms)))
+
+
+def _bindings(program: pb.ProgramDesc, rooms: Mapping[int, Room]) -> Iterator[BindingMemory]:
+    for entry in program.entries:
+        for binding in entry.bindings:
+            block = program.blocks[binding.block]
+            graph = step_graph(block)
+            order = list(range(len(block.ops)))
+            live = list(graph.live(order))
+            at = live.index(max(live)) if live else 0
+            costs = operations_of(block)
+            again = [cost for cost, op in zip(costs, block.ops, strict=True) if op.recompute_of]
+            types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+            moving = [op for op in block.ops if is_transfer(op.type)]
+            yield BindingMemory(
+                entry.name,
+                binding,
+                block.ops[at] if live else None,
+                graph.working_set(order, at) if live else 0,
+                len(again),
+                sum(spills(op.type) for op in moving),
+                sum(types[op.outputs[0]].nbytes for op in moving),
+                sum(costs) / max(1, sum(costs) - sum(again)),
+                update_times(program, block),
+                rooms.get(binding.block),
+            )

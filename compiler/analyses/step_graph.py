@@ -1,0 +1,228 @@
+"""A block that runs, as numbers: what each op waits for, reads, writes and needs beside, and the memory of an order.
+
+A value is a tensor with all its views. States, constants and what is spilled take no bytes of the arena; an output
+that may be written over an operand takes none either, if that operand dies with the op (`runtime.step.in_place`).
+What is written over a state lies in the state's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from math import inf
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
+from runtime.placement import aligned
+from runtime.step import InPlaceLaw, chosen, ends_of, in_place_pairs, leaves_no_copy, made_outside, scratch_of, views_of
+
+
+@dataclass(frozen=True)
+class StepGraph:
+    """Ops and values of a block by number, ops in the order of the block."""
+
+    nbytes: list[int] = field(default_factory=list[int])  # of each value, in the arena
+    readers: list[list[int]] = field(default_factory=list[list[int]])  # of each value: ops, in order
+    lasts: list[bool] = field(default_factory=list[bool])  # whether the end of the step reads the value
+    reads: list[list[int]] = field(default_factory=list[list[int]])  # of each op: values, each once
+    writes: list[list[int]] = field(default_factory=list[list[int]])  # of each op: values, none for a view
+    over: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])  # (written, read) in place
+    scratch: list[int] = field(default_factory=list[int])  # bytes that each op needs beside
+    before: list[list[int]] = field(default_factory=list[list[int]])  # of each op: those that must be done, each once
+    fed: list[int] = field(default_factory=list[int])  # values that are there at the start
+    value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
+    becomes: dict[int, int] = field(default_factory=dict[int, int])  # of each state that is updated: its new value
+
+    @cached_property
+    def after(self) -> list[list[int]]:
+        """Of each op: those that wait for it, in order."""
+        after: list[list[int]] = [[] for _ in self.before]
+        for i, before in enumerate(self.before):
+            for j in before:
+                after[j].append(i)
+        return after
+
+    def floor(self) -> int:
+        """The most bytes that one op alone reads, writes and needs beside: no order takes less."""
+        in_a_state = set(self.becomes)
+        for over in self.over:
+            in_a_state.update(written for written, read in over if read in in_a_state)
+        nbytes = [0 if value in in_a_state else size for value, size in enumerate(self.nbytes)]
+        return max(
+            (
+                sum([nbytes[value] for value in reads])
+                + sum([nbytes[value] for value in writes])
+                + beside
+                - sum([nbytes[written] for written, _ in over])
+                for reads, writes, beside, over in zip(self.reads, self.writes, self.scratch, self.over, strict=True)
+            ),
+            default=0,
+        )
+
+    def live(self, order: Sequence[int], nbytes: list[int] | None = None) -> Iterator[int]:
+        """The bytes that are needed while each op of the order runs, its scratch included.
+
+        Args:
+            order: of ops.
+            nbytes: a copy of those of the values, which is kept up to date: none of what was written over.
+        """
+        nbytes = list(self.nbytes) if nbytes is None else nbytes
+        missing = [len(ops) + last for ops, last in zip(self.readers, self.lasts, strict=True)]
+        state_of = {state: state for state in self.becomes}  # whose memory a value lies in
+        now = sum(nbytes[value] for value in self.fed)
+        for i in order:
+            fresh = dead = 0
+            for value in self.writes[i]:
+                fresh += nbytes[value]
+            for value in self.reads[i]:
+                missing[value] -= 1
+                if not missing[value]:
+                    dead += nbytes[value]
+            for written, read in self._taken(i, missing, state_of) if self.over[i] else ():
+                fresh -= nbytes[written]
+                dead -= nbytes[read]
+                nbytes[written], nbytes[read] = nbytes[read], 0
+            now += fresh
+            yield now + self.scratch[i]
+            now -= dead
+            for value in self.writes[i]:
+                if not missing[value]:
+                    now -= nbytes[value]
+
+    def _taken(self, i: int, missing: Sequence[int], state_of: dict[int, int]) -> list[tuple[int, int]]:
+        """The pairs of an op that are in place if its reads have left these numbers of reads missing.
+
+        What is written over a state's memory is added to `state_of`.
+        """
+        free = [pair for pair in self.over[i] if not missing[pair[1]]]
+        if not free or (len(free) == 1 and free[0][1] not in state_of):  # mostly: nothing to choose, and no state
+            return free
+
+        def may(written: int, read: int) -> bool:
+            return read not in state_of or leaves_no_copy(self.becomes[state_of[read]] == written, self.lasts[written])
+
+        taken = chosen(free, state_of.__contains__, may)
+        for written, read in taken:
+            if read in state_of:
+                state_of[written] = state_of[read]
+        return taken
+
+    def working_set(self, order: Sequence[int], at: int) -> int:
+        """The bytes that the op at a position of the order itself reads, writes and needs beside."""
+        nbytes = list(self.nbytes)
+        for _ in islice(self.live(order, nbytes), at + 1):
+            pass
+        i = order[at]
+        return sum(nbytes[value] for value in (*self.reads[i], *self.writes[i])) + self.scratch[i]
+
+    def peak(self, order: Sequence[int], limit: float = inf) -> int:
+        """The most bytes that are needed at once: no placement of this order takes less.
+
+        Or the first need that reaches the limit, if one does.
+        """
+        most = 0
+        for need in self.live(order):
+            if need > most:
+                most = need
+                if most >= limit:
+                    break
+        return most
+
+
+def step_graph(desc: pb.BlockDesc) -> StepGraph:
+    """The graph of a block with static types."""
+    block = Written(desc)
+    state_of = {p.tensor: p.state for p in desc.parameters if p.WhichOneof("source") == "state"}
+    outside = {*state_of, *made_outside(block)}
+    graph = _values(block, outside)
+    becomes = {update.state: graph.value_of[update.tensor] for update in desc.updates}
+    new_values = {graph.value_of[name]: becomes[state] for name, state in state_of.items() if state in becomes}
+    graph.becomes.update(new_values)
+    value_of, views = graph.value_of, views_of(block)
+    law = InPlaceLaw(block, views)
+    pairs_of = {type: in_place_pairs(type) for type in set(block.op_types)} | dict.fromkeys(
+        {block.op_types[i] for i in views}, ()
+    )
+    for i, type in enumerate(block.op_types):
+        for output, position in pairs_of[type]:
+            if law.never(i, output, position) is None:
+                new, old = block.outputs[i][output], block.inputs[i][position]
+                graph.over[i].append((value_of[new], value_of[old]))
+    for name in ends_of(desc):
+        graph.lasts[value_of[name]] = True
+    _order_views(block, graph)
+    _order_updates(graph)
+    graph.before[:] = [sorted(set(before)) if len(before) > 1 else before for before in graph.before]
+    return graph
+
+
+def _values(block: Written, outside: Collection[str]) -> StepGraph:
+    """The graph with its values; what may be in place is still missing."""
+    views = set(views_of(block))
+    roots = [parameter.tensor for parameter in block.desc.parameters]
+    value_of = {name: value for value, name in enumerate(roots)}
+    fed = list(range(len(roots)))
+    writer = [-1] * len(roots)
+    reads: list[list[int]] = []
+    writes: list[list[int]] = []
+    for i, (inputs, outputs) in enumerate(zip(block.inputs, block.outputs, strict=True)):
+        reads.append(list(dict.fromkeys([value_of[name] for name in inputs if name])))
+        if i in views:
+            value_of[outputs[0]] = reads[i][0]
+            writes.append([])
+            continue
+        writes.append(list(range(len(roots), len(roots) + len(outputs))))
+        value_of.update(zip(outputs, writes[i], strict=True))
+        roots += outputs
+        writer += [i] * len(outputs)
+    readers: list[list[int]] = [[] for _ in roots]
+    for i, values in enumerate(reads):
+        for value in values:
+            readers[value].append(i)
+    graph = StepGraph(
+        nbytes=[0 if name in outside else aligned(block.types[name].nbytes) for name in roots],
+        readers=readers,
+        lasts=[False] * len(roots),
+        reads=reads,
+        writes=writes,
+        over=[[] for _ in reads],
+        scratch=[sum([aligned(type.nbytes) for _, type in row]) for row in scratch_of(block)],
+        before=[[writer[value] for value in values if writer[value] >= 0] for values in reads],
+        fed=fed,
+        value_of=value_of,
+    )
+    return graph
+
+
+def _order_views(block: Written, graph: StepGraph) -> None:
+    """Let the readers of a view wait for it: the value itself is written by another op."""
+    maker = {block.outputs[i][0]: i for i, writes in enumerate(graph.writes) if not writes}
+    for before, inputs in zip(graph.before, block.inputs, strict=True) if maker else ():
+        before.extend(maker[name] for name in inputs if name in maker)
+
+
+def _order_updates(graph: StepGraph) -> None:
+    """Let the ops that may make a new value over a state wait for the earlier readers of what they write over."""
+    maker = {value: i for i, writes in enumerate(graph.writes) for value in writes}
+    for state, new in graph.becomes.items():
+        for i, old in _written_over(graph, maker, state, new):
+            graph.before[i].extend(j for j in graph.readers[old] if j < i)
+
+
+def _written_over(graph: StepGraph, maker: Mapping[int, int], state: int, new: int) -> Iterator[tuple[int, int]]:
+    """Ops, and what each may write over, on a way from the state to its new value; none if there is no way."""
+    next_on_the_way: dict[int, tuple[int, int]] = {}
+    waiting = [new]
+    while waiting and state not in next_on_the_way:
+        value = waiting.pop()
+        for written, read in graph.over[maker[value]] if value in maker else ():
+            if written == value and read not in next_on_the_way and not graph.lasts[read]:
+                next_on_the_way[read] = maker[value], value
+                waiting.append(read)
+    value = state
+    while value in next_on_the_way:
+        i, written = next_on_the_way[value]
+        yield i, value
+        value = written

@@ -1,0 +1,162 @@
+"""The memory of one step, to be looked at: every buffer with what lies in it, when, and who needs the most.
+
+Times are ticks of the two-phase clock of `runtime.step`: op number i reads at 2i and writes at 2i + 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from compiler.analyses.lifespans import lifespan_of, lifespans_of, pass_of
+from compiler.passes.plan_memory import block_buffers, plan_of, spilled_buffers
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
+from runtime.placement import PAGE, Buffer, aligned, check_placement, planned_offsets
+from runtime.step import aliases_of, ends_of
+
+KINDS: Final[tuple[str, ...]] = ("feed", "activation", "gradient", "update", "scratch")
+"""What a buffer was made for: a feed, what forward ops define, what gradients and derivatives do, updates, kernels."""
+
+
+class Tenant(NamedTuple):
+    """A tensor in a buffer.
+
+    Attributes:
+        tensor: its name.
+        type: static.
+        way: "" for the first, "view of" or "over" for another.
+        other: the tensor that it is a view of or was written over.
+        definition: the position of the op that defines it, -1 for a feed.
+        last_read: the position of the last op that reads it, len(ops) for the end of the step, None for nobody.
+        lifespan: its own, as it follows from the ops.
+    """
+
+    tensor: str
+    type: TensorType
+    way: str
+    other: str
+    definition: int
+    last_read: int | None
+    lifespan: pb.Lifespan
+
+
+class Resident(NamedTuple):
+    """A buffer, its place, and what lies in it; scratch has no tenants."""
+
+    buffer: Buffer
+    offset: int
+    kind: str
+    lifespan: pb.Lifespan
+    tenants: list[Tenant]
+
+    def at(self, tick: int) -> Tenant | None:
+        """The newest tensor in it at that time; None for scratch."""
+        return next((t for t in reversed(self.tenants) if 2 * t.definition + 1 <= tick), None)
+
+
+@dataclass(frozen=True)
+class StepMemory:
+    """The buffers of a block, by offset; its plan; and the first tick at which the most bytes are needed.
+
+    `in_file` are the buffers of the file beside the arena, each with its offset there.
+    """
+
+    block: pb.BlockDesc
+    plan: pb.MemoryPlan
+    residents: list[Resident]
+    peak_tick: int
+    peak_bytes: int
+    states: list[pb.StateDesc]  # that the block reads or updates
+    in_file: list[tuple[Buffer, int]]
+
+    @property
+    def peak_op(self) -> int:
+        """The position of the op that runs at the peak; len(ops) is the end of the step."""
+        return self.peak_tick // 2
+
+    def at_peak(self) -> list[Resident]:
+        """What is needed at the peak, the largest first."""
+        there = [r for r in self.residents if r.buffer.start <= self.peak_tick < r.buffer.stop and r.buffer.nbytes]
+        return sorted(there, key=lambda r: (-r.buffer.nbytes, r.offset))
+
+
+def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
+    """The memory of a well-formed block that runs; raises ProgramError if the plan is not one of its buffers."""
+    block = program.blocks[binding.block]
+    buffers = block_buffers(block)
+    plan = binding.plan if binding.plan.placements or not buffers else plan_of(block)
+    placed = planned_offsets(plan.placements, buffers)
+    spilled = spilled_buffers(block)
+    in_file = planned_offsets(plan.spilled, spilled)
+    check_placement(buffers, [placed[buffer.name] for buffer in buffers], plan.arena_bytes)
+    check_placement(
+        spilled, [in_file[buffer.name] for buffer in spilled], plan.file_bytes, alignment=PAGE, what="a file"
+    )
+    tenants = _tenants(program, block)
+    residents = [_resident(block, b, placed[b.name], tenants.get(b.name, [])) for b in buffers]
+    residents.sort(key=lambda resident: (resident.offset, resident.buffer.start))
+    named = {p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    named |= {update.state for update in block.updates}
+    return StepMemory(
+        block,
+        plan,
+        residents,
+        *busiest(buffers),
+        [state for state in program.states if state.name in named],
+        sorted(((buffer, in_file[buffer.name]) for buffer in spilled), key=lambda placed: (placed[1], placed[0].start)),
+    )
+
+
+def needed(buffers: Sequence[Buffer]) -> Iterator[tuple[int, int]]:
+    """The ticks at which the number of needed bytes changes, and that number from then on."""
+    change: dict[int, int] = {}
+    for buffer in buffers:
+        change[buffer.start] = change.get(buffer.start, 0) + aligned(buffer.nbytes)
+        change[buffer.stop] = change.get(buffer.stop, 0) - aligned(buffer.nbytes)
+    now = 0
+    for tick in sorted(change):
+        now += change[tick]
+        yield tick, now
+
+
+def busiest(buffers: Sequence[Buffer]) -> tuple[int, int]:
+    """The first tick at which the most bytes are needed, and how many, each buffer rounded up to the alignment."""
+    tick, most = max(needed(buffers), key=lambda moment: (moment[1], -moment[0]), default=(0, 0))
+    return tick, most
+
+
+def _tenants(program: pb.ProgramDesc, block: pb.BlockDesc) -> dict[str, list[Tenant]]:
+    """The tenants of each buffer, by its name, in the order of their definitions."""
+    written = Written(block)
+    aliases, types = aliases_of(written), written.types
+    lifespans = lifespans_of(program, block)
+    last_read = {name: i for i, op in enumerate(block.ops) for name in op.inputs}
+    last_read |= dict.fromkeys(ends_of(block), len(block.ops))
+    tenants: dict[str, list[Tenant]] = {}
+
+    def move_in(name: str, way: str, other: str, position: int) -> None:
+        tenant = Tenant(name, types[name], way, other, position, last_read.get(name), lifespans[name])
+        tenants.setdefault(aliases.places[name].root, []).append(tenant)
+
+    for parameter in block.parameters:
+        move_in(parameter.tensor, "", "", -1)
+    for i, op in enumerate(block.ops):
+        below = {pair.output: op.inputs[pair.input] for pair in op.in_place}
+        for number, name in enumerate(op.outputs):
+            shares = number in below and aliases.places[name].root != name
+            way = "" if not shares else "view of" if i in aliases.views else "over"
+            move_in(name, way, below[number] if shares else "", i)
+    return tenants
+
+
+def _resident(block: pb.BlockDesc, buffer: Buffer, offset: int, tenants: list[Tenant]) -> Resident:
+    if not tenants:
+        return Resident(buffer, offset, "scratch", pass_of(block.ops[buffer.start // 2]), [])
+    first = tenants[0].definition
+    stage = block.ops[first].stage if first >= 0 else pb.STAGE_UNSPECIFIED
+    kind = "feed" if first < 0 else "activation" if stage <= pb.STAGE_FORWARD else "gradient"
+    kind = "update" if stage == pb.STAGE_UPDATE else kind
+    return Resident(buffer, offset, kind, lifespan_of(tenant.lifespan for tenant in tenants), tenants)

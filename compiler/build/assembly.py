@@ -1,0 +1,163 @@
+"""From what a user builds, one block for all, to the blocks and entries of a program; what was built stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.train.averages import Average, append_averages, averaged_parameters
+from compiler.errors import CompileError
+from compiler.build.graft import graft, part_for
+from compiler.train.inference_gradients import with_gradients_of_forms
+from compiler.build.opened import Kept
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from registry import Block, Value, ops
+from registry.block import Differentiation
+
+Outputs = dict[str, tuple[Value, pb.Over]]
+"""Fetches by name: what is fetched, and how it combines over steps."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a user has built.
+
+    Attributes:
+        block: all ops, those of training among them.
+        states: by name.
+        updates: what each state becomes when a training step ends.
+        totals: what the totals of metrics become, where they are fetched.
+        fetches: of training.
+        entries: what the others fetch.
+        averages: by parameter.
+        kept: entries of the file that was opened, if one was.
+        differentiations: what was differentiated, in order.
+    """
+
+    block: pb.BlockDesc
+    states: Mapping[str, pb.StateDesc]
+    updates: Mapping[str, Value]
+    totals: Mapping[str, Value]
+    fetches: Outputs
+    entries: Mapping[str, Outputs]
+    averages: Mapping[str, Average]
+    kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
+    differentiations: Sequence[Differentiation] = ()
+
+
+def assembled(built: Built) -> pb.ProgramDesc:
+    """A program with the states, and with blocks and entries as built: symbols are unbound, no pass has run.
+
+    Raises CompileError for a parameter that is never trained, or if the program computes nothing.
+    """
+    program = pb.ProgramDesc(states=built.states.values())
+    _require_trained(built)
+    if built.updates:
+        program.blocks.append(_training_block(built))
+        program.entries.add(name="train", source_block=0)
+    for name, outputs in built.entries.items():
+        program.entries.add(name=name, source_block=len(program.blocks))
+        part = _part_for(built, outputs) if name not in built.kept else _grown(built, built.kept[name], outputs)
+        part = with_gradients_of_forms(name, built.block, part, built.differentiations)
+        averaged_parameters(part, name, built.averages)
+        program.blocks.append(part)
+    if not program.entries:
+        raise CompileError("the program computes nothing; minimize a loss, update a state or name outputs")
+    return program
+
+
+def _require_trained(built: Built) -> None:
+    idle = [name for name, state in built.states.items() if state.trainable and name not in built.updates]
+    if idle and built.updates:
+        raise CompileError(
+            f"no loss trains the parameter{'s' if len(idle) > 1 else ''} {', '.join(map(repr, idle))}; "
+            "minimize a loss that depends on it, or declare trainable=False"
+        )
+
+
+def _training_block(built: Built) -> pb.BlockDesc:
+    """A copy of what was built, with the updates by state."""
+    block = pb.BlockDesc()
+    block.CopyFrom(built.block)
+    needed = {value.name for value, _ in built.fetches.values()}
+    _add_updates(block, dict(built.updates) | _reached(built.block, built.totals, needed))
+    append_averages(block, built.averages)
+    _count_steps(block)
+    _add_fetches(block, built.fetches)
+    return block
+
+
+def _count_steps(desc: pb.BlockDesc) -> None:
+    """Let a finished block count its steps, if it does not yet."""
+    if any(update.state == "step" for update in desc.updates):
+        return
+    block = Block(desc)
+    with block.on_behalf_of(stage=pb.STAGE_UPDATE):
+        if "step" in block.types:
+            step = block.value("step")
+        else:
+            step = block.define("step", TensorType("int64", ()))
+            desc.parameters.add(tensor="step", state="step")
+        desc.updates.add(state="step", tensor=ops.add(step, 1).name)
+
+
+def _part_for(built: Built, outputs: Outputs) -> pb.BlockDesc:
+    """The part of what was built that these outputs need, their fetches, and the updates of what lasts an epoch."""
+    needed, updates = _needed_for(built, outputs)
+    block = part_for(built.block, needed)
+    _add_updates(block, updates)
+    _add_fetches(block, outputs)
+    return block
+
+
+def _grown(built: Built, kept: Kept, outputs: Outputs) -> pb.BlockDesc:
+    """The block of an entry that was opened, with more outputs, or others in the place of those of their names."""
+    desc = pb.BlockDesc()
+    desc.CopyFrom(kept.block)
+    if not outputs:
+        return desc
+    needed, updates = _needed_for(built, outputs)
+    block = Block(desc)
+    names = graft(block, part_for(built.block, needed), kept.names)
+    there = {update.state for update in desc.updates}
+    more = {state: block.value(names[value.name]) for state, value in updates.items() if state not in there}
+    _add_updates(desc, more)
+    fetches = [fetch for fetch in desc.fetches if fetch.name not in outputs]
+    del desc.fetches[:]
+    desc.fetches.extend(fetches)
+    _add_fetches(desc, {name: (block.value(names[value.name]), over) for name, (value, over) in outputs.items()})
+    return desc
+
+
+def _needed_for(built: Built, outputs: Outputs) -> tuple[set[str], dict[str, Value]]:
+    """The tensors that these outputs need, and the updates of what lasts an epoch among them."""
+    needed = {value.name for value, _ in outputs.values()}
+    passing = {name for name, state in built.states.items() if state.lifespan == pb.LIFESPAN_EPOCH}
+    totals = {state: value for state, value in built.updates.items() if state in passing} | dict(built.totals)
+    return needed, _reached(built.block, totals, needed)
+
+
+def _reached(block: pb.BlockDesc, totals: Mapping[str, Value], needed: set[str]) -> dict[str, Value]:
+    """The totals whose state is read for the needed tensors; adds to these all that they and the totals need."""
+    state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    updates: dict[str, Value] = {}
+    while True:
+        for op in reversed(block.ops):
+            outputs = op.outputs[:]
+            if not needed.isdisjoint(outputs):
+                needed.update(op.inputs[:], outputs)
+        read = {state for tensor, state in state_of.items() if tensor in needed}
+        more = {state: value for state, value in totals.items() if state in read and state not in updates}
+        if not more:
+            return updates
+        updates |= more
+        needed.update(value.name for value in more.values())
+
+
+def _add_updates(block: pb.BlockDesc, updates: Mapping[str, Value]) -> None:
+    block.updates.extend(pb.UpdateDesc(state=state, tensor=value.name) for state, value in updates.items())
+
+
+def _add_fetches(block: pb.BlockDesc, outputs: Outputs) -> None:
+    block.fetches.extend(pb.FetchDesc(name=n, tensor=value.name, over=over) for n, (value, over) in outputs.items())

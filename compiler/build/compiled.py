@@ -1,0 +1,173 @@
+"""Binding, running the passes, and the finished program."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from compiler.passes.bind_dimensions import bind_dimensions, only_sources, symbols_of
+from compiler.errors import CompileError
+from compiler.build.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
+from compiler.analyses.memory_report import MemoryReport
+from compiler.passes.pipeline import PASSES, run_passes
+from compiler.planning.plan_program import SECONDS, plan_program
+from compiler.build.plugins import require_used
+from compiler.build.whole_numbers import is_whole
+from prograd_proto import program_pb2 as pb
+from prograd_proto.files import FORMAT_VERSION, save
+from prograd_proto.identity import program_sha256
+from prograd_proto.lifespans import trains
+from prograd_proto.regular_files import open_regular
+from prograd_proto.spelling import closest
+from prograd_proto.text import to_text
+
+AfterPass = Callable[[str, pb.ProgramDesc], None]
+
+
+class Compiled:
+    """A finished program: its message, and what can be done with it. `print(compiled)` shows it as text."""
+
+    def __init__(self, desc: pb.ProgramDesc) -> None:
+        self.desc = desc
+        self._planned: tuple[int | None, int, bool, float | None] | None = None
+
+    def __str__(self) -> str:
+        return to_text(self.desc)
+
+    @property
+    def sha256(self) -> str:
+        """The program's identity; it does not depend on the lines of the script or on the run's length."""
+        return program_sha256(self.desc)
+
+    def plan(
+        self,
+        budget: int | None = None,
+        *,
+        spill: bool = False,
+        threads: int = 1,
+        seconds: float | None = SECONDS,
+    ) -> MemoryReport:
+        """Plan the memory of every entry with care; what it takes, and what that costs.
+
+        With a budget, in bytes, no arena is larger: values are computed again instead of being kept or, with `spill`,
+        wait in a file beside the arena, which changes no bit of a result. Raises LimitError, and leaves the program as
+        it is, if that is not enough, or if no way is found in so many seconds, None for no limit: what a search finds
+        before they are over does not depend on the machine.
+
+        For several threads, an arena may take half as much again, or what the budget has left, where these find more
+        to do at once then. Raises CompileError for a number of threads that is none.
+        """
+        report = plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
+        self._planned = budget, threads, spill, seconds
+        return report
+
+    def save(self, path: str | Path) -> None:
+        """Write the program file, whole or not at all, in place of one that is there.
+
+        The files that the program names must lie beside it: their sizes and hashes become part of the program. So does
+        a step for the rows that are left at the end of an epoch, if the program trains on them; what was planned is
+        planned anew with it. Raises CompileError if a file is missing, or does not have the rows.
+        """
+        path = Path(path)
+        if bind_last_batch(self.desc, path.parent) and self._planned is not None:
+            budget, threads, spill, seconds = self._planned
+            plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
+        names = {self.desc.data.file} if self.desc.data.file else set[str]()
+        names |= {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
+        del self.desc.files[:]
+        self.desc.files.extend(_file_desc(path.parent, name) for name in sorted(names))
+        save(self.desc, path, force=True)
+
+
+def bind_last_batch(program: pb.ProgramDesc, folder: Path) -> bool:
+    """Compile a program that trains on a partial batch anew, unless it has a step for it; whether that was needed.
+
+    The data file lies in the folder. Raises CompileError if it cannot be read, or does not have the rows.
+    """
+    before = sizes_of(program)
+    sizes = with_last_batch(program, before, folder)
+    if sizes == before:
+        return False
+    files = list(program.files)
+    compile_program(program, sizes)
+    program.files.extend(files)
+    return True
+
+
+def compile_program(program: pb.ProgramDesc, sizes: Sizes, after: AfterPass | None = None) -> Compiled:
+    """Bind symbols and run the passes on a program, edited in place.
+
+    Args:
+        program: with its source blocks; bindings that it has are replaced.
+        sizes: of the symbols; several of the one that counts rows give training entries as many bindings.
+        after: called with each pass's name and the program as the pass left it.
+
+    Raises:
+        CompileError: a symbol without a size or an unknown one, or what a pass reports.
+        ProgramError: the program uses operators of a plugin that is not in use.
+    """
+    require_used(program)
+    known = list(dict.fromkeys(symbol for entry in program.entries for symbol in _symbols_of(program, entry)))
+    for symbol, size in sizes.items():
+        if symbol not in known:
+            raise CompileError(f"there is no symbol {symbol!r} in this program{closest(symbol, known)}")
+        _require_sizes(symbol, size)
+    program.format_version = FORMAT_VERSION
+    program.producer = f"prograd {version('prograd')}"
+    only_sources(program)
+    first = PASSES.index(bind_dimensions)
+    well_formed: set[bytes] = set()
+    run_passes(program, PASSES[:first], after=after, well_formed=well_formed)
+    rows = row_symbol(program)  # of what is left: a symbol that only dead ops had needs no size
+    for entry in program.entries:
+        _bind(program, entry, sorted(_symbols_of(program, entry)), sizes, rows)
+    run_passes(program, PASSES[first:], after=after, well_formed=well_formed)
+    return Compiled(program)
+
+
+def _symbols_of(program: pb.ProgramDesc, entry: pb.EntryDesc) -> list[str]:
+    return symbols_of(program.blocks[entry.source_block])
+
+
+def _require_sizes(symbol: str, given: int | Sequence[int]) -> None:
+    for size in each(given):
+        if not is_whole(size) or size < 1:
+            raise CompileError(f"{symbol}={given}: a symbol is bound to a whole number, 1 or more, of at most 64 bits")
+    if not each(given):
+        raise CompileError(f"{symbol}={given}: a symbol needs a size, as in {symbol}=32")
+
+
+def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, symbols: list[str], given: Sizes, rows: str | None) -> None:
+    for symbol in symbols:
+        if symbol not in given:
+            raise CompileError(f"entry {entry.name!r}: the symbol {symbol!r} has no size; bind it, as in {symbol}=32")
+        if len(in_order(given[symbol])) > 1 and symbol != rows:
+            raise CompileError(
+                f"{symbol}={given[symbol]}: only the symbol that counts the rows of all inputs has several sizes"
+            )
+    sizes = {symbol: in_order(given[symbol])[0] for symbol in symbols}
+    _add_binding(entry, sizes)
+    if rows not in symbols:
+        return
+    more = in_order(given[rows])[1:] if trains(program, program.blocks[entry.source_block]) else [1]
+    for size in more:
+        if size != sizes[rows]:
+            _add_binding(entry, sizes | {rows: size})
+
+
+def _add_binding(entry: pb.EntryDesc, sizes: Mapping[str, int]) -> None:
+    entry.bindings.add(dims=[pb.SymbolSize(symbol=symbol, size=size) for symbol, size in sizes.items()])
+
+
+def _file_desc(folder: Path, name: str) -> pb.FileDesc:
+    path = folder / name
+    try:
+        with open_regular(path) as file:
+            digest, size = hashlib.file_digest(file, "sha256").digest(), file.tell()
+    except FileNotFoundError:
+        raise CompileError(f"{path}: no such file; the program reads it, so it must lie beside the program") from None
+    except OSError as error:
+        raise CompileError(f"{path}: the program reads it, and it cannot be read: {error.strerror or error}") from None
+    return pb.FileDesc(path=name, bytes=size, sha256=digest)

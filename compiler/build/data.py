@@ -1,0 +1,94 @@
+"""What a program says of its rows, and of what executing it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from compiler.build.whole_numbers import require_whole
+from prograd_proto import program_pb2 as pb
+from prograd_proto.spelling import closest
+from registry.errors import OpError
+
+_FORMATS = {".safetensors": pb.DATA_FORMAT_SAFETENSORS, ".npz": pb.DATA_FORMAT_NPZ}
+_REMAINDERS: dict[str, pb.Remainder] = {
+    "drop": pb.REMAINDER_DROP,
+    "exact": pb.REMAINDER_EXACT,
+    "partial": pb.REMAINDER_PARTIAL,
+}
+
+
+def data_desc(
+    file: str,
+    feeds: Sequence[str],
+    columns: Mapping[str, str],
+    splits: Mapping[str, str | slice],
+    *,
+    shuffle: bool,
+    remainder: str,
+) -> pb.DataDesc:
+    """The message of `Program.data`, for a program with these feeds; raises OpError for what it cannot say."""
+    path = PurePosixPath(file)
+    if path.suffix not in _FORMATS:
+        raise OpError(f"data: {file!r} is neither a .safetensors nor a .npz file")
+    if path.is_absolute() or ".." in path.parts or "\\" in file:
+        raise OpError(f"data: {file!r} leaves the program's folder; put the file beside the program")
+    if remainder not in _REMAINDERS:
+        raise OpError(f"data: remainder={remainder!r} is not one of {', '.join(_REMAINDERS)}")
+    for feed in columns:
+        if feed not in feeds:
+            raise OpError(f"data: there is no input {feed!r}{closest(feed, feeds)}")
+    return pb.DataDesc(
+        file=str(path),
+        format=_FORMATS[path.suffix],
+        columns=[pb.ColumnDesc(feed=feed, key=columns.get(feed, feed)) for feed in feeds],
+        splits=[_split(name, selection) for name, selection in splits.items()],
+        shuffle=shuffle,
+        remainder=_REMAINDERS[remainder],
+    )
+
+
+def run_desc(
+    epochs: int,
+    split: str,
+    evaluate: str | None,
+    *,
+    every: int,
+    keep_best: str | None,
+    best: str,
+    stop_after: int,
+) -> pb.RunDesc:
+    """The message of `Program.run`; raises OpError for what cannot be done."""
+    if best not in ("min", "max"):
+        raise OpError(f"run: best={best!r} is neither 'min' nor 'max'")
+    require_whole("run", least=None, epochs=epochs, every=every, stop_after=stop_after)
+    if epochs < 1 or every < 1 or stop_after < 0:
+        raise OpError(
+            f"run: epochs={epochs}, every={every}, stop_after={stop_after}; the first two start at 1, the last at 0"
+        )
+    if evaluate is None and (keep_best is not None or stop_after):
+        raise OpError("run: keep_best and stop_after need a split to evaluate on; give evaluate=")
+    if stop_after and keep_best is None:
+        raise OpError(f"run: stop_after={stop_after} evaluations without improvement of what; give keep_best=")
+    run = pb.RunDesc(entry="train", epochs=epochs, split=split, stop_after=stop_after)
+    if evaluate is not None:
+        run.evaluate.CopyFrom(pb.EvaluateDesc(entry="evaluate", split=evaluate, every=every))
+    if keep_best is not None:
+        direction = pb.DIRECTION_MAX if best == "max" else pb.DIRECTION_MIN
+        run.keep_best.CopyFrom(pb.KeepBestDesc(metric=keep_best, direction=direction))
+    return run
+
+
+def _split(name: str, selection: str | slice) -> pb.SplitDesc:
+    if isinstance(selection, str):
+        return pb.SplitDesc(name=name, key=selection)
+    if not isinstance(selection, slice):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise OpError(f"data: the split {name!r} is {selection!r}, neither a key of the file nor a slice of rows")
+    start, stop, stride = (
+        otherwise if given is None else given
+        for given, otherwise in ((selection.start, 0), (selection.stop, 0), (selection.step, 1))
+    )
+    require_whole(f"data: the split {name!r}", least=None, start=start, stop=stop, step=stride)
+    if min(start, stop) < 0 or stride < 1:
+        raise OpError(f"data: the split {name!r} counts rows from the front, forwards")
+    return pb.SplitDesc(name=name, rows=pb.RowRange(start=start, stop=stop, stride=stride))

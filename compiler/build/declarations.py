@@ -1,0 +1,66 @@
+"""What a program may be told of a new tensor: its name, dtype, shape, initial value, and how a fetch combines."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Literal
+
+from compiler.train.initialisers import FromFile
+from compiler.build.whole_numbers import is_whole
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import ITEM_BYTES
+from registry import OpError
+
+RESERVED = "__metadata__"
+"""No tensor's name: in safetensors files it has what is no tensor."""
+
+Over = Literal["last", "mean", "sum"]
+_OVER: dict[str, pb.Over] = {"last": pb.OVER_LAST, "mean": pb.OVER_MEAN, "sum": pb.OVER_SUM}
+
+
+def declared_type(what: str, name: str, dtype: str, shape: Sequence[int | str], taken: Container[str]) -> TensorType:
+    """The type of a new tensor; raises OpError unless name, dtype and shape can be, and the name is not taken."""
+    if not name or not name.isprintable() or ":" in name:
+        raise OpError(f"{what}: a name is not empty, and all printable without a colon")
+    if name == RESERVED:
+        raise OpError(f"{what}: the name {RESERVED!r} belongs to the files that states are saved to; take another one")
+    if name in taken:
+        raise OpError(f"{what}: the name is taken by another tensor of this program")
+    require_dtype(what, dtype)
+    if isinstance(shape, str) or not isinstance(shape, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise OpError(f"{what}: the shape {shape!r} is not a tuple of sizes and symbols")
+    for extent in shape:
+        if not (extent.isidentifier() if isinstance(extent, str) else _is_size(extent)):
+            raise OpError(f"{what}: the extent {extent!r} is neither a size nor the name of a symbol")
+    return TensorType(dtype, tuple(d if isinstance(d, str) else d.__index__() for d in shape))
+
+
+def declared_state(
+    what: str, name: str, dtype: str, shape: Sequence[int | str], initial: object, taken: Container[str]
+) -> TensorType:
+    """The type of a new state; raises OpError as well for a symbol, or what is no initialiser."""
+    if not (initial is None or callable(initial) or isinstance(initial, FromFile)):
+        raise OpError(f"{what}: initial={initial!r} is not an initialiser; for a number use compiler.constant")
+    type = declared_type(what, name, dtype, shape, taken)
+    for extent in type.shape:
+        if isinstance(extent, str):
+            raise OpError(f"{what}: the extent {extent!r} is a symbol; a state lives on, so its extents are numbers")
+    return type
+
+
+def require_dtype(what: str, dtype: str) -> None:
+    """Raise OpError unless there is that dtype."""
+    if dtype not in ITEM_BYTES:
+        raise OpError(f"{what}: there is no dtype {dtype!r}; use one of {', '.join(ITEM_BYTES)}")
+
+
+def over_number(what: str, over: str) -> pb.Over:
+    """How a fetch combines, as in the file; raises OpError for an unknown word."""
+    if over not in _OVER:
+        raise OpError(f"{what}: over={over!r} is not one of {', '.join(_OVER)}")
+    return _OVER[over]
+
+
+def _is_size(extent: object) -> bool:
+    return is_whole(extent) and int(extent) >= 0  # pyright: ignore[reportArgumentType]: just checked

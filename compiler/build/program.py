@@ -1,0 +1,528 @@
+"""Program: builds a training run, op by op, and compiles it into one file."""
+
+from __future__ import annotations
+
+import os
+from collections import ChainMap
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import wraps
+from itertools import count
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+
+from compiler.build.assembly import Built, Outputs, assembled
+from compiler.train.averages import Average
+from compiler.train.clipping import Clip
+from compiler.build.compiled import Compiled, compile_program
+from compiler.build.data import data_desc, run_desc
+from compiler.build.declarations import Over, declared_state, declared_type, over_number, require_dtype
+from compiler.train.descent import Descent
+from compiler.passes.leave_frozen import mark
+from compiler.train.initialisers import FromFile, Initialiser, glorot_uniform, zeros
+from compiler.analyses.lifespans import Lifespan, declare_lifespan
+from compiler.build.locations import Locations
+from compiler.train.metrics.metric import Metric, require_metric
+from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
+from compiler.train.optimizers import Optimizer
+from compiler.train.parameter_groups import Group
+from compiler.build.state_table import StateTable
+from compiler.train.weighted_means import weight_of, weighted_mean
+from compiler.build.whole_numbers import require_whole
+from prograd_proto import TensorType, type_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import REALS, DTypeName
+from prograd_proto.spelling import closest
+from registry import Block, OpError, Value
+from registry.errors import Located
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _with_the_line(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatenate[Program, P], R]:
+    """Let the errors of a method begin with the user's line."""
+
+    @wraps(method)
+    def call(self: Program, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with Located(lambda: self.locations.text(self.locations.here())):
+            return method(self, *args, **kwargs)
+
+    return call
+
+
+class Program:
+    """A training run under construction.
+
+    Tensors are made by `input`, `parameter`, `buffer`, `constant` and by calling operators of `compiler.ops`.
+    `minimize` appends gradients and updates, `data` and `run` say what executing the file does, `compile` binds
+    symbolic sizes and runs the passes.
+    """
+
+    def __init__(self, name: str = "program", *, seed: int = 0) -> None:
+        require_whole("Program", least=None, seed=seed)
+        self.name = name
+        self.seed = seed
+        self.data_desc: pb.DataDesc | None = None
+        self.run_desc: pb.RunDesc | None = None
+        self.locations = Locations()
+        self._opened = Opened()
+        self._streams = count(1)
+        self._states = StateTable(self.locations.here, self._streams)
+        self.states = self._states.descs
+        self._updates: dict[str, Value] = {}
+        self._totals: dict[str, Value] = {}
+        self._train_fetches: Outputs = {}
+        self._losses: Outputs = {}
+        self._entries: dict[str, Outputs] = {}
+        self._averages: dict[str, Average] = {}
+        self._block = self._growing(pb.BlockDesc())
+        for counter in ("seed", "step", "total_steps"):
+            self._states.add(counter, TensorType("int64", ()), pb.STATE_KIND_COUNTER)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Program:
+        """A program file as something to build on: with its tensors, states, entries, data and run.
+
+        `program["hidden.w"]` is a tensor by its name, `program.fetched()` has those that training reports. What only
+        other entries compute has its inference form. Everything may be added as to a new program, and `compile` binds
+        the sizes of the file unless it is given others. If nothing was added, that gives what the file has, except
+        that a plan in a budget, or for threads, is made anew by `Compiled.plan`.
+
+        Raises ProgramError, beginning with the path, for a file that is no program, needs a plugin that is not in use,
+        was written without its source blocks, or trains by another entry than `train`.
+        """
+        desc = read_program(path)
+        program = cls(desc.name, seed=desc.seed)
+        program._restore(desc)
+        return program
+
+    def __getitem__(self, name: str) -> Value:
+        """As `tensor`."""
+        return self.tensor(name)
+
+    @_with_the_line
+    def tensor(self, name: str) -> Value:
+        """The tensor of that name, or that of the state of that name. Raises OpError if there is none."""
+        if name in self._block.types:
+            return self._block.value(name)
+        if name in self.states:
+            return self.state(name)
+        raise OpError(f"there is no tensor and no state {name!r}{closest(name, [*self.states, *self._block.types])}")
+
+    def freeze(self, *patterns: str) -> list[str]:
+        """Train the parameters whose names match, as "encoder.*" does, no longer; gives their names.
+
+        What was minimized before stays in the program: `compile` leaves out updates, slots and gradients of frozen
+        parameters, and after `thaw` it does not. Running statistics go on. Raises OpError if a pattern matches none.
+        """
+        return mark(self.states.values(), patterns, trainable=False)
+
+    def thaw(self, *patterns: str) -> list[str]:
+        """Train frozen parameters again; gives their names. Raises OpError if a pattern matches none."""
+        return mark(self.states.values(), patterns, trainable=True)
+
+    @property
+    def tensors(self) -> dict[str, Value]:
+        """All tensors by name, in the order of their definitions; `states` describes the states."""
+        return {name: self._block.value(name) for name in self._block.types}
+
+    def fetched(self, entry: str = "train") -> dict[str, Value]:
+        """What an entry reports, by name. Raises OpError if there is no such entry."""
+        added = self._train_fetches if entry == "train" else self._entries.get(entry)
+        if added is None:
+            raise OpError(f"there is no entry {entry!r}{closest(entry, ['train', *self._entries])}")
+        return self._opened.fetched(entry, self._block) | {name: value for name, (value, _) in added.items()}
+
+    @property
+    def block(self) -> Block:
+        """The training block that grows."""
+        return self._block
+
+    @_with_the_line
+    def input(self, name: str, dtype: DTypeName, shape: Sequence[int | str]) -> Value:
+        """A tensor that is fed at every step; extents that are strings are bound by `compile`."""
+        value = self._block.define(name, declared_type(f"input {name!r}", name, dtype, shape, self._names()))
+        self._block.desc.parameters.add(tensor=name, feed=name)
+        return value
+
+    @_with_the_line
+    def parameter(
+        self,
+        name: str,
+        shape: Sequence[int],
+        initial: Initialiser | FromFile | None = None,
+        *,
+        dtype: DTypeName = "float32",
+        trainable: bool = True,
+        rate_scale: float = 1.0,
+        decay_scale: float = 1.0,
+    ) -> Value:
+        """A state that is trained; Glorot's uniform values unless `initial` is given.
+
+        Args:
+            name: of the state, unique in the program.
+            shape: all extents are numbers.
+            initial: one of compiler.train.initialisers.
+            dtype: float32 or float64. In float16 or bfloat16 it takes half the memory, is read through `cast`, and
+                updates, computed in float32, are rounded: one that is less than half of the last digit is lost.
+            trainable: False freezes it: no gradient, no update.
+            rate_scale: multiplies the learning rate.
+            decay_scale: multiplies the weight decay.
+        """
+        type = declared_state(f"parameter {name!r}", name, dtype, shape, initial, self._names())
+        if dtype not in REALS:
+            raise OpError(f"parameter {name!r}: {dtype} cannot be trained; use float32 or float64, or a buffer")
+        state = self._states.add(name, type, pb.STATE_KIND_PARAMETER, initial or glorot_uniform())
+        state.trainable, state.rate_scale, state.decay_scale = trainable, rate_scale, decay_scale
+        return self.state(name)
+
+    @_with_the_line
+    def buffer(
+        self,
+        name: str,
+        shape: Sequence[int],
+        initial: Initialiser | FromFile | None = None,
+        *,
+        dtype: DTypeName = "float32",
+        lifespan: Literal["always", "epoch"] = "always",
+    ) -> Value:
+        """A state that is not trained, zeros unless `initial` is given; `update` changes it.
+
+        With lifespan "epoch" it goes back to its initial value at the start of each epoch.
+        """
+        type = declared_state(f"buffer {name!r}", name, dtype, shape, initial, self._names())
+        if lifespan not in ("always", "epoch"):
+            raise OpError(f"buffer {name!r}: lifespan={lifespan!r} is neither 'always' nor 'epoch'")
+        state = self._states.add(name, type, pb.STATE_KIND_BUFFER, initial or zeros())
+        state.lifespan = pb.LIFESPAN_EPOCH if lifespan == "epoch" else pb.LIFESPAN_ALWAYS
+        return self.state(name)
+
+    @_with_the_line
+    def constant(self, value: float, dtype: DTypeName = "float32") -> Value:
+        """A rank-0 tensor with that value."""
+        require_dtype("constant", dtype)
+        return self._block.constant(dtype, value)
+
+    @_with_the_line
+    def state(self, name: str) -> Value:
+        """The tensor that stands for a state: its value at the start of the step."""
+        if name not in self.states:
+            raise OpError(f"there is no state {name!r}{closest(name, self.states)}")
+        if name not in self._block.state_tensors:
+            self._block.define(name, type_of(self.states[name]))
+            self._block.desc.parameters.add(tensor=name, state=name)
+            self._block.state_tensors.add(name)
+        return self._block.value(name)
+
+    @_with_the_line
+    def update(self, state: Value, value: Value) -> None:
+        """At the end of each training step the state becomes `value`; a later update takes the place of this one."""
+        if state.name not in self.states or state.block is not self._block:
+            raise OpError(f"update: {state!r} is not a state of this program")
+        self._require_own("update", value)
+        if state.type != value.type:
+            raise OpError(f"update: {value!r} cannot become the value of the state {state!r}; the types differ")
+        followers = self._opened.followers(state.name, self._updates)
+        if followers:
+            raise OpError(
+                f"update: in the file, {', '.join(followers)} follows what {state!r} becomes, as averages do; "
+                "to change that, build the program anew"
+            )
+        self._updates[state.name] = value
+
+    @_with_the_line
+    def lifespan(self, value: Value, lifespan: Lifespan) -> None:
+        """Declare how long `value` is needed; `compile` refuses a program that reads it beyond that.
+
+        Args:
+            value: any tensor, or the tensor of a state.
+            lifespan: of a tensor "forward", defined and read by forward ops only; "backward", by the others only; or
+                "iteration", by all and the end of the step. Of a buffer "epoch" or "always".
+        """
+        self._require_own("lifespan", value)
+        declare_lifespan(value, self.states.get(value.name), lifespan)
+
+    @_with_the_line
+    def minimize(
+        self,
+        loss: Value,
+        optimizer: Optimizer,
+        parameters: Sequence[Value] | None = None,
+        *,
+        groups: Sequence[Group] = (),
+        clip: Clip | None = None,
+        accumulate: int = 1,
+        no_grad: Sequence[Value | str] = (),
+        name: str = "loss",
+        weight: Value | None = None,
+    ) -> list[tuple[Value, Value]]:
+        """Append the gradients of the loss and the optimizer's updates.
+
+        All gradients are at the states' values at the start of the step. A parameter that two losses train is
+        updated by the first optimizer and then, from there, by the second.
+
+        Args:
+            loss: a rank-0 float tensor.
+            optimizer: one of compiler.train.optimizers.
+            parameters: what to train; unless given, every trainable parameter that the loss depends on.
+            groups: pairs of parameters and the optimizer that trains them in place of `optimizer`.
+            clip: limits the gradients of all parameters, before an optimizer limits those that it trains.
+            accumulate: the steps whose mean gradient makes one update. Optimizers count updates, schedules steps.
+            no_grad: tensors, or their names, through which no gradient flows; parameters among them are not trained.
+            name: what training and the entry `evaluate` report the loss as. The rate is reported as `rate`, that of a
+                loss with another name as `<name>_rate`.
+            weight: a scalar, of which an evaluation takes how much the loss of a step counts, for instance the number
+                of elements that a mask leaves; unless given, what counts in the loss of labels that it is made of, else
+                the rows.
+
+        Returns:
+            The trained parameters with their gradients of this step, before clipping.
+
+        Raises:
+            CompileError: the loss is no scalar, reaches no parameter or not a given one, or an op has no gradient.
+        """
+        for value in (loss, *(parameters or ()), *(() if weight is None else (weight,))):
+            self._require_own("minimize", value)
+        if weight is not None and weight.rank != 0:
+            raise OpError(f"minimize: weight={weight!r} is not a scalar; take ops.sum(weight)")
+        descent = Descent(self._block, self._states, self._updates, self.update, self._free_state)
+        pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate, no_grad)
+        reported = self._free_fetch(name) if name == "loss" else name
+        self.fetch(reported, loss, over="mean")
+        self._losses[reported] = self._train_fetches[reported]
+        weight = weight_of(loss) if weight is None else weight
+        if weight is not None:
+            self._losses[reported] = self._reported("minimize", reported, weighted_mean(loss, weight), "last")
+        for rate in rates:
+            self.fetch(self._free_fetch("rate" if name == "loss" else f"{name}_rate"), rate, over="last")
+        return pairs
+
+    @_with_the_line
+    def average(
+        self,
+        decay: float,
+        parameters: Sequence[Value] | None = None,
+        *,
+        every: int = 1,
+        entries: Sequence[str] = ("evaluate", "predict"),
+    ) -> list[Value]:
+        """Keep the exponential moving averages of parameters, and compute with them outside training.
+
+        After each step that counts, the average is decay * average + (1 - decay) * the new parameter, as in Polyak
+        and Juditsky, 1992; at first it is the parameter's initial value. Averages of 16-bit parameters are float32, and
+        rounded where they stand in for them.
+
+        Args:
+            decay: how much of the average stays.
+            parameters: what to average; unless given, every trainable parameter declared so far.
+            every: the steps between two that count, for instance those that `accumulate` makes one update of.
+            entries: those in which the averages stand in for the parameters.
+
+        Returns:
+            The averages, as states.
+        """
+        require_whole("average", least=None, every=every)
+        if not 0 <= decay < 1 or every < 1:
+            raise OpError(f"average: decay={decay} and every={every}; they are in [0, 1) and from 1")
+        if every > 1:
+            self.state("step")
+        made: list[Value] = []
+        for w in map(self.state, self._states.trainable()) if parameters is None else parameters:
+            self._require_own("average", w)
+            if w.name not in self.states or w.name in self._averages:
+                raise OpError(f"average: {w!r} is no parameter, or is averaged already")
+            state = self._states.add(self._free_state(f"{w.name}.average"), w.type.wide, pb.STATE_KIND_BUFFER)
+            self._states.begin_like(state, w.name)
+            self._averages[w.name] = Average(state.name, decay, every, tuple(entries))
+            made.append(self.state(state.name))
+        return made
+
+    @_with_the_line
+    def fetch(self, name: str, value: Value | Metric, *, over: Over = "last") -> None:
+        """Report `value` from training under that name; over an epoch as the last one, the mean by rows or the sum.
+
+        A metric is reported over all rows of the epoch so far.
+        """
+        if name in self._train_fetches:
+            raise OpError(f"fetch {name!r}: training already reports a value of that name; give another name")
+        self._train_fetches[name] = self._reported(f"fetch {name!r}", name, value, over)
+
+    @_with_the_line
+    def metrics(self, **values: Value | Metric) -> None:
+        """Report these from training and from the entry `evaluate`.
+
+        Scalars are averaged over steps, weighted by rows, or by what counts in a loss of labels. Those of
+        `compiler.train.metrics` are of all rows so far, of the epoch or of the evaluation, and of any shape.
+        """
+        for name, value in values.items():
+            if isinstance(value, Value) and value.rank != 0:
+                raise OpError(f"metrics: {name} is {value.type}, not a scalar; take ops.mean({name})")
+            value = _over_all(value)
+            over: Over = "last" if isinstance(value, Metric) else "mean"
+            reported = self._reported(f"metric {name!r}", name, value, over)[0]
+            self.fetch(name, reported, over=over)
+            self.entry("evaluate", over=over, **{name: reported})
+
+    def outputs(self, **values: Value) -> None:
+        """The tensors that the entry `predict` computes."""
+        self.entry("predict", over="last", **values)
+
+    @_with_the_line
+    def entry(self, entry: str, /, *, over: Over = "last", **values: Value | Metric) -> None:
+        """Add fetches to a named entry that computes without training: ops take their inference form.
+
+        It updates the states that last an epoch, if it reads them; a metric is reported over all rows so far.
+        """
+        if entry == "train":
+            raise OpError("the entry 'train' is what minimize and update build; give another name")
+        for name, value in values.items():
+            value = _over_all(value) if over == "mean" else value
+            self._entries.setdefault(entry, {})[name] = self._reported(f"entry {entry!r}", name, value, over)
+
+    @_with_the_line
+    def data(
+        self,
+        file: str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        splits: Mapping[str, str | slice] | None = None,
+        shuffle: bool = False,
+        remainder: Literal["drop", "exact", "partial"] = "drop",
+    ) -> None:
+        """Read rows from a file beside the program.
+
+        Args:
+            file: a safetensors or npz file, by its path relative to the folder that the program is saved in.
+            columns: for each input the key in the file; its own name unless given. Axis 0 counts the rows.
+            splits: for each split a key, of an int64 tensor of row numbers, or a slice of rows.
+            shuffle: whether training takes the rows in another order each epoch.
+            remainder: "drop" leaves out the rows that do not fill the last training step of an epoch, "exact" refuses
+                them, and "partial" makes a step of them whose loss is of these rows alone.
+        """
+        feeds = [p.feed for p in self._block.desc.parameters if p.WhichOneof("source") == "feed"]
+        self.data_desc = data_desc(file, feeds, columns or {}, splits or {}, shuffle=shuffle, remainder=remainder)
+
+    @_with_the_line
+    def run(
+        self,
+        epochs: int,
+        *,
+        split: str = "train",
+        evaluate: str | None = None,
+        every: int = 1,
+        keep_best: str | None = None,
+        best: Literal["min", "max"] = "max",
+        stop_after: int = 0,
+    ) -> None:
+        """Say what executing the file does.
+
+        Args:
+            epochs: how often training sees the rows.
+            split: the rows to train on; all rows if the data has no split of that name and it is "train".
+            evaluate: the split to evaluate on, if any.
+            every: evaluate after every so many epochs.
+            keep_best: the metric of the evaluation by which the best states are kept and given at the end.
+            best: whether a higher or a lower metric is better.
+            stop_after: stop after so many evaluations without improvement; 0 never stops early.
+        """
+        self.run_desc = run_desc(
+            epochs, split, evaluate, every=every, keep_best=keep_best, best=best, stop_after=stop_after
+        )
+
+    def compile(self, **sizes: int | Sequence[int]) -> Compiled:
+        """Bind the symbols, run the passes, and give the finished program.
+
+        Several sizes of the symbol that counts rows give training steps of each: with the largest as long as there are
+        rows for it, and with another for those that are left.
+
+        Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, or a
+        program that computes nothing.
+        """
+        program = self._assembled()
+        return compile_program(program, self._opened.sizes(program) | sizes)
+
+    def _assembled(self) -> pb.ProgramDesc:
+        entries = dict(self._entries)
+        if self._losses:
+            entries["evaluate"] = self._losses | entries.get("evaluate", {})
+        block, updates, totals = self._block.desc, self._updates, self._totals
+        fetches, kept, differentiations = self._train_fetches, self._opened.kept, self._block.differentiations
+        program = assembled(
+            Built(block, self.states, updates, totals, fetches, entries, self._averages, kept, differentiations)
+        )
+        program.name, program.seed = self.name, self.seed
+        if self.data_desc is not None:
+            program.data.CopyFrom(self.data_desc)
+        if self.run_desc is not None:
+            program.run.CopyFrom(self.run_desc)
+        program.locations.extend(self.locations.texts)
+        program.files.extend(self._opened.files(program))
+        return program
+
+    def _growing(self, desc: pb.BlockDesc) -> Block:
+        """The block that grows from what is there."""
+        here, text = self.locations.here, self.locations.text
+        return Block(desc, locate=here, location_text=text, streams=self._streams, state=self.state)
+
+    def _restore(self, desc: pb.ProgramDesc) -> None:
+        """Take over what a file says."""
+        self.locations.texts.extend(desc.locations)
+        self._streams = count(next_stream(desc))
+        self._states = StateTable(self.locations.here, self._streams)
+        self.states = self._states.descs
+        self.states.update((state.name, state) for state in desc.states)
+        self._block = self._growing(training_block(desc))
+        self._opened = opened(self._block, desc)
+        train = self._opened.source("train")
+        for fetch in train.fetches:
+            self._train_fetches[fetch.name] = self._block.value(fetch.tensor), fetch.over
+        self._updates.update((update.state, self._block.value(update.tensor)) for update in train.updates)
+        self._entries.update((name, {}) for name in self._opened.kept)
+        self.data_desc = desc.data if desc.HasField("data") else None
+        self.run_desc = desc.run if desc.HasField("run") else None
+
+    def _reported(self, what: str, name: str, value: Value | Metric, over: Over) -> tuple[Value, pb.Over]:
+        """What is fetched under a name, and how it combines over steps."""
+        if isinstance(value, Metric):
+            value, over = self._totalled(name, value), "last"
+        if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise OpError(f"{what}: {value!r} is neither a tensor of a program nor a metric")
+        self._require_own(what, value)
+        return value, over_number(what, over)
+
+    def _totalled(self, name: str, metric: Metric) -> Value:
+        """The result of a metric after this step; its totals become states."""
+        states: list[Value] = []
+        for total in metric.totals:
+            desc = self._states.add(
+                self._free_state(f"{name}.{total.suffix}"), total.type, pb.STATE_KIND_BUFFER, zeros()
+            )
+            desc.lifespan = pb.LIFESPAN_EPOCH
+            states.append(self.state(desc.name))
+        with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
+            totals = metric.add(*states)
+        require_metric(name, metric, totals, self._block)
+        self._totals |= {state.name: total for state, total in zip(states, totals, strict=True)}
+        return metric.result(*totals)
+
+    def _free_state(self, name: str) -> str:
+        while name in self.states or name in self._block.types:
+            name += "_"
+        return name
+
+    def _free_fetch(self, name: str) -> str:
+        while name in self._train_fetches:
+            name += "_"
+        return name
+
+    def _names(self) -> Container[str]:
+        return ChainMap[str, Any](self.states, self._block.types)
+
+    def _require_own(self, what: str, value: Value) -> None:
+        if value.block is not self._block:
+            raise OpError(f"{what}: {value!r} belongs to another program")
+
+
+def _over_all(value: Value | Metric) -> Value | Metric:
+    """A mean whose terms do not all count alike as the metric over all of them; anything else as it is."""
+    weight = weight_of(value) if isinstance(value, Value) and value.rank == 0 else None
+    return value if weight is None or isinstance(value, Metric) else weighted_mean(value, weight)

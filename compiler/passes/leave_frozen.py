@@ -1,0 +1,114 @@
+"""Pass, and the marks that it reads: frozen parameters are not trained, and what only trained them is not computed.
+
+1. Freezing marks parameters; source blocks stay whole, updates of frozen parameters among them, so thawing gives back
+   the program that was.
+2. In a block that runs, frozen parameters and their slots have no updates. Where an op, as that of an average, or a
+   fetch reads what such a parameter would become, it reads the parameter.
+3. A gradient that nothing else reads than the norm of several, by which others are limited, leaves that norm. It is
+   known by its shape: the gradient times itself, summed and added, where its product with the limit is not needed.
+4. What is not needed any more is dropped: the gradients themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import islice
+
+from compiler.analyses.use_def import needed
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.eliminate_dead_ops import drop_dead_ops
+from prograd_proto import program_pb2 as pb
+from prograd_proto.lifespans import slots_of_frozen
+from prograd_proto.spelling import closest
+from registry.errors import OpError
+
+
+def leave_frozen(program: pb.ProgramDesc) -> None:
+    """Drop the training of frozen parameters from every block that runs."""
+    frozen = {s.name for s in program.states if s.kind == pb.STATE_KIND_PARAMETER and not s.trainable}
+    dropped = frozen | slots_of_frozen(program)
+    for block in bound_blocks(program):
+        if any(update.state in dropped for update in block.updates):
+            _leave(block, frozen, dropped)
+
+
+def mark(states: Iterable[pb.StateDesc], patterns: Sequence[str], *, trainable: bool) -> list[str]:
+    """Mark the parameters whose names match a pattern, such as "encoder.*", as trainable or frozen; gives their names.
+
+    Raises OpError for a pattern that no parameter matches.
+    """
+    verb = "thaw" if trainable else "freeze"
+    states = list(states)
+    parameters = {state.name: state for state in states if state.kind == pb.STATE_KIND_PARAMETER}
+    found: dict[str, pb.StateDesc] = {}
+    for pattern in patterns:
+        names = [name for name in parameters if fnmatchcase(name, pattern)]
+        if not names:
+            others = any(fnmatchcase(state.name, pattern) for state in states)
+            why = "; what it matches is not trained" if others else closest(pattern, parameters)
+            raise OpError(f"{verb}: no parameter matches {pattern!r}{why}")
+        found.update((name, parameters[name]) for name in names)
+    for state in found.values():
+        state.trainable = trainable
+    return list(found)
+
+
+def _leave(block: pb.BlockDesc, frozen: Container[str], dropped: Container[str]) -> None:
+    tensor_of = {p.state: p.tensor for p in block.parameters if p.state}
+    stays = {update.tensor: tensor_of[update.state] for update in block.updates if update.state in frozen}
+    before, _ = needed(block)
+    kept = [update for update in block.updates if update.state not in dropped]
+    del block.updates[:]
+    block.updates.extend(kept)
+    for end in (*block.updates, *block.fetches):
+        end.tensor = stays.get(end.tensor, end.tensor)
+    for op in block.ops:
+        op.inputs[:] = [stays.get(name, name) for name in op.inputs]
+    after, _ = needed(block)
+    _leave_norms(block, [op for op, was, stays in zip(block.ops, before, after, strict=True) if was and not stays])
+    drop_dead_ops(block)
+
+
+def _leave_norms(block: pb.BlockDesc, dead: Sequence[pb.OpDesc]) -> None:
+    """Leave out of sums the squares of gradients whose product with what the sums give is dead."""
+    makers = {name: op for op in block.ops for name in op.outputs}
+    nothing: set[str] = set()
+    for product in dead:
+        if product.type == "mul" and product.stage == pb.STAGE_UPDATE:
+            gradient, limit = product.inputs
+            squares = (op.outputs[0] for op in _behind(limit, makers) if _is_square(op, gradient, nothing))
+            nothing.update(islice(squares, 1))
+    if nothing:
+        _leave_out(block, nothing)
+
+
+def _leave_out(block: pb.BlockDesc, nothing: set[str]) -> None:
+    """Let additions of updates do without terms that are nothing."""
+    instead: dict[str, str] = {}
+    for op in block.ops:
+        inputs = op.inputs[:] = [instead.get(name, name) for name in op.inputs]
+        if op.stage != pb.STAGE_UPDATE or nothing.isdisjoint(inputs):
+            continue
+        left = [name for name in inputs if name not in nothing]
+        if op.type == "add" and left:
+            instead[op.outputs[0]] = left[0]
+        elif op.type in ("sum", "cast", "add"):
+            nothing.add(op.outputs[0])
+
+
+def _behind(name: str, makers: Mapping[str, pb.OpDesc]) -> Iterable[pb.OpDesc]:
+    """The ops of updates that a tensor depends on, through ops of updates."""
+    seen: set[str] = set()
+    left = [name]
+    while left:
+        op = makers.get(left.pop())
+        if op is None or op.stage != pb.STAGE_UPDATE or op.outputs[0] in seen:
+            continue
+        seen.add(op.outputs[0])
+        yield op
+        left += op.inputs
+
+
+def _is_square(op: pb.OpDesc, gradient: str, nothing: Container[str]) -> bool:
+    return op.type == "mul" and op.inputs[:] == [gradient, gradient] and op.outputs[0] not in nothing

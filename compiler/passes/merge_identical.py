@@ -1,0 +1,143 @@
+"""Pass: compute once what is computed twice.
+
+1. Two ops are identical if their types, operands, attributes and random streams are equal: they give equal bits. Ops
+   that draw random numbers are identical only if they share a stream. The order of operands counts, also in a sum:
+   which of two NaNs it hands on depends on it.
+2. The first one is kept, under its names, and all readers of the others read it.
+3. It counts to the earliest stage among them: what the forward pass needs is a part of the forward pass, whoever else
+   uses it. It goes by the id of the one that was built first, and helps to differentiate what that one helped to,
+   which was there before all of them; none if one of an earlier stage helps none.
+4. What is computed once is kept from the first reader to the last. If that raises the peak of the block, those that
+   are cheap to compute again stay, as many of them as it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from math import prod
+from typing import Final
+
+from compiler.analyses.costs import operations
+from compiler.analyses.step_graph import step_graph
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.order_ops import best_order
+from compiler.passes.rewrite import computation, rewrite
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from runtime.step import is_view
+
+SLACK: Final = 1000
+"""What is kept of identical ops is not looked at if all of it has less bytes than the largest result by this factor."""
+
+SMALL: Final = 64
+"""Bytes that are kept without a look: the least that a buffer takes."""
+
+MOST_TRIED: Final = 16
+"""Ops that are tried one by one where the peak rises; further ones stay."""
+
+
+def merge_identical(program: pb.ProgramDesc) -> None:
+    """Keep the first of identical ops in every block that runs."""
+    for block in bound_blocks(program):
+        before = pb.BlockDesc()
+        before.CopyFrom(block)
+        merged = _merge(block)
+        stay = _that_stay(before, merged) if merged else ()
+        if stay:
+            block.CopyFrom(before)
+            _merge(block, stay)
+
+
+def _merge(block: pb.BlockDesc, stay: Collection[int] = ()) -> Set[int]:
+    """Leave out identical ops but those of these ids; gives the ids of those that are left out."""
+    readers: dict[object, pb.OpDesc] = {}  # the first of a type that reads these operands; few ops are not alone
+    first: dict[object, pb.OpDesc] = {}
+    alike: dict[int, list[pb.OpDesc]] = {}  # by the id of an op that is kept, it and what it stands for
+
+    def visit(op: pb.OpDesc) -> Sequence[str] | None:
+        reader = readers.setdefault((op.type, *op.inputs[:]), op)
+        if reader is op or op.type == "reload":  # a spilled value is brought back as often as it was left
+            return None
+        first.setdefault(computation(reader), reader)
+        kept = first.setdefault(computation(op), op)
+        if kept is op:
+            return None
+        if op.id in stay:
+            first[computation(op)] = op
+            return None
+        alike.setdefault(kept.id, [_copy(kept)]).append(_copy(op))
+        return kept.outputs
+
+    rewrite(block, visit)
+    if alike:
+        _name_anew(block, alike)
+    return {op.id for ops in alike.values() for op in ops[1:]}
+
+
+def _name_anew(block: pb.BlockDesc, alike: Mapping[int, Sequence[pb.OpDesc]]) -> None:
+    """Let the kept ops count for all that they stand for."""
+    now: dict[int, int] = {}
+    for ops in alike.values():
+        now.update(dict.fromkeys([op.id for op in ops], min(op.id for op in ops)))
+    for kept in block.ops:
+        ops = sorted(alike.get(kept.id, ()), key=lambda op: op.id)
+        if ops:
+            kept.id, kept.stage, kept.gradient_of = ops[0].id, min(op.stage for op in ops), ops[0].gradient_of
+            if any(op.stage < ops[0].stage and not op.gradient_of for op in ops):
+                kept.gradient_of = 0
+        kept.gradient_of = now.get(kept.gradient_of, kept.gradient_of)
+
+
+def _copy(op: pb.OpDesc) -> pb.OpDesc:
+    copy = pb.OpDesc()
+    copy.CopyFrom(op)
+    return copy
+
+
+def _that_stay(block: pb.BlockDesc, merged: Set[int]) -> set[int]:
+    """The ids of those ops, of the ones that merging leaves out, without which the peak would be higher."""
+    cheap = _cheap(block, merged)
+    stay = set(cheap)
+    if not cheap or _peak(block) <= (least := _peak(block, stay)):
+        return set()
+    for number in cheap[:MOST_TRIED]:
+        need = _peak(block, stay - {number})
+        if need <= least:
+            stay, least = stay - {number}, need
+    return stay
+
+
+def _cheap(block: pb.BlockDesc, merged: Set[int]) -> list[int]:
+    """Those of the merged ops that make many bytes for what computing them again takes, in order.
+
+    What reads the results of an op that stays has to stay too, so that is to be cheap as well.
+    """
+    tensors = {tensor.name: tensor for tensor in block.tensors}
+    cheap: dict[int, int] = {}
+    needed: set[str] = set()  # by merged ops that are not cheap
+    for op in reversed(block.ops):
+        if op.id not in merged:
+            continue
+        inputs = [type_of(tensors[name]) if name else None for name in op.inputs]
+        results = [type_of(tensors[name]) for name in op.outputs]
+        is_dear = operations(op.type, inputs, results) > sum(prod(type.static_shape) for type in results)
+        if is_dear or not needed.isdisjoint(op.outputs):
+            needed.update(op.inputs)
+        elif _makes_bytes(op) and (nbytes := sum(type.nbytes for type in results)) > SMALL:
+            cheap[op.id] = nbytes
+    if not cheap:
+        return []
+    largest = max(type_of(tensors[name]).nbytes for op in block.ops if _makes_bytes(op) for name in op.outputs)
+    return [*reversed(cheap)] if sum(cheap.values()) * SLACK >= largest else []
+
+
+def _makes_bytes(op: pb.OpDesc) -> bool:
+    return op.type != "constant" and not is_view(op.type)
+
+
+def _peak(block: pb.BlockDesc, stay: Collection[int] = ()) -> int:
+    """The bytes that the block needs in its best order when all identical ops but those of these ids are merged."""
+    trial = pb.BlockDesc()
+    trial.CopyFrom(block)
+    _merge(trial, stay)
+    return best_order(trial, step_graph(trial))[1]

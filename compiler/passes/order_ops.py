@@ -1,0 +1,157 @@
+"""Pass: run the ops in the order that needs the least memory, among a few.
+
+1. An order is legal if every op runs after the ops that it reads from, and an update after the earlier ops that read
+   the state it writes over.
+2. The candidates are the order of the source with every update as soon as it can run; just the order of the source;
+   each op before the first one that needs it; and the ready op that frees the most bytes first, as in the list
+   schedulers of compilers (Sethi, 1975, shows that the best order is NP-hard to find).
+3. The first one with the lowest peak is taken, so no block needs more than in the order of its source; at the bytes
+   that one op alone needs there is no lower one, and no further candidate is looked at. Its updates, too, run as soon
+   as they can, unless that takes more.
+4. Bits do not depend on the order: random numbers are counted, and sums have an order of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from compiler.analyses.step_graph import StepGraph, step_graph
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.eliminate_dead_ops import order_tensors
+from prograd_proto import program_pb2 as pb
+
+Order = list[int]
+Candidate = Callable[[pb.BlockDesc, StepGraph], Order]
+
+
+def order_ops(program: pb.ProgramDesc) -> None:
+    """Put the ops of every block that runs into the best order that the candidates give."""
+    for block in bound_blocks(program):
+        graph = step_graph(block)
+        best, least = best_order(block, graph)
+        early = with_updates_first(block, graph, best)
+        if early != best and graph.peak(early) <= least:
+            best = early
+        if best != sorted(best):
+            reorder(block, best)
+
+
+def best_order(block: pb.BlockDesc, graph: StepGraph) -> tuple[Order, int]:
+    """The first of the candidates with the lowest peak, and that peak."""
+    best, least, floor = as_written(block, graph), inf, graph.floor()
+    for candidate in CANDIDATES:
+        order = candidate(block, graph)
+        need = graph.peak(order, least)
+        if need < least:
+            best, least = order, need
+        if least == floor:
+            break
+    return best, int(least)
+
+
+def as_written(block: pb.BlockDesc, graph: StepGraph) -> Order:
+    """The order of the source."""
+    return list(range(len(block.ops)))
+
+
+def updates_first(block: pb.BlockDesc, graph: StepGraph) -> Order:
+    """The order of the source, but every update as soon as it can run: its gradient dies at once."""
+    return with_updates_first(block, graph, as_written(block, graph))
+
+
+def with_updates_first(block: pb.BlockDesc, graph: StepGraph, order: Order) -> Order:
+    """An order, but every update as soon as it can run."""
+    stages = [op.stage for op in block.ops]
+    early = [stage == pb.STAGE_UPDATE for stage in stages]
+    if not any(early):
+        return order
+    for i in reversed(range(len(early))):  # what an update needs beside its gradient, for instance its rate
+        for j in graph.before[i] if early[i] else ():
+            early[j] = early[j] or (stages[j] == pb.STAGE_FORWARD and _serves_early(graph, j, early))
+    return _scheduled(graph, [*(i for i in order if early[i]), *(i for i in order if not early[i])])
+
+
+def on_demand(block: pb.BlockDesc, graph: StepGraph) -> Order:
+    """Each op before the first one that needs it, starting from the updates in the order in which they can run."""
+    order: dict[int, None] = {}
+    for goal in updates_first(block, graph):
+        stack = [(goal, iter(graph.before[goal]))] if _is_goal(block, graph, goal) and goal not in order else []
+        while stack:
+            i, needed = stack[-1]
+            for j in needed:
+                if j not in order:
+                    stack.append((j, iter(graph.before[j])))
+                    break
+            else:
+                stack.pop()
+                order[i] = None
+    return list(order)
+
+
+def frees_most(block: pb.BlockDesc, graph: StepGraph) -> Order:
+    """Of the ops that are ready the one that leaves the fewest bytes, then the first in the source."""
+    missing = [len(ops) + last for ops, last in zip(graph.readers, graph.lasts, strict=True)]
+    made = [sum(graph.nbytes[value] for value in writes if graph.readers[value]) for writes in graph.writes]
+
+    def growth(i: int) -> int:
+        return made[i] - sum(graph.nbytes[value] for value in graph.reads[i] if missing[value] == 1)
+
+    waits = [len(before) for before in graph.before]
+    after = graph.after
+    ready = [(growth(i), i) for i, count in enumerate(waits) if not count]
+    heapify(ready)
+    order: dict[int, None] = {}
+    while ready:
+        _, i = heappop(ready)
+        if i in order:
+            continue
+        order[i] = None
+        for value in graph.reads[i]:
+            missing[value] -= 1
+        freed = [j for value in graph.reads[i] if missing[value] == 1 for j in graph.readers[value]]  # move up
+        for j in after[i]:
+            waits[j] -= 1
+        for j in {*freed, *after[i]}:
+            if not waits[j] and j not in order:
+                heappush(ready, (growth(j), j))
+    return list(order)
+
+
+CANDIDATES: tuple[Candidate, ...] = (updates_first, as_written, on_demand, frees_most)
+
+
+def _serves_early(graph: StepGraph, i: int, early: list[bool]) -> bool:
+    return all(early[j] for value in graph.writes[i] for j in graph.readers[value])
+
+
+def _scheduled(graph: StepGraph, ranking: Sequence[int]) -> Order:
+    """Of the ops that are ready always the first of the ranking."""
+    rank = dict(zip(ranking, range(len(ranking)), strict=True))
+    waits = [len(before) for before in graph.before]
+    after = graph.after
+    ready = [rank[i] for i, count in enumerate(waits) if not count]
+    heapify(ready)
+    order: Order = []
+    while ready:
+        i = ranking[heappop(ready)]
+        order.append(i)
+        for j in after[i]:
+            waits[j] -= 1
+            if not waits[j]:
+                heappush(ready, rank[j])
+    return order
+
+
+def _is_goal(block: pb.BlockDesc, graph: StepGraph, i: int) -> bool:
+    """Whether nothing but the end of the step needs the op, as an update or a fetch."""
+    return block.ops[i].stage == pb.STAGE_UPDATE or not any(graph.readers[value] for value in graph.writes[i])
+
+
+def reorder(block: pb.BlockDesc, order: Order) -> None:
+    """Put the ops of a block into a legal order, and its tensors into that of their definitions."""
+    ids = [op.id for op in block.ops]
+    position = {ids[i]: place for place, i in enumerate(order)}
+    block.ops.sort(key=lambda op: position[op.id])
+    order_tensors(block)

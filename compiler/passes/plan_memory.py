@@ -1,0 +1,71 @@
+"""Pass: give every binding the plan of its memory.
+
+1. The buffers of a bound block and their lifetimes, scratch included, follow from its ops and their order.
+2. `runtime.placement` places them in one arena; the plan says how large it is, where each buffer begins, and what no
+   plan for this order can go below.
+3. The runtime checks the plan and allocates just that, once. A fetch that the program does not declare is not in the
+   plan; the runtime then places anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from compiler.errors import CompileError
+from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
+from runtime.placement import PAGE, QUICK, Buffer, Effort, Placement, check_placement, place
+from runtime.step import aliases_of, buffers_of, scratch_of, spilled_of, spills
+
+MOST_BYTES: Final = 1 << 62
+"""Of an arena, and with it of every offset."""
+
+
+def plan_memory(program: pb.ProgramDesc, effort: Effort = QUICK) -> None:
+    """Plan the memory of every binding of every entry."""
+    plans: dict[int, pb.MemoryPlan] = {}
+    for entry in program.entries:
+        for binding in entry.bindings:
+            if binding.block not in plans:
+                plans[binding.block] = plan_of(program.blocks[binding.block], effort)
+            binding.plan.CopyFrom(plans[binding.block])
+
+
+def plan_of(block: pb.BlockDesc, effort: Effort = QUICK) -> pb.MemoryPlan:
+    """The plan of a block with static types."""
+    buffers = block_buffers(block)
+    return plan_from(block, buffers, place(buffers, effort))
+
+
+def plan_from(block: pb.BlockDesc, buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
+    """The plan that puts a block's buffers at the offsets of a placement, once they are checked; and what it spills."""
+    check_placement(buffers, placed.offsets, placed.arena_bytes)
+    if placed.arena_bytes > MOST_BYTES:
+        raise CompileError(f"a step takes {placed.arena_bytes} bytes, more than the {MOST_BYTES} that a plan can say")
+    plan = pb.MemoryPlan(arena_bytes=placed.arena_bytes, lower_bound=placed.lower_bound, optimal=placed.optimal)
+    plan.placements.extend(_placements(buffers, placed.offsets))
+    spilled = spilled_buffers(block)
+    if spilled:
+        in_file = place(spilled, alignment=PAGE)
+        check_placement(spilled, in_file.offsets, in_file.arena_bytes, alignment=PAGE, what="a file")
+        plan.file_bytes = in_file.arena_bytes
+        plan.spilled.extend(_placements(spilled, in_file.offsets))
+    return plan
+
+
+def block_buffers(block: pb.BlockDesc) -> list[Buffer]:
+    """The buffers of a block with static types, scratch included."""
+    written = Written(block)
+    scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(written)]
+    return buffers_of(written, aliases_of(written), scratch)
+
+
+def spilled_buffers(block: pb.BlockDesc) -> list[Buffer]:
+    """The buffers of a block with static types that lie in the file beside the arena."""
+    written = Written(block)
+    return spilled_of(written, aliases_of(written)) if any(map(spills, set(written.op_types))) else []
+
+
+def _placements(buffers: Sequence[Buffer], offsets: Sequence[int]) -> Iterator[pb.Placement]:
+    return (pb.Placement(tensor=buffer.name, offset=offset) for buffer, offset in zip(buffers, offsets, strict=True))

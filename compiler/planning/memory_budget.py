@@ -1,0 +1,78 @@
+"""Plan a block with care, and within a budget if there is one.
+
+1. The plan of the block as it is will do if its arena is small enough.
+2. Else values are computed again, or moved to a file if that is allowed (`rematerialise`), until the peak is no higher
+   than the budget. The arena may be above the peak; then the peak is lowered by what is too much, and the block placed
+   again.
+3. What comes back from the file is started early if there is room (`prefetch`), and else as late as possible.
+4. The block is changed only if the budget is met. A limit of time ends the search; what it has found by then is tried.
+"""
+
+from __future__ import annotations
+
+from compiler.analyses.costs import operations_of
+from compiler.analyses.step_graph import step_graph
+from compiler.errors import LimitError
+from compiler.passes.plan_memory import plan_of
+from compiler.passes.share_memory import share_in_block
+from compiler.planning.prefetch import prefetch
+from compiler.planning.rematerialise import lower
+from compiler.planning.repetition import Schedule, schedule_of
+from compiler.planning.time_limit import TimeLimit
+from compiler.planning.write_schedule import write_schedule
+from prograd_proto import program_pb2 as pb
+from runtime.placement import THOROUGH
+
+
+def plan_within(
+    block: pb.BlockDesc, budget: int, *, spilling: bool = False, limit: TimeLimit | None = None
+) -> pb.MemoryPlan:
+    """The plan of a bound block, some of whose ops may run again, or whose values may wait in a file.
+
+    Raises LimitError if the budget cannot be met, or not before the limit of time is over.
+    """
+    limit = limit or TimeLimit()
+    plan = plan_of(block, THOROUGH)
+    if plan.arena_bytes <= budget:
+        return plan
+    if not block.ops:
+        raise LimitError(f"what is fed takes {plan.arena_bytes} bytes by itself, more than the budget of {budget}")
+    schedule, goal, smallest = schedule_of(step_graph(block)), budget, plan.arena_bytes
+    costs = operations_of(block)
+    while True:
+        schedule = lower(schedule, costs, goal, spilling=spilling, limit=limit)
+        ways = [prefetch(schedule, costs, goal, limit), schedule] if schedule.spilled else [schedule]
+        for way in ways if schedule.peak <= goal or not limit.is_over else ():
+            trial = pb.BlockDesc()
+            trial.CopyFrom(block)
+            write_schedule(trial, way)
+            share_in_block(trial)
+            plan = plan_of(trial, THOROUGH)
+            smallest = min(smallest, plan.arena_bytes)
+            if plan.arena_bytes <= budget:
+                block.CopyFrom(trial)
+                return plan
+        if limit.is_over:
+            raise LimitError(_how_far(block, schedule, budget, limit))
+        if schedule.peak > goal:
+            raise LimitError(_why_not(block, schedule, smallest, budget, spilling))
+        goal = schedule.peak - (plan.arena_bytes - budget)
+
+
+def _how_far(block: pb.BlockDesc, schedule: Schedule, budget: int, limit: TimeLimit) -> str:
+    start, repeated = schedule_of(step_graph(block)).peak, len(schedule.order) - len(block.ops)
+    return (
+        f"{limit.seconds:g} seconds were not enough: with {repeated} more ops in the step, of which "
+        f"{len(schedule.spilled)} move values to a file, what it needs at once fell from {start} to {schedule.peak} "
+        f"bytes, and the budget is {budget}; give it more time, by --seconds or seconds= in Python, or a larger budget"
+    )
+
+
+def _why_not(block: pb.BlockDesc, schedule: Schedule, smallest: int, budget: int, spilling: bool) -> str:
+    at = schedule.live.index(schedule.peak)
+    op, own = block.ops[schedule.ops[schedule.order[at]]], schedule.graph.working_set(schedule.order, at)
+    hint = "; values may also wait in a file: --spill" if own <= budget and not spilling else ""
+    return (
+        f"the smallest arena found has {smallest} bytes, more than the budget of {budget}; "
+        f"op {op.id} ({op.type}), where the peak is, works on {own} by itself{hint}"
+    )

@@ -1,0 +1,42 @@
+"""Start to bring values back from the file before they are needed.
+
+1. A reload runs right before the first op that needs it, when it is put in: so it takes the least memory. The runtime
+   copies beside the ops that compute, so every op between a reload and the value's first reader hides some of its time.
+2. Each reload, in their order, goes ahead of earlier ops as long as its value fits into the budget beside what they
+   need, and until they take as many operations as the copy (`MOVING`) twice over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from compiler.planning.repetition import MOVING, RELOAD, Schedule
+from compiler.planning.time_limit import TimeLimit
+
+AHEAD: Final = 2
+"""How many times the operations of a copy are to run between its start and its use: storage may be slow."""
+
+
+def prefetch(schedule: Schedule, costs: Sequence[int], budget: int, limit: TimeLimit | None = None) -> Schedule:
+    """The schedule with its reloads earlier, where that needs no more bytes than the budget; until time is over."""
+    for i in [i for i in schedule.order if schedule.ops[i] == RELOAD]:
+        if limit is not None and limit.is_over:
+            break
+        earlier = _earlier(schedule, costs, budget, i)
+        if earlier.peak <= max(budget, schedule.peak):
+            schedule = earlier
+    return schedule
+
+
+def _earlier(schedule: Schedule, costs: Sequence[int], budget: int, i: int) -> Schedule:
+    position, live, order = schedule.position[i], schedule.live, schedule.order
+    [slot], nbytes = schedule.graph.reads[i], schedule.moved(i)
+    first = schedule.position[schedule.made_by[slot]] + 1
+    at, left = position, AHEAD * MOVING * nbytes
+    while at > first and left > 0 and live[at - 1] + nbytes <= budget:
+        at -= 1
+        op = schedule.ops[order[at]]
+        left -= costs[op] if op >= 0 else 0
+    return replace(schedule, order=[*order[:at], i, *order[at:position], *order[position + 1 :]])

@@ -1,0 +1,168 @@
+"""Lower the peak of a step by computing values again instead of keeping them, or by moving them to a file meanwhile.
+
+1. The moment of the peak is looked at. A value that is kept across it, and not used by the op that runs then unless
+   that could write over it, need not be: the op that made it is repeated right before the value is next used, and
+   that reader and all later ones read the new value.
+2. Operands of the repeated op that are gone by then are kept longer, or made again by repeating their ops too; and
+   where one of these is repeated again later on, the earlier repetition may serve both.
+   If that is allowed, the value may go to the file as soon as it is there instead, and come back right before it is
+   next used. That also helps with what is fed, and with what the end of the step reads.
+3. Each of these choices is tried on the graph, where the true peak is measured, with scratch and what is in place.
+   Only those count that lower the peak, or leave fewer moments at it: the peak never rises. Of these the one is
+   taken that is worth the most, and that goes on until the budget is met or nothing helps.
+4. What a choice is worth is first the bytes above the budget that go, summed over the step, for the operations that it
+   adds, those for moving bytes included. Where that ends dear or above the budget, other measures are tried, and the
+   cheapest end is taken.
+
+What is chosen builds on what was chosen before: a repeated op is a reader of its operands as any other, so that what
+it reads can be made again before it in turn, and a chain of layers comes to be computed again in one go.
+
+The idea of trading operations for memory by the true peak is that of XLA's rematerialisation and of Kirisame et al.,
+"Dynamic tensor rematerialization" (2021). A repeated op has the bits of the first: random numbers are counted, and
+a state that it reads is written over only after it, or not in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+
+from compiler.planning.repetition import Choice, Schedule, repeat, spill
+from compiler.planning.time_limit import TimeLimit
+
+MOST_TRIED = 24
+"""Values that are tried at one peak, the most bytes for an operation first."""
+
+LONG = 1000
+"""Ops of a step. A trial takes as long as the step has ops, and the choices are many: in a longer step the first one
+of each kind that lowers the peak is weighed, without a look at what else would."""
+
+CHEAP = 1.2
+"""Times the operations of the step without repetitions: what costs no more is not compared with other ways."""
+
+
+def lower(
+    schedule: Schedule,
+    costs: Sequence[int],
+    budget: int,
+    *,
+    spilling: bool = False,
+    limit: TimeLimit | None = None,
+) -> Schedule:
+    """A schedule that needs no more bytes than the budget, or else the lowest that was found.
+
+    Args:
+        schedule: the peak of what is returned is no higher.
+        costs: the operations of each op of the block.
+        budget: bytes.
+        spilling: whether values may go to a file.
+        limit: of time; what has been found when it is over is returned.
+    """
+    limit = limit or TimeLimit()
+    best, cheap = None, CHEAP * schedule.cost(costs)
+    for worth in WORTHS[:1] if len(schedule.order) > LONG else WORTHS:
+        found = _lowered(schedule, costs, budget, worth, spilling, limit)
+        if best is None or _rank(found, costs, budget) < _rank(best, costs, budget):
+            best = found
+        if limit.is_over or (best.peak <= budget and best.cost(costs) <= cheap):
+            break
+    return best or schedule
+
+
+def _lowered(
+    schedule: Schedule, costs: Sequence[int], budget: int, worth: Worth, spilling: bool, limit: TimeLimit
+) -> Schedule:
+    most = 1 if len(schedule.order) > LONG else None
+    while schedule.peak > budget and not limit.is_over:
+        lower = (trial for trial in _repeated(schedule, costs) if _height(trial) < _height(schedule))
+        moved = (trial for trial in _spilled(schedule) if _height(trial) < _height(schedule)) if spilling else iter(())
+        best, gain = None, 0.0
+        for trial in chain(islice(lower, most), islice(moved, most)):
+            gained = worth(schedule, trial, budget, max(1, trial.cost(costs) - schedule.cost(costs)))
+            if best is None or gained > gain:
+                best, gain = trial, gained
+            if limit.is_over:
+                break
+        if best is None:
+            break
+        schedule = best
+    return schedule
+
+
+def by_step(schedule: Schedule, trial: Schedule, budget: int, cost: int) -> float:
+    """The bytes above the budget that go, summed over the step, for an operation."""
+    return by_bytes(schedule, trial, budget, cost) / cost
+
+
+def by_peak(schedule: Schedule, trial: Schedule, budget: int, cost: int) -> float:
+    """The bytes that go at the peak, for an operation."""
+    running = schedule.order[schedule.live.index(schedule.peak)]
+    left = trial.live[trial.position[running]] if running in trial.position else trial.peak
+    return (schedule.peak - left) / cost
+
+
+def by_bytes(schedule: Schedule, trial: Schedule, budget: int, cost: int) -> float:
+    """The bytes above the budget that go, summed over the step, at any cost."""
+    return _excess(schedule, budget) - _excess(trial, budget)
+
+
+Worth = Callable[[Schedule, Schedule, int, int], float]
+"""What a choice is worth: from the schedule, the schedule with it, the budget, and the operations that it adds."""
+
+WORTHS: tuple[Worth, ...] = (by_step, by_peak, by_bytes)
+
+
+def _rank(schedule: Schedule, costs: Sequence[int], budget: int) -> tuple[int, int]:
+    return max(budget, schedule.peak), schedule.cost(costs)
+
+
+def _height(schedule: Schedule) -> tuple[int, int]:
+    return schedule.peak, schedule.live.count(schedule.peak)
+
+
+def _excess(schedule: Schedule, budget: int) -> int:
+    """The bytes above the budget, summed over the ops that are no repetitions."""
+    above = ((i, nbytes - budget) for i, nbytes in zip(schedule.order, schedule.live, strict=True) if nbytes > budget)
+    return sum(nbytes for i, nbytes in above if schedule.ops[i] == i)
+
+
+def _repeated(schedule: Schedule, costs: Sequence[int]) -> Iterator[Schedule]:
+    """What comes of making a value again."""
+    seen: set[tuple[int, ...]] = set()
+    made_again: list[tuple[float, Choice]] = []
+    for kept, choice in _kept_across(schedule):
+        maker = schedule.made_by[choice.value]
+        if maker != -1 and not schedule.graph.lasts[kept]:
+            made_again.append((-schedule.graph.nbytes[choice.value] / max(1, costs[maker]), choice))
+    for _, choice in sorted(made_again)[:MOST_TRIED]:
+        for kept in (0.0, 0.5):
+            for merge in (False, True):
+                trial = repeat(schedule, choice._replace(kept=kept, merge=merge))
+                alike = *(trial.ops[i] for i in trial.order), *map(len, trial.graph.readers)
+                if alike not in seen:
+                    seen.add(alike)
+                    yield trial
+
+
+def _spilled(schedule: Schedule) -> Iterator[Schedule]:
+    """What comes of moving a value to the file and back."""
+    nbytes = schedule.graph.nbytes
+    choices = [choice for _, choice in _kept_across(schedule)]
+    for choice in sorted(choices, key=lambda choice: -nbytes[choice.value])[:MOST_TRIED]:
+        yield spill(schedule, choice)
+
+
+def _kept_across(schedule: Schedule) -> Iterator[tuple[int, Choice]]:
+    """The values that the peak keeps for later and does not use, and where they are next used."""
+    if not schedule.order:
+        return
+    graph, position, now = schedule.graph, schedule.position, schedule.live.index(schedule.peak)
+    running, end = schedule.order[now], len(schedule.order)
+    used = {*graph.reads[running], *graph.writes[running]}
+    used -= {read for _, read in graph.over[running]}  # if it goes, the op may write over it
+    for value, maker in enumerate(schedule.made_by):
+        if value in used or not graph.nbytes[value] or position.get(maker, now) >= now:
+            continue
+        later = [at for at in (position[i] for i in graph.readers[value]) if at > now]
+        if later or graph.lasts[value]:
+            yield value, Choice(schedule.values[value], min(later, default=end))

@@ -1,0 +1,260 @@
+"""Values that are not kept: a graph in which they are made again, or wait in a file, and one change to it.
+
+The graph of a block keeps its numbers. Ops and values that are added repeat those of the block and follow them, so
+all that is known of an op is known of its repetitions. A spill writes a value that has its bits in the file, where it
+takes none of the arena, and a reload one that has them in the arena again. Nothing is written to the block: see
+`write_schedule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from compiler.analyses.step_graph import StepGraph
+
+SPILL: Final = -1
+"""In the place of an op of the block: what copies a value to the file, as soon as it is there."""
+
+RELOAD: Final = -2
+"""In the place of an op of the block: what copies it back."""
+
+MOVING: Final = 8
+"""Operations for a byte that goes to the file, or back: a storage of 1 GB/s beside 8 billion operations a second."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A graph some of whose ops repeat earlier ones or move values, and the order in which they run."""
+
+    graph: StepGraph
+    order: list[int]
+    ops: list[int]  # of each op: the op of the block that it is or repeats, else SPILL or RELOAD
+    values: list[int]  # of each value: the value of the block that it is or has the bits of; of a spilled one, itself
+    made_by: list[int]  # of each value: the op that writes it, -1 if it is there at the start
+    spilled: dict[int, int] = field(default_factory=dict[int, int])  # by value of the block, the one in the file
+
+    @cached_property
+    def live(self) -> list[int]:
+        """The bytes that are needed while each op runs, in their order."""
+        return list(self.graph.live(self.order))
+
+    @cached_property
+    def peak(self) -> int:
+        """The most bytes that are needed at once."""
+        return max(self.live, default=0)
+
+    @cached_property
+    def position(self) -> dict[int, int]:
+        """Where in the order each op runs; -1, what is there at the start, is before it."""
+        return {i: at for at, i in enumerate(self.order)} | {-1: -1}
+
+    @cached_property
+    def copies(self) -> list[list[int]]:
+        """Of each value of the block: it and its copies, as far as they are made at all."""
+        found: list[list[int]] = [[] for _ in self.values]  # a spilled value is of its own kind
+        for value, original in enumerate(self.values):
+            if self.made_by[value] in self.position:
+                found[original].append(value)
+        return found
+
+    def cost(self, costs: Sequence[int]) -> int:
+        """The operations of the step, from those of each op of the block; bytes that are moved count as `MOVING`."""
+        return sum(costs[self.ops[i]] if self.ops[i] >= 0 else MOVING * self.moved(i) for i in self.order)
+
+    def moved(self, i: int) -> int:
+        """The bytes that a spill or a reload copies."""
+        [value] = self.graph.reads[i] if self.ops[i] == SPILL else self.graph.writes[i]
+        return self.graph.nbytes[value]
+
+
+class Choice(NamedTuple):
+    """`value`, of the block, is made again right before the op that runs at `position`, or comes back from the file."""
+
+    value: int
+    position: int  # len(order) is the end of the step
+    kept: float = 0.0  # an operand is kept longer if it has at most so many times the value's bytes, else made again
+    merge: bool = False  # whether what is made again later on is left out and read from here
+
+
+def schedule_of(graph: StepGraph) -> Schedule:
+    """The block as it is: nothing repeated, in its own order."""
+    made_by = [-1] * len(graph.nbytes)
+    for i, written in enumerate(graph.writes):
+        for value in written:
+            made_by[value] = i
+    numbers = list(range(len(graph.reads)))
+    return Schedule(graph, numbers, numbers, list(range(len(graph.nbytes))), made_by)
+
+
+def repeat(schedule: Schedule, choice: Choice) -> Schedule:
+    """The schedule with the value made again; the given one stays as it is."""
+    chosen, source = _closure(schedule, choice)
+    edit = _Edit(schedule, choice.position)
+    edit.insert(chosen, source)
+    edit.redirect(chosen, merge=choice.merge)
+    return edit.done()
+
+
+def spill(schedule: Schedule, choice: Choice) -> Schedule:
+    """The schedule with the value in the file until the position; the given one stays as it is."""
+    slot = schedule.spilled.get(choice.value)
+    if slot is not None and schedule.position[schedule.made_by[slot]] >= choice.position:
+        return schedule  # a later copy went to the file
+    edit = _Edit(schedule, choice.position)
+    edit.move(choice.value)
+    return edit.done()
+
+
+def _closure(schedule: Schedule, choice: Choice) -> tuple[list[int], dict[int, int]]:
+    """The ops of the block to repeat, in order, and for each value that they read from elsewhere the copy to read."""
+    graph, position = schedule.graph, schedule.position
+    source: dict[int, int] = {}
+    chosen: set[int] = set()
+    waiting = [schedule.made_by[choice.value]]
+    while waiting:
+        op = waiting.pop()
+        if op in chosen:
+            continue
+        chosen.add(op)
+        for value in (schedule.values[read] for read in graph.reads[op]):
+            copies = [copy for copy in schedule.copies[value] if position[schedule.made_by[copy]] < choice.position]
+            there = [copy for copy in copies if _is_kept(schedule, copy, choice.position)]
+            is_small = graph.nbytes[value] <= choice.kept * graph.nbytes[choice.value]
+            if there or schedule.made_by[value] == -1 or (copies and is_small):
+                source[value] = max(there or copies, key=lambda copy: position[schedule.made_by[copy]])
+            else:
+                waiting.append(schedule.made_by[value])
+    return sorted(chosen), source
+
+
+def _is_kept(schedule: Schedule, value: int, at: int) -> bool:
+    graph = schedule.graph
+    if graph.lasts[value] or not graph.nbytes[value]:
+        return True
+    return any(schedule.position[i] >= at for i in graph.readers[value])
+
+
+class _Edit:
+    """A copy of a schedule, while ops are put in before a position."""
+
+    def __init__(self, schedule: Schedule, at: int) -> None:
+        old = schedule.graph
+        self._old = schedule
+        self._at = at
+        self._graph = replace(
+            old,
+            nbytes=list(old.nbytes),
+            readers=list(old.readers),
+            lasts=list(old.lasts),
+            reads=list(old.reads),
+            writes=list(old.writes),
+            over=list(old.over),
+            scratch=list(old.scratch),
+        )
+        self._ops, self._values, self._made_by = list(schedule.ops), list(schedule.values), list(schedule.made_by)
+        self._spilled = dict(schedule.spilled)
+        self._order = [*schedule.order[:at]]  # and what is put in
+        self._new_of: dict[int, int] = {}  # value of the block -> the copy that is made here
+        self._left: list[int] = []  # values that have lost a reader
+
+    def insert(self, chosen: Sequence[int], source: Mapping[int, int]) -> None:
+        """Repeat ops of the block, which read what is made here or else the copies of `source`."""
+        graph, values = self._graph, self._old.values
+        for op in chosen:
+            now = {value: self._here(value, source) for value in (values[read] for read in graph.reads[op])}
+            clone = self._add(op, list(now.values()), graph.scratch[op])
+            graph.writes.append([self._copy(value, clone) for value in graph.writes[op]])
+            graph.over.append([(self._new_of[written], now[values[read]]) for written, read in graph.over[op]])
+            self._order.append(clone)
+
+    def redirect(self, chosen: Sequence[int], *, merge: bool) -> None:
+        """Let the ops from the position on read the copies that are made here."""
+        graph, position = self._graph, self._old.position
+        for value in [value for op in chosen for value in graph.writes[op]]:
+            for copy in self._old.copies[value]:
+                is_made_later = position[self._old.made_by[copy]] >= self._at
+                if graph.lasts[copy] or (is_made_later and not merge):
+                    continue
+                for reader in graph.readers[copy]:
+                    if position.get(reader, -1) >= self._at:
+                        self._read_instead(reader, copy, self._new_of[value])
+
+    def move(self, value: int) -> None:
+        """Let a value of the block go to the file as soon as it is there, and come back at the position."""
+        graph, position, made_by = self._graph, self._old.position, self._old.made_by
+        copies = [copy for copy in self._old.copies[value] if position[made_by[copy]] < self._at]
+        if value not in self._spilled:
+            self._spill(value, min(copies, key=lambda copy: position[made_by[copy]]))
+        reload = self._add(RELOAD, [self._spilled[value]])
+        graph.writes.append([self._copy(value, reload)])
+        graph.over.append([])
+        self._order.append(reload)
+        for copy in copies:
+            for reader in [i for i in graph.readers[copy] if position.get(i, -1) >= self._at]:
+                self._read_instead(reader, copy, self._new_of[value])
+            if graph.lasts[copy]:
+                graph.lasts[copy], graph.lasts[self._new_of[value]] = False, True
+                self._left.append(copy)
+
+    def done(self) -> Schedule:
+        """The schedule, without ops whose results nothing reads any more."""
+        graph, old = self._graph, self._old
+        dead: set[int] = set()
+        while self._left:
+            i = self._made_by[self._left.pop()]
+            if i == -1 or i in dead or any(graph.readers[value] or graph.lasts[value] for value in graph.writes[i]):
+                continue
+            dead.add(i)
+            for value in graph.reads[i]:
+                graph.readers[value] = [reader for reader in graph.readers[value] if reader != i]
+                self._left.append(value)
+        order = [i for i in (*self._order, *old.order[self._at :]) if i not in dead]
+        spilled = {value: slot for value, slot in self._spilled.items() if self._made_by[slot] not in dead}
+        return Schedule(graph, order, self._ops, self._values, self._made_by, spilled)
+
+    def _spill(self, value: int, copy: int) -> None:
+        graph, slot, maker = self._graph, len(self._values), self._made_by[copy]
+        spill = self._add(SPILL, [copy])
+        graph.writes.append([slot])
+        graph.over.append([])
+        self._values.append(slot)
+        self._made_by.append(spill)
+        graph.nbytes.append(0)
+        graph.readers.append([])
+        graph.lasts.append(False)
+        self._spilled[value] = slot
+        self._order.insert(self._old.position[maker] + 1, spill)
+
+    def _add(self, op: int, reads: list[int], scratch: int = 0) -> int:
+        """The number of a new op that repeats one of the block, or moves a value; what it writes is to be added."""
+        graph, number = self._graph, len(self._ops)
+        self._ops.append(op)
+        graph.reads.append(reads)
+        graph.scratch.append(scratch)
+        for value in reads:
+            graph.readers[value] = [*graph.readers[value], number]
+        return number
+
+    def _here(self, value: int, source: Mapping[int, int]) -> int:
+        return self._new_of[value] if value in self._new_of else source[value]
+
+    def _copy(self, value: int, clone: int) -> int:
+        graph = self._graph
+        self._new_of[value] = len(self._values)
+        self._values.append(value)
+        self._made_by.append(clone)
+        graph.nbytes.append(graph.nbytes[value])
+        graph.readers.append([])
+        graph.lasts.append(False)
+        return self._new_of[value]
+
+    def _read_instead(self, reader: int, old: int, new: int) -> None:
+        graph = self._graph
+        graph.reads[reader] = [new if value == old else value for value in graph.reads[reader]]
+        graph.over[reader] = [(written, new if read == old else read) for written, read in graph.over[reader]]
+        graph.readers[old] = [i for i in graph.readers[old] if i != reader]
+        self._left.append(old)
+        graph.readers[new] = [*graph.readers[new], reader]

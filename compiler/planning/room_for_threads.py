@@ -1,0 +1,157 @@
+"""Lay out the memory of a block so that several threads find more to do at once.
+
+A plan that shares memory tightly makes ops wait for each other that have nothing to tell each other. So:
+
+1. Threads, two, four and so on up to those that are asked for, are simulated on the ops; a free one takes the first op
+   in the list that is ready. The order in which ops start becomes the order of the list, and a buffer lasts until no op
+   that runs at the same time can need it. One thread is tried too: it leaves the list as it is.
+2. On top of that buffers last none, one, two, four, eight and so on ops longer, up to a limit of bytes. What is right
+   for buffers that last longer is right for those that the block has, so the runtime has nothing new to check.
+3. Each plan is judged by the bytes that its ops read and write: all operations through those of the time on so many
+   threads. Of the plans that come close to the best, and are no worse than the tight one, the one with the smallest
+   arena is taken.
+
+A block with ops that run again, or that move what is spilled, keeps its order: a thread that is free would run them as
+soon as it can, and then nothing is gained by them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from compiler.analyses.costs import operations_of
+from compiler.analyses.step_graph import step_graph
+from compiler.passes.order_ops import reorder
+from compiler.passes.plan_memory import block_buffers, plan_from
+from compiler.passes.share_memory import share_in_block
+from compiler.planning.planned_bytes import buffers_of_ops, touched_by_plan
+from compiler.planning.simulated_threads import run_on, times_faster
+from prograd_proto import program_pb2 as pb
+from runtime.placement import THOROUGH, Buffer, place
+from runtime.step import dependencies, spills
+
+CLOSE: Final = 0.98
+"""Of the best estimate: what gains no more than this lacks is not worth memory."""
+
+LIMIT: Final = 1.5
+"""Times the tight arena; as much as room may take unless a budget says otherwise."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """A plan for threads, and what it is worth.
+
+    Attributes:
+        plan: of the block as it is now.
+        threads: for how many.
+        gain: how many times faster they can be than one, by estimated operations.
+        of_order: the order of the list is that in which so many threads start ops; 1 is the order that there was.
+        longer: buffers last so many more ops.
+        tight: the plan without room.
+        tight_gain: how many times faster they can be with that.
+        free_gain: how many times faster they could be if only what ops read ordered them.
+    """
+
+    plan: pb.MemoryPlan
+    threads: int
+    gain: float
+    of_order: int
+    longer: int
+    tight: pb.MemoryPlan
+    tight_gain: float
+    free_gain: float
+
+
+def make_room(block: pb.BlockDesc, tight: pb.MemoryPlan, threads: int, limit: int | None = None) -> Room:
+    """A plan of a bound block in which threads have room; the order of its ops may change.
+
+    Args:
+        block: with static types.
+        tight: its plan for the least memory; what it takes is allowed.
+        threads: how many are to run ops.
+        limit: bytes that the arena may have; unless given, `LIMIT` times the tight arena.
+    """
+    limit = int(LIMIT * tight.arena_bytes) if limit is None else limit
+    free = times_faster(step_graph(block).before, operations_of(block), threads)
+    ways = [_Way(block, tight, _gain(block, tight, threads), 1, 0)]
+    if free * CLOSE > ways[0].gain:
+        for count in _counts(block, threads):
+            ways.extend(_ways(block, count, threads, limit, free))
+    least = max(ways[0].gain, CLOSE * max(way.gain for way in ways))
+    best = min((way for way in ways if way.gain >= least), key=lambda way: way.plan.arena_bytes)
+    block.CopyFrom(best.block)
+    return Room(best.plan, threads, best.gain, best.of_order, best.longer, tight, ways[0].gain, max(free, best.gain))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A block in some order with a plan."""
+
+    block: pb.BlockDesc
+    plan: pb.MemoryPlan
+    gain: float
+    of_order: int
+    longer: int
+
+
+def _counts(block: pb.BlockDesc, threads: int) -> Iterator[int]:
+    """1, 2, 4 and so on, and `threads`; more than there are ops start them all at once."""
+    most = min(threads, len(block.ops))
+    if any(op.recompute_of or spills(op.type) for op in block.ops):
+        most = 1
+    count = 1
+    while count < most:
+        yield count
+        count *= 2
+    yield most
+
+
+def _ways(block: pb.BlockDesc, count: int, threads: int, limit: int, free: float) -> Iterator[_Way]:
+    """The plans within the limit in which ops start as so many threads start them; none after one without a wait."""
+    block, until = _started_by(block, count)
+    buffers = block_buffers(block)
+    bound = place(buffers).lower_bound
+    gain, longer = 0.0, 0
+    while longer <= len(block.ops) and gain < free:
+        placed = place(_lasting(buffers, until, longer, len(block.ops)), THOROUGH)
+        if placed.lower_bound > limit:
+            return
+        if placed.arena_bytes <= limit:
+            plan = plan_from(block, buffers, placed)
+            plan.lower_bound, plan.optimal = bound, plan.arena_bytes == bound
+            gain = _gain(block, plan, threads)
+            yield _Way(block, plan, gain, count, longer)
+        longer = 2 * longer or 1
+
+
+def _started_by(block: pb.BlockDesc, threads: int) -> tuple[pb.BlockDesc, dict[str, int]]:
+    """A block with its ops as threads start them, and up to which of them each buffer must last.
+
+    That is the first one that starts when all that touch the buffer have stopped.
+    """
+    graph, costs = step_graph(block), operations_of(block)
+    run = run_on(threads, graph.before, costs)
+    started = pb.BlockDesc()
+    started.CopyFrom(block)
+    if threads > 1:
+        reorder(started, run.order)
+        share_in_block(started)
+    start = [run.start[i] for i in run.order]
+    until: dict[str, int] = {}
+    for i, names in zip(run.order, buffers_of_ops(started), strict=True):
+        for name in names:
+            until[name] = max(until.get(name, 0), bisect_left(start, run.stop[i]))
+    return started, until
+
+
+def _lasting(buffers: Sequence[Buffer], until: dict[str, int], longer: int, end: int) -> list[Buffer]:
+    """Buffers that last until those ops, and some more."""
+    return [b._replace(stop=max(b.stop, 2 * min(until.get(b.name, 0) + longer, end))) for b in buffers]
+
+
+def _gain(block: pb.BlockDesc, plan: pb.MemoryPlan, threads: int) -> float:
+    """How many times faster threads are than one, if ops wait for the bytes that they share by the plan."""
+    return times_faster(dependencies(touched_by_plan(block, plan)), operations_of(block), threads)

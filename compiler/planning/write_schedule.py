@@ -1,0 +1,133 @@
+"""From a schedule back to a block: repeated ops get ids and tensors of their own.
+
+1. The first time that an op runs it is the op itself; every other time it is a copy, which says so in `recompute_of`,
+   draws from the same random stream, counts to the same stage and has the same line.
+2. A view is made again wherever the value that it looks at was.
+3. What goes to the file and comes back is written as the ops `spill` and `reload`; what the end of the step reads is
+   the copy that lasts until then.
+4. Marks of what is in place go: `share_memory` sets them anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from compiler.passes.eliminate_dead_ops import drop_dead_ops
+from compiler.planning.repetition import RELOAD, SPILL, Schedule
+from prograd_proto import program_pb2 as pb
+from runtime.step import is_view
+
+
+def write_schedule(block: pb.BlockDesc, schedule: Schedule) -> None:
+    """Let the ops of a block, from which the schedule was made, run as the schedule says."""
+    writer = _Writer(block, schedule)
+    for i in schedule.order:
+        writer.write(i)
+    writer.rename_ends()
+    del block.ops[:]
+    block.ops.extend(writer.ops)
+    block.tensors.extend(writer.tensors)
+    drop_dead_ops(block)
+    _name_first_ones(block)
+
+
+@dataclass
+class _Writer:
+    """What was written so far, and the tensor that has each value."""
+
+    block: pb.BlockDesc
+    schedule: Schedule
+    ops: list[pb.OpDesc] = field(default_factory=list[pb.OpDesc])
+    tensors: list[pb.TensorDesc] = field(default_factory=list[pb.TensorDesc])
+
+    def __post_init__(self) -> None:
+        self._value_of = self.schedule.graph.value_of
+        self._types = {tensor.name: tensor for tensor in self.block.tensors}
+        self._view = {op.outputs[0]: op for op in self.block.ops if is_view(op.type)}
+        self._tensor = {(self._value_of[p.tensor], p.tensor): p.tensor for p in self.block.parameters}
+        self._root: dict[int, str] = {}  # the tensor that a value begins with; the others are views of it
+        for name, value in self._value_of.items():
+            self._root.setdefault(value, name)
+        self._taken = set(self._types)
+        self._ids = {op.id for op in self.block.ops}
+        self._next_id = max(self._ids, default=0) + 1
+
+    def write(self, i: int) -> None:
+        """Write the op number i of the schedule."""
+        if self.schedule.ops[i] in (SPILL, RELOAD):
+            self._move(i)
+            return
+        schedule, desc = self.schedule, self.block.ops[self.schedule.ops[i]]
+        values = {schedule.values[value]: value for value in schedule.graph.reads[i]}
+        written = schedule.graph.writes[i] or schedule.graph.reads[i][:1]
+        self._append(desc, values, written)
+
+    def rename_ends(self) -> None:
+        """Let the end of the step read the copies that last until then."""
+        schedule, lasts = self.schedule, self.schedule.graph.lasts
+        lasting = {schedule.values[copy]: copy for copy in range(len(lasts)) if lasts[copy]}
+        for end in (*self.block.fetches, *self.block.updates):
+            end.tensor = self._read(end.tensor, lasting)
+
+    def _move(self, i: int) -> None:
+        """Write an op that copies a value to the file or back, with the stage and the line of what made the value."""
+        schedule = self.schedule
+        [read], [written] = schedule.graph.reads[i], schedule.graph.writes[i]
+        spills = schedule.ops[i] == SPILL
+        value = schedule.values[read if spills else written]
+        maker = schedule.made_by[value]
+        beside = self.block.ops[maker] if maker >= 0 else pb.OpDesc(stage=pb.STAGE_FORWARD)
+        root = self._root[value]
+        old = self._tensor[read, root]
+        new = self._again(root, "spilled" if spills else "again")
+        self._tensor[written, root] = new
+        op = pb.OpDesc(id=self._next_id, type="spill" if spills else "reload", inputs=[old], outputs=[new])
+        op.stage, op.location = beside.stage, beside.location
+        self._next_id += 1
+        self.ops.append(op)
+
+    def _append(self, desc: pb.OpDesc, values: dict[int, int], written: list[int]) -> None:
+        """Append an op, or a copy if it is there, that reads and writes these values."""
+        op = pb.OpDesc()
+        op.CopyFrom(desc)
+        del op.in_place[:], op.inputs[:], op.outputs[:]
+        op.inputs.extend([self._read(name, values) if name else "" for name in desc.inputs])
+        if desc.id in self._ids:
+            self._ids.remove(desc.id)
+            op.outputs.extend(desc.outputs)
+        else:
+            op.id, op.recompute_of = self._next_id, desc.recompute_of or desc.id
+            self._next_id += 1
+            op.outputs.extend([self._again(name) for name in desc.outputs])
+            fresh = [self._again(name) for name in op.scratch]
+            del op.scratch[:]
+            op.scratch.extend(fresh)
+        self._tensor.update(
+            ((value, old), new) for value, old, new in zip(written, desc.outputs, op.outputs, strict=True)
+        )
+        self.ops.append(op)
+
+    def _read(self, name: str, values: dict[int, int]) -> str:
+        value = values[self._value_of[name]]
+        if (value, name) not in self._tensor:
+            self._append(self._view[name], values, [value])
+        return self._tensor[value, name]
+
+    def _again(self, name: str, word: str = "again") -> str:
+        number, new = 2, f"{name}.{word}"
+        while new in self._taken:
+            number, new = number + 1, f"{name}.{word}{number}"
+        self._taken.add(new)
+        old = self._types[name]
+        self.tensors.append(pb.TensorDesc(name=new, dtype=old.dtype, shape=old.shape))
+        return new
+
+
+def _name_first_ones(block: pb.BlockDesc) -> None:
+    """Let the first repetition of an op that nothing needed before be the op that the others repeat."""
+    first = {op.id: op.id for op in block.ops if not op.recompute_of}
+    for op in block.ops:
+        if op.recompute_of:
+            op.recompute_of = first.setdefault(op.recompute_of, op.id)
+            if op.recompute_of == op.id:
+                op.recompute_of = 0

@@ -1,0 +1,224 @@
+"""The operator reference, made from what the registry knows: `compiler ops --markdown > docs/ops.md`."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import sys
+from collections.abc import Callable, Collection, Iterator
+from itertools import groupby
+from typing import Any, cast
+
+from compiler.reference.operand_types import DTYPES, DtypeRules, Rule, dtype_rules
+from prograd_proto.plugins import namespace_of
+from registry import OPS, STATE, Op
+from registry.op import rule_names
+from registry.signature import AttributeSpec
+from registry.spelled import SPELLED
+
+HEAD = """\
+# Operators
+
+Made by `compiler ops --markdown > docs/ops.md`; the declarations in `registry/ops/` are the place to edit. In Python
+they are `compiler.ops.<name>`.
+
+* Before the star stand tensors: an `Operand` is a tensor or a Python number, `Value | None` may be left out, `= STATE`
+  is the program's state of that name unless another tensor is given. After the star stand attributes, after the arrow
+  the names of the outputs.
+* *Types* are the dtypes that inputs, attributes and outputs may have, and which of them have the same, found by asking
+  the operator's own inference; where another value of an attribute allows fewer, the text says so. Nothing is promoted:
+  a Python number takes the dtype of the tensor beside it, and `cast` converts tensors.
+* *Gradient* names the inputs into which a gradient flows if they are float32 or float64. To compute it, the rule names
+  only the tensors after *from*: nothing else stays alive for the backward pass, and of some only the shape is wanted.
+* *Checked to order n*: the tests hold the gradient, the gradient's gradient and so on, n times, to central differences
+  in float64, on every differentiable sample of the operator.
+* What is *spelled with other operators* is a function that appends them: it has no kernel, a file has the others in
+  its place, and gradients go through those. The arrow points to what it gives.
+* Versions are 1 unless said otherwise.
+"""
+
+
+CHECKED_ORDER = 3
+"""Up to which order the tests hold gradients to differences: every sample that says no other."""
+
+Entry = Op[..., Any] | Callable[..., Any]
+"""An operator, or a function that is spelled with operators."""
+
+
+def reference() -> str:
+    """All operators by family, as Markdown, and in each family after them what is spelled with others."""
+    entries: list[Entry] = sorted([*OPS.values(), *SPELLED.values()], key=_family)
+    families = [(family, list(group)) for family, group in groupby(entries, key=_family)]
+    contents = [
+        f"* [{family}](#{family}) ({len(group)}): {', '.join(f'`{_name(entry)}`' for entry in group)}"
+        for family, group in families
+    ]
+    sections = [line for family, group in families for line in _section(family, group)]
+    return "\n".join([HEAD, *_counts(len(families)), *contents, *sections]) + "\n"
+
+
+def _counts(families: int) -> Iterator[str]:
+    differentiable = sum(op.gradient_rule is not None for op in OPS.values())
+    yield f"{len(OPS)} operators and {len(SPELLED)} functions that are spelled with them, in {families} families."
+    yield f"{differentiable} of the operators have a gradient, which is checked to order {CHECKED_ORDER}."
+    yield ""
+
+
+def _section(family: str, entries: list[Entry]) -> Iterator[str]:
+    yield from ("", f"## {family}", "", _prose(sys.modules[_module(entries[0])].__doc__))
+    for entry in entries:
+        yield from ("", f"### `{_name(entry)}`", "", f"    {signature(entry)}", "", _prose(entry.__doc__), "")
+        yield " ".join(_remarks(OPS[entry.name])) if isinstance(entry, Op) else "*Spelled with other operators.*"
+
+
+def signature(entry: Entry) -> str:
+    """An operator as it is called, with the names of its outputs; a function with what it gives."""
+    return _op_signature(OPS[entry.name]) if isinstance(entry, Op) else _function_signature(entry)
+
+
+def _op_signature(op: Op[..., Any]) -> str:
+    inputs = [_input(op, position) for position in range(len(op.signature.inputs))]
+    attributes = [_attribute(op, name, spec) for name, spec in op.signature.attributes.items()]
+    star = ["*"] if attributes and not op.signature.variadic else []
+    outputs = ", ".join(op.signature.outputs) + (" ..." if op.signature.variadic_outputs else "")
+    return f"{op.name}({', '.join([*inputs, *star, *attributes])}) -> {outputs}"
+
+
+def _function_signature(function: Callable[..., Any]) -> str:
+    shown: list[str] = []
+    star = False
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            name, star = f"*{name}", True
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            shown.append("*")
+            star = True
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        shown.append(f"{name}: {parameter.annotation}{default}")
+    return f"{function.__name__}({', '.join(shown)}) -> {function.__annotations__['return']}"
+
+
+def _remarks(op: Op[..., Any]) -> Iterator[str]:
+    rules = dtype_rules(op)
+    if rules is not None:
+        yield f"*Types*: {'; '.join(_types(op, rules))}."
+    yield _gradient(op)
+    closed = [name for name in op.signature.outputs if name in op.no_gradient]
+    if closed:
+        yield f"No loss may depend on {_names(closed)}."
+    if op.inference_rule is not None:
+        yield "Has another form outside training."
+    if op.random:
+        yield "Draws random numbers from a stream of its own."
+    if op.version != 1:
+        yield f"Version {op.version}."
+
+
+def _types(op: Op[..., Any], rules: DtypeRules) -> Iterator[str]:
+    """Names with the dtypes that they may have, those with the same words together."""
+    shown = [*rules.operands, *rules.attributes, *rules.outputs]
+    names = [rule.name.partition("[")[0] for rule in shown]
+    told: dict[str, dict[str, None]] = {}
+    for i, rule in enumerate(shown):
+        words = _dtype_words(rule, names)
+        if op.signature.variadic and i == len(rules.operands) - 1:
+            told[f"{_dtype_words(shown[i - 1], names)}{', all alike' if rule.like == i - 1 else ''}"] = {names[i]: None}
+        elif not (op.signature.variadic and i == len(rules.operands) - 2):
+            told.setdefault(words, {})[names[i]] = None
+    return (f"{_names([*group])} {words}" for words, group in told.items())
+
+
+def _dtype_words(rule: Rule, names: list[str]) -> str:
+    if rule.like is None:
+        return _either(rule.among)
+    other = f"as `{names[rule.like]}`"
+    if not rule.among:
+        return other
+    if not rule.beside:
+        return f"{_either(rule.among)} or {other}"
+    return f"{other}, but {_either(rule.among)} for {_listed([d for d in DTYPES if d in rule.beside], 'and')}"
+
+
+def _either(dtypes: Collection[str]) -> str:
+    """These dtypes, or all but some if that is shorter."""
+    without = [dtype for dtype in DTYPES if dtype not in dtypes]
+    if len(without) > 2:
+        return _listed([dtype for dtype in DTYPES if dtype in dtypes], "or")
+    return f"any but {_listed(without, 'and')}" if without else "any"
+
+
+def _listed(words: list[str], last: str) -> str:
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _gradient(op: Op[..., Any]) -> str:
+    if not op.differentiable:
+        return "*Gradient*: declared to have none."
+    inputs = [name for name in op.signature.inputs if name not in op.no_gradient]
+    if not inputs:
+        return "*Gradient*: declared to stop here."
+    if op.gradient_rule is None:
+        return "*Gradient*: no rule yet."
+    used = _used(op.gradient_rule)
+    if not used:
+        return "*Gradient*: 0 everywhere."
+    inputs = [name for name in inputs if name not in _never(op, op.gradient_rule)]
+    read = [name for name in used if name not in op.signature.attributes and name != "random_stream"]
+    return f"*Gradient*: {_names(inputs)}, from {_names(read)}. {_checked(op)}"
+
+
+def _checked(op: Op[..., Any]) -> str:
+    layer = op.traits.checked_through
+    return f"Checked to order {CHECKED_ORDER}." if not layer else f"Checked as the gradient of `{layer}`."
+
+
+def _used(rule: Callable[..., Any]) -> list[str]:
+    """The parameters that the rule's body mentions; a rule in one expression has some that it does not need."""
+    loaded: list[Any] = [instruction.argval for instruction in dis.get_instructions(rule)]
+    loaded += [name for names in loaded if isinstance(names, tuple) for name in cast("tuple[Any, ...]", names)]
+    return [name for name in rule_names(rule) if name in loaded]
+
+
+def _never(op: Op[..., Any], rule: Callable[..., Any]) -> set[str]:
+    """The inputs for which the rule is annotated to give None, such as indices."""
+    returned = str(rule.__annotations__.get("return", ""))
+    parts = returned.removeprefix("tuple[").removesuffix("]").split(", ")
+    return {name for name, part in zip(op.signature.inputs, parts, strict=False) if part == "None"}
+
+
+def _input(op: Op[..., Any], position: int) -> str:
+    name = op.signature.inputs[position]
+    annotation = op.infer.__annotations__[name]
+    if op.signature.variadic and position == len(op.signature.inputs) - 1:
+        return f"*{name}: {annotation}"
+    default = op.signature.defaults.get(name, op)
+    if default is op:
+        return f"{name}: {annotation}"
+    return f"{name}: {annotation} = {'STATE' if default is STATE else default}"
+
+
+def _attribute(op: Op[..., Any], name: str, spec: AttributeSpec) -> str:
+    shown = f"{name}: {op.infer.__annotations__[name]}"
+    return shown if spec.required else f"{shown} = {spec.default!r}"
+
+
+def _prose(doc: str | None) -> str:
+    """A docstring with its paragraphs in a line each."""
+    paragraphs = (doc or "").strip().split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _name(entry: Entry) -> str:
+    return entry.name if isinstance(entry, Op) else entry.__name__
+
+
+def _module(entry: Entry) -> str:
+    return entry.infer.__module__ if isinstance(entry, Op) else entry.__module__
+
+
+def _family(entry: Entry) -> str:
+    return namespace_of(_name(entry)) or _module(entry).rpartition(".")[2]

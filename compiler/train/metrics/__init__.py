@@ -1,0 +1,26 @@
+"""Metrics of all rows of an epoch or an evaluation, exact whatever the sizes of the steps.
+
+program.metrics(f1=metrics.f1(logits, labels), confusion=metrics.confusion_matrix(logits, labels))
+
+metric      Metric: totals over rows, and the value that follows from them; `summed` makes one of sums
+classes     accuracy, top_k_accuracy, confusion_matrix, precision, recall, f1, perplexity
+ranking     auc
+regression  mean, mean_absolute_error, mean_squared_error, root_mean_squared_error, r2
+"""
+
+from compiler.train.metrics.classes import accuracy as accuracy
+from compiler.train.metrics.classes import confusion_matrix as confusion_matrix
+from compiler.train.metrics.classes import f1 as f1
+from compiler.train.metrics.classes import perplexity as perplexity
+from compiler.train.metrics.classes import precision as precision
+from compiler.train.metrics.classes import recall as recall
+from compiler.train.metrics.classes import top_k_accuracy as top_k_accuracy
+from compiler.train.metrics.metric import Metric as Metric
+from compiler.train.metrics.metric import Total as Total
+from compiler.train.metrics.metric import summed as summed
+from compiler.train.metrics.ranking import auc as auc
+from compiler.train.metrics.regression import mean as mean
+from compiler.train.metrics.regression import mean_absolute_error as mean_absolute_error
+from compiler.train.metrics.regression import mean_squared_error as mean_squared_error
+from compiler.train.metrics.regression import r2 as r2
+from compiler.train.metrics.regression import root_mean_squared_error as root_mean_squared_error

@@ -1,0 +1,91 @@
+"""The area under the ROC curve: how well scores put positives above negatives."""
+
+from __future__ import annotations
+
+from compiler.train.metrics.classes import share
+from compiler.train.metrics.metric import Metric, Total, summed
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS, REALS
+from registry import Value, ops
+from registry.errors import require
+from registry.ops.fill import full, size
+from registry.ops.fill import range as numbers
+from registry.spelled import described
+
+
+@described
+def auc(scores: Value, labels: Value, *, rows: int | None = None, bins: int | None = None) -> Metric:
+    """The share of pairs of a positive and a negative in which the positive has the higher score.
+
+    Equal scores count half. That is the area under the ROC curve (Hanley and McNeil, 1982), 0.5 while one of the two is
+    missing.
+
+    Args:
+        scores: float, of the shape of the labels.
+        labels: integers or bool; 1 is positive, all else negative.
+        rows: keep every score of the epoch, which has at most so many, and sort them at each step: the exact value.
+            A score too many stops the run.
+        bins: or count scores from 0 to 1, of which those beyond go to the ends, in so many bins of equal width; scores
+            in one bin count as equal.
+    """
+    require(scores.dtype in FLOATS, f"scores are float32 or float64, not {scores.dtype}")
+    require(labels.dtype not in REALS, f"labels are integers or bool, not {labels.dtype}")
+    require(labels.shape == scores.shape, "labels and scores differ in shape; give one score, that of the positives")
+    require((rows is None) != (bins is None), "give rows=, how many scores an epoch has at most, or bins=")
+    count = bins if rows is None else rows
+    assert count is not None, "one of the two is given"
+    require(count >= 1, f"{'bins' if rows is None else 'rows'}={count}; it starts at 1")
+    is_positive = labels if labels.dtype == "bool" else ops.equal(labels, 1)
+    return _binned(scores, is_positive, count) if rows is None else _exact(scores, is_positive, count)
+
+
+def _binned(scores: Value, is_positive: Value, bins: int) -> Metric:
+    place = ops.cast(ops.clip(ops.floor(scores * bins), 0.0, bins - 1.0), dtype="int64")
+    positives, negatives = _counts(place, is_positive, bins), _counts(place, ~is_positive, bins)
+    return summed({"positives": positives, "negatives": negatives}, _area)
+
+
+def _exact(scores: Value, is_positive: Value, rows: int) -> Metric:
+    block = scores.block
+    place = _numbered(scores)
+
+    def add(seen: Value, kept: Value, kinds: Value) -> tuple[Value, ...]:
+        places = ops.reshape(seen + place, shape=(*scores.shape, 1))
+        now = seen + size.on(block)(shape=scores.shape)
+        return now, ops.scatter_nd(kept, places, scores), ops.scatter_nd(kinds, places, is_positive)
+
+    def result(seen: Value, kept: Value, kinds: Value) -> Value:
+        order = ops.argsort(kept)
+        ordered, positive = ops.gather(kept, order), ops.gather(kinds, order)
+        is_filled = ops.gather(numbers.on(block)(stop=rows) < seen, order)
+        is_higher = ops.cast(ops.not_equal(ordered[1:], ordered[:-1]), dtype="int64")
+        group = ops.cumsum(ops.pad(is_higher, before=(1,), after=(0,)))  # equal scores have one number
+        return _area(_counts(group, positive & is_filled, rows), _counts(group, ~positive & is_filled, rows))
+
+    totals = (
+        Total("seen", TensorType("int64", ())),
+        Total("scores", TensorType(scores.dtype, (rows,))),
+        Total("positives", TensorType("bool", (rows,))),
+    )
+    return Metric(totals, add, result)
+
+
+def _numbered(x: Value) -> Value:
+    """For each element of x how many are before it in row-major order, int64."""
+    ones = full.on(x.block)(shape=x.shape, value=1, dtype="int64")
+    number = ones - 1
+    for axis in range(x.rank):
+        number = number + ops.cumsum(ones, axis=axis, exclusive=True) * size.on(x.block)(shape=x.shape[axis + 1 :])
+    return number
+
+
+def _counts(group: Value, chosen: Value, groups: int) -> Value:
+    """How many of the chosen are in each group."""
+    return ops.bincount(ops.where(chosen, group, groups), depth=groups + 1)[:groups]
+
+
+def _area(positives: Value, negatives: Value) -> Value:
+    """From how many there are in groups of rising score; twice the pairs that are won is a whole number."""
+    won = ops.sum(positives * (ops.cumsum(negatives, exclusive=True) * 2 + negatives))
+    pairs = ops.sum(positives) * ops.sum(negatives)
+    return ops.where(ops.equal(pairs, 0), 0.5, share(won, pairs) / 2.0)

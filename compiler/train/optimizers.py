@@ -1,0 +1,286 @@
+"""Which update an optimizer appends for each parameter, with which slots and rate.
+
+Rates are numbers or schedules. `decay` is coupled, added to the gradient as decay * w, or decoupled, shrinking w by
+rate * decay (Loshchilov and Hutter, 2019), as each says; `clip` limits the gradients of the optimizer's parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from compiler.build.whole_numbers import require_whole
+from compiler.train.clipping import Clip, require_clip
+from compiler.train.schedules import Schedule, as_schedule
+from prograd_proto import TensorType
+from registry import Block, Value, ops
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A state that an optimizer keeps for a parameter.
+
+    Attributes:
+        name: in the optimizer.
+        initial: what every element is at first, or None for the parameter's own initial value.
+        type: of the slot, from the parameter's; the same unless given.
+    """
+
+    name: str
+    initial: float | None = 0.0
+    type: Callable[[TensorType], TensorType] = lambda type: type
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An update and its settings.
+
+    Attributes:
+        update: called as update(w, dw, *slots, rate[, step], **attributes); gives the new w and slots.
+        slots: what the update keeps for a parameter of that type.
+        rate: of learning.
+        decay: of weights.
+        attributes: of the update.
+        needs_step: whether the update takes the number of updates done before.
+        clip: limits gradients before the update.
+    """
+
+    update: Callable[..., Any]
+    slots: Callable[[TensorType], Sequence[Slot]]
+    rate: Schedule
+    decay: float
+    attributes: dict[str, Any]
+    needs_step: bool = False
+    clip: Clip | None = None
+
+    def __post_init__(self) -> None:
+        require_clip(self.clip)
+
+    def apply(
+        self,
+        w: Value,
+        dw: Value,
+        slots: Sequence[Value],
+        rate: Value,
+        done: Callable[[], Value],
+        *,
+        decay_scale: float = 1.0,
+    ) -> list[Value]:
+        """Append the update of one parameter; the new w and slots. `done` appends the number of updates before."""
+        more = [done()] if self.needs_step else []
+        result = self.update(w, dw, *slots, rate, *more, decay=self.decay * decay_scale, **self.attributes)
+        return [result] if isinstance(result, Value) else list(result)
+
+
+def keeping(*names: str) -> Callable[[TensorType], Sequence[Slot]]:
+    """Slots of the parameter's type that are zero at first."""
+    return lambda type: [Slot(name) for name in names]
+
+
+def sgd(rate: float | Schedule, *, decay: float = 0.0, clip: Clip | None = None) -> Optimizer:
+    """Gradient descent: w - rate * (dw + decay * w)."""
+    return Optimizer(ops.sgd, keeping(), as_schedule(rate), decay, {}, clip=clip)
+
+
+def momentum(
+    rate: float | Schedule,
+    *,
+    momentum: float = 0.9,
+    nesterov: bool = False,
+    decay: float = 0.0,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Gradient descent with a velocity: Polyak, 1964; Nesterov's form as Sutskever et al., 2013. Coupled decay."""
+    attributes = dict(momentum=momentum, nesterov=nesterov)
+    return Optimizer(ops.momentum, keeping("velocity"), as_schedule(rate), decay, attributes, clip=clip)
+
+
+def nesterov(
+    rate: float | Schedule, *, momentum: float = 0.9, decay: float = 0.0, clip: Clip | None = None
+) -> Optimizer:
+    """Gradient descent with Nesterov's momentum: Sutskever et al., 2013. Coupled decay."""
+    attributes = dict(momentum=momentum, nesterov=True)
+    return Optimizer(ops.momentum, keeping("velocity"), as_schedule(rate), decay, attributes, clip=clip)
+
+
+def adam(
+    rate: float | Schedule = 1e-3,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    amsgrad: bool = False,
+    decay: float = 0.0,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Adam: Kingma and Ba, 2015, with coupled decay; `amsgrad` as Reddi et al., 2018."""
+    attributes: dict[str, Any] = dict(beta1=beta1, beta2=beta2, epsilon=epsilon)
+    schedule = as_schedule(rate)
+    if amsgrad:
+        return Optimizer(ops.amsgrad, keeping("m", "v", "largest"), schedule, decay, attributes, True, clip)
+    return Optimizer(ops.adam, keeping("m", "v"), schedule, decay, attributes, True, clip)
+
+
+def adamw(
+    rate: float | Schedule = 1e-3,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    amsgrad: bool = False,
+    decay: float = 0.01,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Adam with decoupled decay: Loshchilov and Hutter, 2019; `amsgrad` as Reddi et al., 2018."""
+    attributes: dict[str, Any] = dict(beta1=beta1, beta2=beta2, epsilon=epsilon)
+    schedule = as_schedule(rate)
+    if amsgrad:
+        attributes["decoupled"] = True
+        return Optimizer(ops.amsgrad, keeping("m", "v", "largest"), schedule, decay, attributes, True, clip)
+    return Optimizer(ops.adamw, keeping("m", "v"), schedule, decay, attributes, True, clip)
+
+
+def adamax(
+    rate: float | Schedule = 2e-3,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    decay: float = 0.0,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Adam by the largest gradient: Kingma and Ba, 2015, with coupled decay."""
+    attributes = dict(beta1=beta1, beta2=beta2, epsilon=epsilon)
+    return Optimizer(ops.adamax, keeping("m", "largest"), as_schedule(rate), decay, attributes, True, clip)
+
+
+def nadam(
+    rate: float | Schedule = 2e-3,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    momentum_decay: float = 4e-3,
+    decay: float = 0.0,
+    decoupled: bool = False,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Adam with Nesterov's momentum: Dozat, 2016, with coupled decay unless `decoupled`."""
+
+    def slots(type: TensorType) -> Sequence[Slot]:
+        return [Slot("m"), Slot("v"), Slot("product", 1.0, lambda type: TensorType("float64", ()))]
+
+    attributes: dict[str, Any] = dict(beta1=beta1, beta2=beta2, epsilon=epsilon)
+    attributes |= dict(momentum_decay=momentum_decay, decoupled=decoupled)
+    return Optimizer(ops.nadam, slots, as_schedule(rate), decay, attributes, True, clip)
+
+
+def radam(
+    rate: float | Schedule = 1e-3,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    decay: float = 0.0,
+    decoupled: bool = False,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Rectified Adam: Liu et al., 2020, with coupled decay unless `decoupled`."""
+    attributes: dict[str, Any] = dict(beta1=beta1, beta2=beta2, epsilon=epsilon, decoupled=decoupled)
+    return Optimizer(ops.radam, keeping("m", "v"), as_schedule(rate), decay, attributes, True, clip)
+
+
+def adagrad(
+    rate: float | Schedule = 1e-2,
+    *,
+    rate_decay: float = 0.0,
+    initial: float = 0.0,
+    epsilon: float = 1e-10,
+    decay: float = 0.0,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Gradient descent by all squares so far, which begin with `initial`: Duchi et al., 2011. Coupled decay."""
+    attributes = dict(rate_decay=rate_decay, epsilon=epsilon)
+    return Optimizer(
+        ops.adagrad, lambda type: [Slot("total", initial)], as_schedule(rate), decay, attributes, True, clip
+    )
+
+
+def adadelta(
+    rate: float | Schedule = 1.0,
+    *,
+    rho: float = 0.9,
+    epsilon: float = 1e-6,
+    decay: float = 0.0,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Gradient descent in the units of the parameter: Zeiler, 2012. Coupled decay."""
+    attributes = dict(rho=rho, epsilon=epsilon)
+    return Optimizer(ops.adadelta, keeping("v", "change"), as_schedule(rate), decay, attributes, clip=clip)
+
+
+def rmsprop(
+    rate: float | Schedule = 1e-2,
+    *,
+    alpha: float = 0.99,
+    epsilon: float = 1e-8,
+    momentum: float = 0.0,
+    centred: bool = False,
+    decay: float = 0.0,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """RMSprop: Tieleman and Hinton, 2012; `centred` as Graves, 2013. Coupled decay."""
+
+    def update(w: Value, dw: Value, *more: Value, decay: float) -> list[Value]:
+        *slots, rate = more
+        velocity = [slots.pop()] if momentum else []
+        scale: Any = ops.centred_rms_scale if centred else ops.rms_scale
+        direction, *new = scale(w, dw, *slots, alpha=alpha, epsilon=epsilon, decay=decay)
+        if not velocity:
+            return [ops.sgd(w, direction, rate), *new]
+        new_w, new_velocity = ops.momentum(w, direction, velocity[0], rate, momentum=momentum)
+        return [new_w, *new, new_velocity]
+
+    names = ["v", *(["mean"] if centred else []), *(["velocity"] if momentum else [])]
+    return Optimizer(update, keeping(*names), as_schedule(rate), decay, {}, clip=clip)
+
+
+def lion(
+    rate: float | Schedule = 1e-4,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.99,
+    decay: float = 0.0,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Steps of one size by the sign of a mean: Chen et al., 2023, with decoupled decay."""
+    attributes = dict(beta1=beta1, beta2=beta2)
+    return Optimizer(ops.lion, keeping("m"), as_schedule(rate), decay, attributes, clip=clip)
+
+
+def look_ahead(optimizer: Optimizer, *, every: int = 5, share: float = 0.5) -> Optimizer:
+    """Let an optimizer run ahead, and every so many updates go `share` of the way to where it got: Zhang et al., 2019.
+
+    The slot `slow` is where the parameter was last brought back to.
+    """
+    require_whole("look_ahead", every=every)
+
+    def update(w: Value, dw: Value, *more: Value, decay: float, **attributes: Any) -> list[Value]:
+        *slots, slow, rate, step = more
+        inner = replace(optimizer, decay=decay, attributes=attributes)
+        new_w, *new_slots = inner.apply(w, dw, slots, rate, lambda: step)
+        meets = ops.equal((step + 1) % every, 0)
+        new_slow = ops.where(meets, slow + share * (new_w - slow), slow)
+        return [ops.where(meets, new_slow, new_w), *new_slots, new_slow]
+
+    def slots(type: TensorType) -> Sequence[Slot]:
+        return [*optimizer.slots(type), Slot("slow", initial=None)]
+
+    return replace(optimizer, update=update, slots=slots, needs_step=True)
+
+
+def rate_for(block: Block, rate: Value, w: Value, scale: float) -> Value:
+    """The optimizer's rate in w's dtype, times the parameter's own scale."""
+    scaled = rate if scale == 1.0 else rate * scale
+    return scaled if scaled.dtype == w.dtype else ops.cast(scaled, dtype=w.dtype)

@@ -1,0 +1,61 @@
+"""Which optimizer trains which parameters, and at which steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compiler.errors import CompileError
+from compiler.train.optimizers import Optimizer
+from registry import Block, Value, ops
+
+Group = tuple[Sequence[Value], Optimizer]
+"""Parameters with an optimizer of their own."""
+
+
+@dataclass(frozen=True)
+class Cadence:
+    """When updates happen.
+
+    Attributes:
+        block: of training.
+        every: the steps that make one update.
+        waits: whether this step ends without an update, a rank-0 bool tensor; None if none does. What a state keeps
+            stands first in a choice by it, because `where` may write over that.
+    """
+
+    block: Block
+    every: int
+    waits: Value | None
+
+    @staticmethod
+    def of(block: Block, every: int) -> Cadence:
+        """Append what tells whether an update must wait."""
+        waits = None if every == 1 else ops.not_equal((block.state("step") + 1) % every, 0)
+        return Cadence(block, every, waits)
+
+    def done(self) -> Value:
+        """The updates done before this step, a rank-0 int64 tensor."""
+        step = self.block.state("step")
+        return step if self.every == 1 else step // self.every
+
+
+def grouped(
+    trained: Sequence[Value], optimizer: Optimizer, groups: Sequence[Group]
+) -> list[tuple[Optimizer, list[Value]]]:
+    """The optimizers with the parameters of each: the rest first, then the groups.
+
+    Raises CompileError for a parameter that is in two groups or is not trained.
+    """
+    names = {w.name for w in trained}
+    taken: set[str] = set()
+    for parameters, _ in groups:
+        for w in parameters:
+            if w.name not in names:
+                raise CompileError(f"minimize: {w!r} is in a group, and the loss does not train it")
+            if w.name in taken:
+                raise CompileError(f"minimize: {w!r} is in two groups; one optimizer trains it")
+            taken.add(w.name)
+    rest = [w for w in trained if w.name not in taken]
+    first = [(optimizer, rest)] if rest else []
+    return first + [(own, list(parameters)) for parameters, own in groups]

@@ -1,0 +1,246 @@
+"""Learning rates as ops on the states `step` and `total_steps`.
+
+`step` counts from 0, so the first rate is that of step 0. Where PyTorch has a schedule of the name, stepped once per
+training step, this is its closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import pi
+
+from compiler.build.whole_numbers import require_whole
+from registry import Block, OpError, Value, ops
+
+Schedule = Callable[[Block], Value]
+"""Appends the ops of a rate to a block; the result is a rank-0 float64 tensor."""
+
+
+def constant(rate: float) -> Schedule:
+    """Always `rate`."""
+    return lambda block: block.constant("float64", rate)
+
+
+def step(rate: float, *, every: int, factor: float = 0.1) -> Schedule:
+    """`rate`, multiplied by `factor` after every so many steps."""
+    require_whole("step", every=every)
+    return lambda block: rate * factor ** ops.cast(block.state("step") // every, dtype="float64")
+
+
+def multi_step(rate: float, *, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
+    """`rate`, multiplied by `factor` at each of the milestones, which are numbers of steps."""
+    for milestone in milestones:
+        require_whole("multi_step", least=None, milestone=milestone)
+    rates = [rate * factor**i for i in range(len(milestones) + 1)]
+    return piecewise(milestones=sorted(milestones), rates=rates)
+
+
+def piecewise(*, milestones: Sequence[int], rates: Sequence[float | Schedule]) -> Schedule:
+    """The first rate or schedule before the first milestone, the next one from there, and so on."""
+    for milestone in milestones:
+        require_whole("piecewise", least=None, milestone=milestone)
+    if len(rates) != len(milestones) + 1 or list(milestones) != sorted(milestones):
+        raise OpError(
+            f"piecewise: {len(rates)} rates and the milestones {list(milestones)}; "
+            "milestones rise, and there is one rate more"
+        )
+
+    def rate(block: Block) -> Value:
+        pieces = [as_schedule(piece)(block) for piece in rates]
+        chosen = pieces[-1]
+        for milestone, piece in reversed(list(zip(milestones, pieces[:-1], strict=True))):
+            chosen = ops.where(block.state("step") < milestone, piece, chosen)
+        return chosen
+
+    return rate
+
+
+def exponential(rate: float, *, factor: float, every: int = 1) -> Schedule:
+    """`rate` times the power of `factor` to step / every: a smooth decay by `factor` within so many steps."""
+    require_whole("exponential", every=every)
+    return lambda block: rate * factor ** (_step(block) / every)
+
+
+def inverse_time(rate: float, *, factor: float, every: int = 1) -> Schedule:
+    """`rate` over 1 + factor * step / every."""
+    require_whole("inverse_time", every=every)
+    return lambda block: rate / (1.0 + factor * _step(block) / every)
+
+
+def polynomial(rate: float, *, steps: int | None = None, power: float = 1.0, final: float = 0.0) -> Schedule:
+    """From `rate` down to `final` over `steps`, by (1 - step / steps) to the power; linear for the power 1.
+
+    Args:
+        rate: the first rate.
+        steps: of the way down; all steps unless given.
+        power: of the way down.
+        final: the rate from then on.
+    """
+    if steps is not None:
+        require_whole("polynomial", steps=steps)
+
+    def schedule(block: Block) -> Value:
+        left = 1.0 - ops.minimum(_step(block) / _steps(block, steps), 1.0)
+        return final + (rate - final) * left**power
+
+    return schedule
+
+
+def cosine(rate: float, *, steps: int | None = None, final: float = 0.0) -> Schedule:
+    """Half a cosine from `rate` down to `final`, which stays: Loshchilov and Hutter, 2017.
+
+    `steps` are those of the way down, all steps unless given.
+    """
+    if steps is not None:
+        require_whole("cosine", steps=steps)
+
+    def schedule(block: Block) -> Value:
+        return _falling(rate, final, ops.minimum(_step(block) / _steps(block, steps), 1.0))
+
+    return schedule
+
+
+def cosine_restarts(rate: float, *, period: int, growth: float = 1.0, final: float = 0.0) -> Schedule:
+    """Half cosines from `rate` down to `final`, one after the other: Loshchilov and Hutter, 2017.
+
+    Args:
+        rate: the rate at every restart.
+        period: the steps of the first one.
+        growth: how much longer than the one before each is.
+        final: what each approaches.
+    """
+    require_whole("cosine_restarts", period=period)
+    if growth < 1:
+        raise OpError(f"cosine_restarts: growth={growth} is below 1")
+
+    def schedule(block: Block) -> Value:
+        at = _step(block)
+        if growth == 1:
+            return _falling(rate, final, ops.remainder(at, float(period)) / period)
+        # The cycle n begins at period * (growth^n - 1) / (growth - 1). A rounded logarithm may be one too low or high.
+        n = ops.floor(ops.log1p(at * (growth - 1.0) / period) / ops.log(block.constant("float64", growth)))
+        n = ops.where(at < _begin(n, period, growth), n - 1.0, n)
+        n = ops.where(at >= _begin(n + 1.0, period, growth), n + 1.0, n)
+        return _falling(rate, final, (at - _begin(n, period, growth)) / (period * growth**n))
+
+    return schedule
+
+
+def one_cycle(
+    peak: float,
+    *,
+    steps: int | None = None,
+    rise: float = 0.3,
+    start_divisor: float = 25.0,
+    final_divisor: float = 1e4,
+    linear: bool = False,
+) -> Schedule:
+    """From peak / start_divisor up to `peak` and down to a `final_divisor`th of the start: Smith and Topin, 2017.
+
+    Args:
+        peak: the highest rate.
+        steps: of the whole cycle, the last of which has the final rate; all steps unless given.
+        rise: the part of the steps that rises.
+        start_divisor: of `peak`, which gives the first rate.
+        final_divisor: of the first rate, which gives the last.
+        linear: lines in place of half cosines.
+    """
+    if steps is not None:
+        require_whole("one_cycle", steps=steps)
+    start = peak / start_divisor
+
+    def between(a: float, b: float, part: Value) -> Value:
+        return a + (b - a) * part if linear else _falling(a, b, part)
+
+    def schedule(block: Block) -> Value:
+        at, total = _step(block), _steps(block, steps)
+        top, last = rise * total - 1.0, total - 1.0
+        up = between(start, peak, at / ops.where(ops.equal(top, 0.0), 1.0, top))
+        down = between(peak, start / final_divisor, ops.minimum((at - top) / ops.maximum(last - top, 1e-9), 1.0))
+        return ops.where(at <= top, up, down)
+
+    return schedule
+
+
+def noam(width: int, *, warmup: int = 4000, scale: float = 1.0) -> Schedule:
+    """The number scale / sqrt(width) times the smaller of 1 / sqrt(t) and t / warmup^1.5: Vaswani et al., 2017.
+
+    `width` is that of the model, `warmup` a number of steps, and t = step + 1.
+    """
+    require_whole("noam", width=width, warmup=warmup)
+
+    def schedule(block: Block) -> Value:
+        t = _step(block) + 1.0
+        return scale * width**-0.5 * ops.minimum(ops.rsqrt(t), t * warmup**-1.5)
+
+    return schedule
+
+
+def linear_warmup(schedule: float | Schedule, *, steps: int, start: float = 0.0) -> Schedule:
+    """Any rate or schedule, multiplied by a line from `start` at the first step to 1 after `steps`."""
+    require_whole("linear_warmup", steps=steps)
+    return lambda block: as_schedule(schedule)(block) * (start + (1.0 - start) * _part(block, steps))
+
+
+def exponential_warmup(schedule: float | Schedule, *, steps: int, start: float = 0.01) -> Schedule:
+    """Any rate or schedule, multiplied by a power that rises from `start` at the first step to 1 after `steps`."""
+    require_whole("exponential_warmup", steps=steps)
+    if start <= 0:
+        raise OpError(f"exponential_warmup: start={start} is not above 0")
+    return lambda block: as_schedule(schedule)(block) * start ** (1.0 - _part(block, steps))
+
+
+def warmup_cosine(peak: float, *, warmup: float = 0.1, final: float = 0.0) -> Schedule:
+    """A linear rise to `peak`, then half a cosine down to `final`: Loshchilov and Hutter, 2017.
+
+    Args:
+        peak: the highest rate.
+        warmup: the steps of the rise, as a part of all steps if below 1, else as their number.
+        final: the rate after the last step.
+    """
+    if warmup < 0:
+        raise OpError(f"warmup_cosine: warmup={warmup} is negative")
+
+    def rate(block: Block) -> Value:
+        step = ops.cast(block.state("step"), dtype="float64")
+        total = ops.cast(block.state("total_steps"), dtype="float64")
+        rise = total * warmup if warmup < 1 else block.constant("float64", warmup)
+        rising = peak * (step + 1.0) / ops.maximum(rise, 1.0)
+        part = ops.minimum((step - rise) / ops.maximum(total - rise, 1.0), 1.0)
+        falling = final + (peak - final) * 0.5 * (1.0 + ops.cos(part * pi))
+        return ops.where(step < rise, ops.minimum(rising, peak), falling)
+
+    return rate
+
+
+def as_schedule(rate: float | Schedule) -> Schedule:
+    """A number is a constant schedule."""
+    if isinstance(rate, int | float):
+        return constant(rate)
+    if isinstance(rate, Value) or not callable(rate):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise OpError(f"the rate {rate!r} is neither a number nor a schedule")
+    return rate
+
+
+def _step(block: Block) -> Value:
+    return ops.cast(block.state("step"), dtype="float64")
+
+
+def _steps(block: Block, steps: int | None) -> Value:
+    """That number of steps, or all of the run."""
+    if steps is not None:
+        return block.constant("float64", steps)
+    return ops.maximum(ops.cast(block.state("total_steps"), dtype="float64"), 1.0)
+
+
+def _part(block: Block, steps: int) -> Value:
+    return ops.minimum(_step(block) / steps, 1.0)
+
+
+def _falling(a: float, b: float, part: Value) -> Value:
+    """Half a cosine from a, where part is 0, to b, where it is 1."""
+    return b + (a - b) * 0.5 * (1.0 + ops.cos(part * pi))
+
+
+def _begin(n: Value, period: int, growth: float) -> Value:
+    return (growth**n - 1.0) * (period / (growth - 1.0))

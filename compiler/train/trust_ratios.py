@@ -1,0 +1,123 @@
+"""Optimizers that look at a whole parameter at once: LAMB, LARS and Adafactor, spelled with operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod, sqrt
+
+from compiler.train.clipping import Clip
+from compiler.train.optimizers import Optimizer, Slot, keeping
+from compiler.train.schedules import Schedule, as_schedule
+from prograd_proto import TensorType
+from registry import Value, ops
+
+
+def lamb(
+    rate: float | Schedule = 1e-3,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-6,
+    decay: float = 0.0,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Adam whose step has the length rate * norm(w): You et al., 2020, with decay as part of the direction.
+
+    Where the norm of w or of the direction is 0, the step is rate * direction.
+    """
+
+    def update(w: Value, dw: Value, m: Value, v: Value, rate: Value, step: Value, *, decay: float) -> list[Value]:
+        direction, new_m, new_v = ops.adam_scale(
+            w, dw, m, v, step, beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay
+        )
+        ratio = _ratio(_norm(w), _norm(direction))
+        return [ops.sgd(w, direction, rate * ratio), new_m, new_v]
+
+    return Optimizer(update, keeping("m", "v"), as_schedule(rate), decay, {}, True, clip)
+
+
+def lars(
+    rate: float | Schedule,
+    *,
+    momentum: float = 0.9,
+    trust: float = 0.001,
+    decay: float = 0.0,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Momentum with a rate for each parameter, rate * trust * norm(w) / (norm(dw) + decay * norm(w)): You et al., 2017.
+
+    The velocity holds steps, the rate included. Where norm(w) or the divisor is 0, the rate is the optimizer's own.
+    """
+
+    def update(w: Value, dw: Value, velocity: Value, rate: Value, *, decay: float) -> list[Value]:
+        size = _norm(w)
+        own = rate * _ratio(trust * size, _norm(dw) + decay * size)
+        step = own * (dw + decay * w)
+        one = w.block.constant(w.dtype, 1.0)
+        return list(ops.momentum(w, step, velocity, one, momentum=momentum))
+
+    return Optimizer(update, keeping("velocity"), as_schedule(rate), decay, {}, clip=clip)
+
+
+def adafactor(
+    rate: float | Schedule = 1e-2,
+    *,
+    beta2_decay: float = -0.8,
+    epsilon1: float | None = None,
+    epsilon2: float = 1e-3,
+    limit: float = 1.0,
+    decay: float = 0.0,
+    clip: Clip | None = None,
+) -> Optimizer:
+    """Steps relative to the parameter, by squares kept as sums of rows and columns: Shazeer and Stern, 2018.
+
+    The formulas are those of PyTorch's Adafactor; decay is decoupled. `epsilon1` is that of the parameter's dtype
+    unless given, and `limit` the largest root mean square of a step before it is scaled.
+    """
+
+    def slots(type: TensorType) -> Sequence[Slot]:
+        if len(type.shape) < 2:
+            return [Slot("v")]
+        *batch, rows, columns = type.shape
+        return [
+            Slot("row", 0.0, lambda type: TensorType(type.dtype, (*batch, rows, 1))),
+            Slot("column", 0.0, lambda type: TensorType(type.dtype, (*batch, 1, columns))),
+        ]
+
+    def update(w: Value, dw: Value, *more: Value, decay: float) -> list[Value]:
+        *kept, rate, step = more
+        least = (2.0**-23 if w.dtype == "float32" else 2.0**-52) if epsilon1 is None else epsilon1
+        count = sqrt(prod(w.type.static_shape))
+        t = ops.cast(step + 1, dtype=w.dtype)
+        relative = ops.minimum(rate, ops.rsqrt(t))
+        size = ops.maximum(_norm(w) / count, epsilon2) * relative
+        estimate, new = _second_moment(dw, kept, t**beta2_decay, least)
+        direction = ops.rsqrt(ops.maximum(estimate, least * least)) * dw
+        size = size / ops.maximum(_norm(direction) / (count * limit), 1.0)
+        shrunk = w * (1.0 - rate * decay) if decay else w
+        return [ops.sgd(shrunk, direction, size), *new]
+
+    return Optimizer(update, slots, as_schedule(rate), decay, {}, True, clip)
+
+
+def _second_moment(dw: Value, kept: list[Value], share: Value, least: float) -> tuple[Value, list[Value]]:
+    """The running mean of the squares of dw, if w is a matrix by its row and column means, and what is kept of it."""
+    square = ops.square(dw)
+    if len(kept) == 1:
+        v = kept[0] + share * (square - kept[0])
+        return v, [v]
+    row, column = kept
+    new_row = row + share * (ops.mean(square, axes=(-1,), keepdims=True) - row)
+    new_column = column + share * (ops.mean(square, axes=(-2,), keepdims=True) - column)
+    scale = ops.maximum(ops.mean(new_row, axes=(-2,), keepdims=True), least)
+    return new_row * new_column / scale, [new_row, new_column]
+
+
+def _norm(x: Value) -> Value:
+    return ops.sqrt(ops.sum(ops.square(x)))
+
+
+def _ratio(a: Value, b: Value) -> Value:
+    """The quotient a / b of two numbers that are not negative, or 1 where either is 0."""
+    defined = (a > 0.0) & (b > 0.0)
+    return ops.where(defined, a / ops.where(defined, b, 1.0), 1.0)

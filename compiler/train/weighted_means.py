@@ -1,0 +1,30 @@
+"""Means whose terms do not all count alike: over steps they are weighted by what counts in each, and not by its rows.
+
+A loss of labels, some of which are ignored or weighted, is the mean over those that count. The mean of such means is
+that of all labels only if each is weighted by the labels that count in it, and a step in which none does has no say.
+"""
+
+from __future__ import annotations
+
+from compiler.train.metrics.metric import Metric, quotient, summed
+from registry import Value, ops
+
+
+def weight_of(value: Value) -> Value | None:
+    """What the one weighted mean that a value is made of counts for; None if there is none, or several differ."""
+    weights = value.block.weights
+    needed, found = {value.name}, set[str]()
+    for op in reversed(value.block.desc.ops) if weights else ():
+        reached = needed.intersection(op.outputs)
+        noted = {weights[name] for name in reached if name in weights}
+        found |= noted
+        if reached and not noted:
+            needed.update(op.inputs)
+    return value.block.value(found.pop()) if len(found) == 1 else None
+
+
+def weighted_mean(value: Value, weight: Value) -> Metric:
+    """The mean over steps of a scalar, each weighted by another scalar; 0 where nothing counts."""
+    wide = ops.cast(weight, dtype="float64")
+    counted = ops.where(ops.equal(wide, 0.0), 0.0, ops.cast(value, dtype="float64") * wide)
+    return summed({"sum": counted, "weight": wide}, quotient)

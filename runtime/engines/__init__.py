@@ -1,0 +1,4 @@
+"""Engines: what runs the steps of a bound block.
+
+reference/  a room of its own
+"""

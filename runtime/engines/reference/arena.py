@@ -1,0 +1,38 @@
+"""Aligned memory, typed views into it, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from prograd_proto import TensorType
+from runtime.dtypes import numpy_dtype
+from runtime.kernel import Array
+from runtime.placement.alignment import ALIGNMENT
+from runtime.step.hazards import Range
+
+
+def aligned_bytes(nbytes: int) -> Array:
+    """A zeroed uint8 array whose first byte lies at a multiple of 64.
+
+    Zeros make the bytes of a first step independent of what the memory held before.
+    """
+    raw = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + nbytes]
+
+
+def view(memory: Array, offset: int, type: TensorType) -> Array:
+    """The tensor of that static type at byte `offset` of the memory."""
+    return memory[offset : offset + type.nbytes].view(numpy_dtype(type.dtype)).reshape(type.static_shape)
+
+
+def aligned_array(type: TensorType) -> Array:
+    """A zeroed array of that static type in memory of its own."""
+    return view(aligned_bytes(type.nbytes), 0, type)
+
+
+def address_ranges(arrays: Iterable[Array]) -> list[Range]:
+    """Where contiguous arrays lie in memory."""
+    return [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays if a.nbytes]

@@ -1,0 +1,144 @@
+"""From a bound block to arrays in one arena and calls without arguments.
+
+1. Every op's rule gives its output and scratch types.
+2. What lives within a step gets an offset in the arena, or in the file beside it if it is spilled; tensors of states
+   are the states' own arrays, constants are the bytes of the program.
+3. Every op becomes a call with its arrays and attributes already in place; views have nothing to compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from prograd_proto import attributes_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
+from runtime.dtypes import numpy_dtype
+from runtime.engines.reference.arena import address_ranges, aligned_bytes, view
+from runtime.engines.reference.kernels import KERNELS
+from runtime.errors import UsageError
+from runtime.kernel import Array
+from runtime.placement import Buffer, aligned
+from runtime.step import Touched, aliases_of, places_of, scratch_of
+
+Call = Callable[[], object]
+
+
+def no_file(nbytes: int = 0) -> NoReturn:
+    """There is no file of so many bytes beside the arena, nor of any: raises UsageError."""
+    raise UsageError(
+        "the program moves values to a file and back; name a folder for it, by --spill DIR or spill=DIR in Python"
+    )
+
+
+@dataclass(frozen=True)
+class BoundOp:
+    """An op, the call that computes it, and the arrays it touches."""
+
+    desc: pb.OpDesc
+    call: Call
+    inputs: list[Array]
+    outputs: list[Array]
+    scratch: list[Array]
+    scratch_names: list[str]
+
+
+@dataclass(frozen=True)
+class BoundBuffer:
+    """A buffer of the arena, aligned, and the positions of the bound ops that touch it."""
+
+    name: str
+    nbytes: int
+    ops: list[int]
+    fed: bool  # lives from the start of the step
+    kept: bool  # lives to its end
+
+
+@dataclass(frozen=True)
+class BoundBlock:
+    """The arrays of every tensor, the ops in order, the one allocation behind them with its buffers, and the file."""
+
+    arrays: dict[str, Array]
+    ops: list[BoundOp]
+    buffers: list[BoundBuffer]
+    arena_bytes: int
+    file_bytes: int
+
+    def touched(self) -> list[Touched]:
+        """The memory that each op reads and writes."""
+        return [Touched(address_ranges(op.inputs), address_ranges([*op.outputs, *op.scratch])) for op in self.ops]
+
+
+def bind(
+    block: pb.BlockDesc,
+    states: dict[str, Array],
+    *,
+    pinned: Sequence[str] = (),
+    plan: pb.MemoryPlan | None = None,
+    memory: Callable[[int], Array] = aligned_bytes,
+    file: Callable[[int], Array] = no_file,
+) -> BoundBlock:
+    """Place and bind a checked block.
+
+    Args:
+        block: with static types, from a program that `check_program` accepts.
+        states: the program's states by name.
+        pinned: tensors that must keep their values to the end of a step, besides fetches and updates.
+        plan: the compiler's offsets; used, after a check, unless tensors are pinned, which it does not know of.
+        memory: gives at least so many aligned bytes for the arena.
+        file: gives at least so many bytes for what is spilled; not called if nothing is.
+    """
+    written = Written(block)
+    scratch, aliases = scratch_of(written), aliases_of(written, pinned)
+    places = places_of(written, aliases, scratch, None if pinned else plan)
+    arena = memory(places.arena_bytes)
+    beside = file(places.file_bytes) if places.file_bytes else arena
+    types = written.types | {name: type for row in scratch for name, type in row}
+    arrays = _outside(block, states)
+    arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in places.in_arena)
+    arrays.update((b.name, view(beside, offset, types[b.name])) for b, offset in places.in_file)
+    for name, (root, _) in aliases.places.items():
+        if name not in arrays:
+            arrays[name] = arrays[root].reshape(types[name].static_shape)
+    ops = [
+        _bound(op, arrays, [name for name, _ in row])
+        for i, (op, row) in enumerate(zip(block.ops, scratch, strict=True))
+        if op.type != "constant" and i not in aliases.views
+    ]
+    root = {name: place.root for name, place in aliases.places.items()}
+    buffers = _bound_buffers([buffer for buffer, _ in places.in_arena], ops, root, 2 * len(block.ops))
+    return BoundBlock(arrays, ops, buffers, places.arena_bytes, places.file_bytes)
+
+
+def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:
+    arrays = {p.tensor: states[p.state] for p in block.parameters if p.WhichOneof("source") == "state"}
+    for op in block.ops:
+        if op.type == "constant":
+            small = op.attributes[0].tensor_value
+            dtype = numpy_dtype(KERNELS["constant"].rule(value=small).outputs[0].dtype)
+            array = np.frombuffer(small.data, dtype.newbyteorder("<")).astype(dtype).reshape(tuple(small.shape))
+            array.flags.writeable = False
+            arrays[op.outputs[0]] = array
+    return arrays
+
+
+def _bound_buffers(buffers: list[Buffer], ops: list[BoundOp], root: dict[str, str], end: int) -> list[BoundBuffer]:
+    users: dict[str, list[int]] = {buffer.name: [] for buffer in buffers}
+    for i, op in enumerate(ops):
+        names = [*op.desc.inputs, *op.desc.outputs, *op.scratch_names]
+        for name in {root.get(name, name) for name in names if name}:
+            if name in users:
+                users[name].append(i)
+    return [BoundBuffer(b.name, aligned(b.nbytes), users[b.name], b.start == 0, b.stop > end) for b in buffers]
+
+
+def _bound(op: pb.OpDesc, arrays: dict[str, Array], scratch_names: list[str]) -> BoundOp:
+    scratch = [arrays[name] for name in scratch_names]
+    inputs = [arrays[name] if name else None for name in op.inputs]
+    outputs = [arrays[name] for name in op.outputs]
+    call = KERNELS[op.type].bind(inputs, outputs, scratch, attributes_of(op), op.random_stream)
+    return BoundOp(op, call, [array for array in inputs if array is not None], outputs, scratch, scratch_names)

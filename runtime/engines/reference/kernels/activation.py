@@ -1,0 +1,287 @@
+"""Activations, a chunk at a time: one pass over the tensor, scratch that stays in a near cache."""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels import single
+from runtime.engines.reference.kernels.chunks import BITS, blocks, choose, chunks, in_chunks, quotient, vectors
+from runtime.engines.reference.kernels.pointwise import ONLY, broadcast, of_one
+from runtime.engines.reference.kernels.special import SINGLE_ERFC, SINGLE_ERFC_END, erfc_of
+from runtime.kernel import Array, Types, elementwise, kernel, require, types
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def _rescaled(coefficients: tuple[float, ...], share: float) -> list[float]:
+    return [c * share * sqrt(0.5) ** k for k, c in zip(reversed(range(len(coefficients))), coefficients, strict=True)]
+
+
+SINGLE_TAIL = (_rescaled(SINGLE_ERFC[0], 0.5), _rescaled(SINGLE_ERFC[1], 1.0))
+"""erfc(x / sqrt(2)) / 2 * exp(x * x / 2), a quotient of polynomials in x."""
+
+
+def leaky_relu_rule(x: TensorType, *, alpha: float) -> Types:
+    return in_chunks(1)(x)
+
+
+@kernel(leaky_relu_rule, in_place=ONLY)
+def leaky_relu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
+    larger = np.maximum if alpha <= 1 else np.minimum  # x is the larger above 0 and the smaller below, or the reverse
+    for part, to, line in chunks([x, out], scratch):
+        np.multiply(part, alpha, line)
+        larger(part, line, out=to)
+
+
+def prelu_rule(x: TensorType, slope: TensorType) -> Types:
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    fits = x.dtype == slope.dtype and broadcast(x, slope) == x.static_shape
+    require(fits, f"the slope is {slope}, which does not broadcast to {x}")
+    return types(x, scratch=vectors(x, x.dtype, BITS[x.dtype], "bool"))
+
+
+@kernel(prelu_rule, in_place=ONLY)
+def prelu(x: Array, slope: Array, *, out: Array, scratch: list[Array]) -> None:
+    if np.maximum.reduce(slope, axis=None, initial=0) <= 1 and np.count_nonzero(slope) == slope.size:
+        for part, factor, to, below, *_ in blocks([x, slope], out, scratch):
+            np.multiply(part, factor, below)  # the smaller above 0 and the larger below
+            np.maximum(part, below, out=to)
+        return
+    for part, factor, to, below, bits, is_positive in blocks([x, slope], out, scratch):
+        np.multiply(part, factor, below)
+        np.greater(part, 0, is_positive)
+        choose(is_positive, part, below, to, bits)
+
+
+def elu_rule(x: TensorType, *, alpha: float) -> Types:
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    return types(x, scratch=vectors(x, *[x.dtype] * 4, BITS[x.dtype], "bool"))
+
+
+@kernel(elu_rule, in_place=ONLY)
+def elu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
+    take_elu(x, alpha, 1.0, 1.0, out, scratch)
+
+
+@kernel(elu_rule, in_place=ONLY)
+def celu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
+    take_elu(x, alpha, alpha, 1.0, out, scratch)
+
+
+def selu_rule(x: TensorType) -> Types:
+    return elu_rule(x, alpha=1.0)
+
+
+@kernel(selu_rule, in_place=ONLY)
+def selu(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    take_elu(x, SELU_SCALE * SELU_ALPHA, 1.0, SELU_SCALE, out, scratch)
+
+
+def take_elu(x: Array, alpha: float, width: float, slope: float, out: Array, scratch: list[Array]) -> None:
+    """The line slope * x above 0, the curve alpha * expm1(x / width) below."""
+    for part, to, below, more, bend, power, bits, mask in chunks([x, out], scratch):
+        np.minimum(part, 0, out=more)
+        if width != 1:
+            np.divide(more, width, more)
+        if x.dtype == np.float32:
+            single.expm1(more, below, bend, power)
+        else:
+            np.expm1(more, below)
+        if alpha != 1:
+            np.multiply(below, alpha, below)
+        np.less_equal(part, 0, mask)
+        np.multiply(part, slope, more)
+        choose(mask, below, more, to, bits)
+
+
+def gelu_rule(x: TensorType, *, approximate: str) -> Types:
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    require(approximate in ("none", "tanh"), f"approximate is {approximate!r}, neither 'none' nor 'tanh'")
+    if approximate == "tanh":
+        return types(x, scratch=vectors(x, x.dtype))
+    exact = ["float32"] * 3 if x.dtype == "float32" else [*["float64"] * 6, "int64", "bool"]
+    return types(x, scratch=vectors(x, *exact))
+
+
+@kernel(gelu_rule, in_place=ONLY)
+def gelu(x: Array, *, approximate: str, out: Array, scratch: list[Array]) -> None:
+    exact = single_gelu if x.dtype == np.float32 else double_gelu
+    take = exact if approximate == "none" else gelu_by_tanh
+    for parts in chunks([x, out], scratch):
+        take(*parts)
+
+
+def double_gelu(x: Array, out: Array, turned: Array, y: Array, *more: Array) -> None:
+    np.multiply(x, -sqrt(0.5), turned)
+    erfc_of(turned, y, *more)
+    np.multiply(y, 0.5, y)
+    np.multiply(x, y, out)
+
+
+def single_gelu(x: Array, out: Array, size: Array, y: Array, part: Array) -> None:
+    """The larger of x and 0, less |x| / 2 * erfc(|x| / sqrt(2)), which is small and keeps its precision."""
+    np.absolute(x, size)
+    np.clip(size, 0, SINGLE_ERFC_END * sqrt(2), out=size)
+    quotient(SINGLE_TAIL, size, y, part)
+    np.multiply(y, size, y)
+    np.multiply(size, size, size)
+    np.multiply(size, -0.5, size)
+    np.exp(size, size)
+    np.multiply(y, size, y)
+    np.maximum(x, 0, out=part)
+    np.subtract(part, y, out)
+
+
+def gelu_by_tanh(x: Array, out: Array, y: Array) -> None:
+    """Through the sigmoid of twice the argument, which is half of 1 + tanh and precise where small."""
+    np.multiply(x, x, y)
+    np.multiply(y, -2 * 0.044715 * sqrt(2 / pi), y)
+    np.subtract(y, 2 * sqrt(2 / pi), y)
+    np.multiply(y, x, y)
+    np.exp(y, y)
+    np.add(y, 1, y)
+    np.divide(x, y, out)
+
+
+@kernel(in_chunks(1), in_place=ONLY)
+def silu(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    for part, to, y in chunks([x, out], scratch):
+        np.negative(part, y)
+        np.exp(y, y)
+        np.add(y, 1, y)
+        np.divide(part, y, to)
+
+
+@kernel(in_chunks(2), in_place=ONLY)
+def mish(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    """With p = exp(x) * (exp(x) + 2), tanh(softplus(x)) is p / (p + 2): that is 1 long before p is infinite."""
+    for part, to, p, y in chunks([x, out], scratch):
+        np.minimum(part, 30, out=y)
+        np.exp(y, y)
+        np.add(y, 2, p)
+        np.multiply(p, y, p)
+        np.add(p, 2, y)
+        np.divide(p, y, y)
+        np.multiply(part, y, to)
+
+
+def softplus_rule(x: TensorType, *, beta: float) -> Types:
+    require(beta > 0, f"beta is {beta}, not positive")
+    return in_chunks(3)(x)
+
+
+@kernel(softplus_rule, in_place=ONLY)
+def softplus(x: Array, *, beta: float, out: Array, scratch: list[Array]) -> None:
+    for part, to, y, above, more in chunks([x, out], scratch):
+        np.multiply(part, beta, y)
+        np.absolute(y, y)
+        np.negative(y, y)
+        log1p_of_exp(y, above, more)
+        if beta != 1:
+            np.divide(y, beta, y)
+        np.maximum(part, 0, out=above)
+        np.add(above, y, to)
+
+
+@kernel(in_chunks(3), in_place=ONLY)
+def log_sigmoid(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    for part, to, y, below, more in chunks([x, out], scratch):
+        np.absolute(part, y)
+        np.negative(y, y)
+        log1p_of_exp(y, below, more)
+        np.minimum(part, 0, out=below)
+        np.subtract(below, y, to)
+
+
+def log1p_of_exp(x: Array, part: Array, more: Array) -> None:
+    """log(1 + exp(x)) in place of x, which is at most 0."""
+    np.exp(x, x)
+    if x.dtype == np.float32:
+        single.log1p(x, x, part, more)
+    else:
+        np.log1p(x, x)
+
+
+@kernel(in_chunks(1), in_place=ONLY)
+def softsign(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    for part, to, y in chunks([x, out], scratch):
+        np.absolute(part, y)
+        np.add(y, 1, y)
+        np.divide(part, y, to)
+
+
+def hard_sigmoid_rule(x: TensorType, *, alpha: float, beta: float) -> Types:
+    return of_one(FLOATS)(x)
+
+
+@kernel(hard_sigmoid_rule, in_place=ONLY)
+def hard_sigmoid(x: Array, *, alpha: float, beta: float, out: Array) -> None:
+    for part, to in chunks([x, out]):
+        np.multiply(part, alpha, to)
+        np.add(to, beta, to)
+        np.clip(to, 0, 1, out=to)
+
+
+@kernel(in_chunks(1), in_place=ONLY)
+def hard_swish(x: Array, *, out: Array, scratch: list[Array]) -> None:
+    for part, to, y in chunks([x, out], scratch):
+        np.add(part, 3, y)
+        np.clip(y, 0, 6, out=y)
+        np.divide(y, 6, y)
+        np.multiply(part, y, to)
+
+
+def hard_tanh_rule(x: TensorType, *, min: float, max: float) -> Types:
+    require(min <= max, f"min is {min}, which is above max, {max}")
+    return of_one(FLOATS)(x)
+
+
+@kernel(hard_tanh_rule, in_place=ONLY)
+def hard_tanh(x: Array, *, min: float, max: float, out: Array) -> None:
+    np.clip(x, min, max, out=out)
+
+
+def relu6(x: Array, out: Array) -> None:
+    np.clip(x, 0, 6, out=out)
+
+
+elementwise("relu6", relu6, of_one(FLOATS), in_place=ONLY)
+
+
+def threshold_rule(x: TensorType, *, threshold: float, value: float) -> Types:
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    return types(x, scratch=vectors(x, BITS[x.dtype], "bool"))
+
+
+@kernel(threshold_rule, in_place=ONLY)
+def threshold_(x: Array, *, threshold: float, value: float, out: Array, scratch: list[Array]) -> None:
+    instead = np.array(value, x.dtype)
+    for part, to, bits, is_above in chunks([x, out], scratch):
+        np.less_equal(part, threshold, is_above)
+        np.logical_not(is_above, is_above)  # of NaN too
+        choose(is_above, part, instead, to, bits)
+
+
+def glu_rule(x: TensorType, *, axis: int) -> Types:
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
+    shape = list(x.static_shape)
+    require(shape[axis] % 2 == 0, f"{x} has no two halves along axis {axis}")
+    shape[axis] //= 2
+    return types(TensorType(x.dtype, tuple(shape)))
+
+
+@kernel(glu_rule)
+def glu(x: Array, *, axis: int, out: Array) -> None:
+    half = out.shape[axis]
+    along = np.moveaxis(x, axis, 0)
+    a, b, to = along[:half], along[half:], np.moveaxis(out, axis, 0)
+    np.negative(b, to)
+    np.exp(to, to)
+    np.add(to, 1, to)
+    np.divide(a, to, to)

@@ -1,0 +1,357 @@
+"""Adam and its kin: updates by the running means of the gradient and of its square."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from prograd_proto import TensorType
+from runtime.engines.reference.kernels.moments import decays, follow, moments, require_step, root_plus, step_along
+from runtime.engines.reference.kernels.update import (
+    decayed,
+    piece_of,
+    pieces,
+    require_parameter,
+    require_settings,
+    require_slots,
+)
+from runtime.kernel import Array, Types, kernel, require, types
+
+SCALAR = TensorType("float64", ())
+
+
+def adam_rule(
+    w: TensorType,
+    dw: TensorType,
+    m: TensorType,
+    v: TensorType,
+    rate: TensorType,
+    step: TensorType,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+) -> Types:
+    require_parameter(w, rate, dw, m, v)
+    require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
+    return types(w, w, w, scratch=[piece_of(w)] * 2)
+
+
+@kernel(adam_rule, in_place=[(0, 0), (1, 2), (2, 3)])
+def adam(
+    w: Array,
+    dw: Array,
+    m: Array,
+    v: Array,
+    rate: Array,
+    step: Array,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    take_adam([w, dw, m, v], rate, step, (beta1, beta2), epsilon, (decay, 0.0), out, scratch)
+
+
+@kernel(adam_rule, in_place=[(0, 0), (1, 2), (2, 3)])
+def adamw(
+    w: Array,
+    dw: Array,
+    m: Array,
+    v: Array,
+    rate: Array,
+    step: Array,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    take_adam([w, dw, m, v], rate, step, (beta1, beta2), epsilon, decays(decay, True, rate), out, scratch)
+
+
+def take_adam(
+    tensors: list[Array],
+    rate: Array,
+    step: Array,
+    betas: tuple[float, float],
+    epsilon: float,
+    decay: tuple[float, float],
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    """Adam with coupled and decoupled decay."""
+    size, root = corrections(rate, step, betas)
+    coupled, apart = decay
+    for p, _, new_p, mean, square, part, rest in moments(tensors, out, betas, coupled, scratch):
+        root_plus(square, root, epsilon, part)
+        np.divide(mean, part, part)
+        step_along(p, part, size, apart, new_p, rest)
+
+
+def corrections(rate: Array, step: Array, betas: tuple[float, float]) -> tuple[float, float]:
+    """The rate over the share of gradients in their mean, and the root of the share of squares in theirs."""
+    t = step.item() + 1
+    return rate.item() / (1 - betas[0] ** t), sqrt(1 - betas[1] ** t)
+
+
+def amsgrad_rule(
+    w: TensorType,
+    dw: TensorType,
+    m: TensorType,
+    v: TensorType,
+    largest: TensorType,
+    rate: TensorType,
+    step: TensorType,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    decoupled: bool,
+) -> Types:
+    require_parameter(w, rate, dw, m, v, largest)
+    require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
+    return types(w, w, w, w, scratch=[piece_of(w)] * 2)
+
+
+@kernel(amsgrad_rule, in_place=[(0, 0), (1, 2), (2, 3), (3, 4)])
+def amsgrad(
+    w: Array,
+    dw: Array,
+    m: Array,
+    v: Array,
+    largest: Array,
+    rate: Array,
+    step: Array,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    decoupled: bool,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    betas, (coupled, apart) = (beta1, beta2), decays(decay, decoupled, rate)
+    size, root = corrections(rate, step, betas)
+    *out, new_largest = out
+    for p, _, new_p, mean, square, old_top, top, part, rest in moments(
+        [w, dw, m, v], out, betas, coupled, scratch, more=[largest, new_largest]
+    ):
+        np.maximum(old_top, square, out=top)
+        root_plus(top, root, epsilon, part)
+        np.divide(mean, part, part)
+        step_along(p, part, size, apart, new_p, rest)
+
+
+def adamax_rule(
+    w: TensorType,
+    dw: TensorType,
+    m: TensorType,
+    largest: TensorType,
+    rate: TensorType,
+    step: TensorType,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+) -> Types:
+    require_parameter(w, rate, dw, m, largest)
+    require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
+    return types(w, w, w, scratch=[piece_of(w)] * 2)
+
+
+@kernel(adamax_rule, in_place=[(0, 0), (1, 2), (2, 3)])
+def adamax(
+    w: Array,
+    dw: Array,
+    m: Array,
+    largest: Array,
+    rate: Array,
+    step: Array,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    size = rate.item() / (1 - beta1 ** (step.item() + 1))
+    for p, dp, old_m, old_top, new_p, new_m, top, part, rest in pieces([w, dw, m, largest, *out], scratch):
+        g = decayed(p, dp, decay, rest)
+        follow(old_m, g, 1 - beta1, new_m, part)
+        np.absolute(g, part)
+        np.add(part, epsilon, part)
+        np.multiply(old_top, beta2, top)
+        np.maximum(top, part, out=top)
+        np.divide(new_m, top, part)
+        step_along(p, part, size, 0.0, new_p, rest)
+
+
+def nadam_rule(
+    w: TensorType,
+    dw: TensorType,
+    m: TensorType,
+    v: TensorType,
+    product: TensorType,
+    rate: TensorType,
+    step: TensorType,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    momentum_decay: float,
+    decay: float,
+    decoupled: bool,
+) -> Types:
+    require_parameter(w, rate, dw, m, v)
+    require_step(step)
+    require(product == SCALAR, f"product is {product}, not {SCALAR}")
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, momentum_decay=momentum_decay, decay=decay)
+    return types(w, w, w, SCALAR, scratch=[piece_of(w)] * 3)
+
+
+@kernel(nadam_rule, in_place=[(0, 0), (1, 2), (2, 3), (3, 4)])
+def nadam(
+    w: Array,
+    dw: Array,
+    m: Array,
+    v: Array,
+    product: Array,
+    rate: Array,
+    step: Array,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    momentum_decay: float,
+    decay: float,
+    decoupled: bool,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    t, slope = step.item() + 1, rate.item()
+    now, after = (beta1 * (1 - 0.5 * 0.96 ** (i * momentum_decay)) for i in (t, t + 1))
+    before = product.item() * now
+    out[3].fill(before)
+    by_gradient, by_mean = slope * (1 - now) / (1 - before), slope * after / (1 - before * after)
+    root = sqrt(1 - beta2**t)
+    coupled, apart = decays(decay, decoupled, rate)
+    for p, g, new_p, mean, square, part, total, rest in moments(
+        [w, dw, m, v], out[:3], (beta1, beta2), coupled, scratch
+    ):
+        np.multiply(g, by_gradient, total)
+        np.multiply(mean, by_mean, part)
+        np.add(total, part, total)
+        root_plus(square, root, epsilon, part)
+        np.divide(total, part, total)
+        step_along(p, total, 1.0, apart, new_p, rest)
+
+
+def radam_rule(
+    w: TensorType,
+    dw: TensorType,
+    m: TensorType,
+    v: TensorType,
+    rate: TensorType,
+    step: TensorType,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    decoupled: bool,
+) -> Types:
+    require_parameter(w, rate, dw, m, v)
+    require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
+    return types(w, w, w, scratch=[piece_of(w)] * 2)
+
+
+@kernel(radam_rule, in_place=[(0, 0), (1, 2), (2, 3)])
+def radam(
+    w: Array,
+    dw: Array,
+    m: Array,
+    v: Array,
+    rate: Array,
+    step: Array,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    decoupled: bool,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    t = step.item() + 1
+    size = rate.item() / (1 - beta1**t)
+    left = 1 - beta2**t
+    end = 2 / (1 - beta2) - 1
+    reached = end - 2 * t * beta2**t / left
+    adapts = reached > 5
+    if adapts:
+        size *= sqrt(left * (reached - 4) * (reached - 2) * end / ((end - 4) * (end - 2) * reached))
+    coupled, apart = decays(decay, decoupled, rate)
+    for p, _, new_p, mean, square, part, rest in moments([w, dw, m, v], out, (beta1, beta2), coupled, scratch):
+        if adapts:
+            root_plus(square, 1.0, epsilon, part)
+            np.divide(mean, part, part)
+        step_along(p, part if adapts else mean, size, apart, new_p, rest)
+
+
+def adam_scale_rule(
+    w: TensorType,
+    dw: TensorType,
+    m: TensorType,
+    v: TensorType,
+    step: TensorType,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+) -> Types:
+    require_slots(w, dw, m, v)
+    require_step(step)
+    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
+    return types(w, w, w, scratch=[piece_of(w)] * 2)
+
+
+@kernel(adam_scale_rule, in_place=[(0, 1), (1, 2), (2, 3)])
+def adam_scale(
+    w: Array,
+    dw: Array,
+    m: Array,
+    v: Array,
+    step: Array,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    t = step.item() + 1
+    first, root = 1 - beta1**t, sqrt(1 - beta2**t)
+    for p, _, direction, mean, square, part, rest in moments([w, dw, m, v], out, (beta1, beta2), 0.0, scratch):
+        root_plus(square, root, epsilon, part)
+        np.multiply(part, first, part)
+        np.multiply(p, decay, rest)
+        np.divide(mean, part, direction)
+        np.add(direction, rest, direction)

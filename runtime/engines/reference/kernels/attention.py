@@ -1,0 +1,207 @@
+"""Attention, as many heads or rows of queries at a time as keep their weights in a cache; no weights are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.windows import chunks, images_at_once
+from runtime.kernel import Array, Types, kernel, require, types
+
+Numbers = tuple[int, ...]
+Block = tuple[slice, slice, slice]
+
+
+def scaled_dot_product_attention_rule(
+    q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *, causal: bool, scale: float
+) -> Types:
+    y, block = attended(q, k, v, mask)
+    return types(y, scratch=weight_scratch(q, k.static_shape[2], block, mask, causal))
+
+
+@kernel(scaled_dot_product_attention_rule)
+def scaled_dot_product_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    *,
+    causal: bool,
+    scale: float,
+    out: Array,
+    scratch: list[Array],
+) -> None:
+    queries, results = by_group(q, k), by_group(out, k)
+    sees = None if mask is None else seen_by_group(mask, queries, k)
+    for images, heads, rows in blocks(queries, k):
+        keys, values = k[images, heads, None], v[images, heads, None]
+        weights = weights_of(queries, keys, sees, (images, heads, rows), causal, scale, scratch)
+        np.matmul(weights, values, results[images, heads, :, rows])
+
+
+def attention_gradient_rule(
+    q: TensorType,
+    k: TensorType,
+    v: TensorType,
+    dy: TensorType,
+    mask: TensorType | None = None,
+    *,
+    causal: bool,
+    scale: float,
+) -> Types:
+    y, block = attended(q, k, v, mask)
+    require(dy == y, f"dy is {dy}, not {y}")
+    part = (*block[:2], k.static_shape[2], max(k.static_shape[3], v.static_shape[3]))
+    of_weights = TensorType(q.dtype, (prod(block),))
+    return types(
+        q,
+        k,
+        v,
+        scratch=[
+            *weight_scratch(q, k.static_shape[2], block, mask, causal),
+            of_weights,
+            TensorType(q.dtype, (prod(part),)),
+        ],
+    )
+
+
+@kernel(attention_gradient_rule)
+def attention_gradient(
+    q: Array,
+    k: Array,
+    v: Array,
+    dy: Array,
+    mask: Array | None,
+    *,
+    causal: bool,
+    scale: float,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    """With weights p and their gradient dp, that of the scores is p * (dp - the sum of p * dp)."""
+    dq, dk, dv = out
+    *scratch, flat, part = scratch
+    dk.fill(0)
+    dv.fill(0)
+    queries, shares, results = by_group(q, k), by_group(dy, k), by_group(dq, k)
+    sees = None if mask is None else seen_by_group(mask, queries, k)
+    for images, heads, rows in blocks(queries, k):
+        keys, values = k[images, heads, None], v[images, heads, None]
+        p = weights_of(queries, keys, sees, (images, heads, rows), causal, scale, scratch)
+        add_products(p, shares[images, heads, :, rows], part, dv[images, heads])
+        dp = flat[: p.size].reshape(p.shape)
+        np.matmul(shares[images, heads, :, rows], values.swapaxes(-1, -2), dp)
+        total = scratch[1][: p.size // p.shape[-1]].reshape(*p.shape[:-1], 1)
+        np.matmul(p[..., None, :], dp[..., :, None], total[..., None])
+        np.subtract(dp, total, dp)
+        np.multiply(dp, p, dp)
+        np.multiply(dp, scale, dp)
+        np.matmul(dp, keys, results[images, heads, :, rows])
+        add_products(dp, queries[images, heads, :, rows], part, dk[images, heads])
+
+
+def weights_of(
+    queries: Array, keys: Array, sees: Array | None, block: Block, causal: bool, scale: float, scratch: list[Array]
+) -> Array:
+    """The weights [images, heads, of a group, rows, keys] of a block, in the first scratch array."""
+    images, heads, rows = block
+    q = queries[images, heads, :, rows]
+    shape = (*q.shape[:-1], keys.shape[-2])
+    weights = scratch[0][: prod(shape)].reshape(shape)
+    line = scratch[1][: prod(shape[:-1])].reshape(*shape[:-1], 1)
+    np.matmul(q, keys.swapaxes(-1, -2), weights)
+    np.multiply(weights, scale, weights)
+    if causal:
+        np.copyto(weights, -np.inf, where=later_keys(scratch[-1], queries.shape[3], rows.start, shape[-2:]))
+    if sees is not None and sees.dtype == np.bool_:
+        hidden = scratch[2][: prod(shape)].reshape(shape)
+        np.logical_not(sees[images, heads, :, rows], hidden)
+        np.copyto(weights, -np.inf, where=hidden)
+    elif sees is not None:
+        np.add(weights, sees[images, heads, :, rows], weights)
+    np.maximum.reduce(weights, axis=-1, out=line, keepdims=True, initial=np.finfo(weights.dtype).min)
+    np.subtract(weights, line, weights)
+    np.exp(weights, weights)
+    np.add.reduce(weights, axis=-1, out=line, keepdims=True)
+    np.maximum(line, np.finfo(weights.dtype).tiny, out=line)  # a query that sees no key
+    np.divide(weights, line, weights)
+    return weights
+
+
+def later_keys(line: Array, length: int, row: int, shape: Numbers) -> Array:
+    """Whether key j comes after query i, from query `row` on: a view whose rows are one line, each a place further."""
+    line[:length] = False
+    line[length:] = True
+    return np.ndarray(shape, np.bool_, line, length - 1 - row, (-1, 1))
+
+
+def add_products(p: Array, x: Array, part: Array, out: Array) -> None:
+    """Add p.T @ x of each head of a group to `out` [images, heads, keys, size]."""
+    product = part[: out.size].reshape(out.shape)
+    for of_group in range(p.shape[2]):
+        np.matmul(p[:, :, of_group].swapaxes(-1, -2), x[:, :, of_group], product)
+        np.add(out, product, out)
+
+
+def blocks(queries: Array, k: Array) -> Iterator[Block]:
+    """Images, heads of keys and rows of queries that are taken at once."""
+    n, heads, _, length, _ = queries.shape
+    images, groups, _, rows, _ = block_shape(queries.shape, k.shape[2], k.dtype.name)
+    for image in chunks(n, images):
+        for head in chunks(heads, groups):
+            for row in chunks(length, rows):
+                yield image, head, row
+
+
+def block_shape(queries: Numbers, keys: int, dtype: str) -> Numbers:
+    """How many images, heads, heads of a group, rows and keys have weights at once."""
+    n, heads, of_group, length, _ = queries
+    row = of_group * keys
+    if images_at_once(2, heads * length * row, dtype) == 2:
+        return images_at_once(n, heads * length * row, dtype), heads, of_group, length, keys
+    if images_at_once(2, length * row, dtype) == 2:
+        return 1, images_at_once(heads, length * row, dtype), of_group, length, keys
+    return 1, 1, of_group, images_at_once(length, row, dtype), keys
+
+
+def weight_scratch(q: TensorType, keys: int, block: Numbers, mask: TensorType | None, causal: bool) -> list[TensorType]:
+    """Weights and a number for each row of them; what a mask hides; and a line of what is later."""
+    scratch = [TensorType(q.dtype, (prod(block),)), TensorType(q.dtype, (prod(block[:-1]),))]
+    if mask is not None and mask.dtype == "bool":
+        scratch.append(TensorType("bool", (prod(block),)))
+    if causal:
+        scratch.append(TensorType("bool", (q.static_shape[2] + keys,)))
+    return scratch
+
+
+def by_group(x: Array, k: Array) -> Array:
+    """The view [n, heads of keys, heads of a group, length, size] of x [n, heads, length, size]."""
+    groups = k.shape[1]
+    return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+
+
+def seen_by_group(mask: Array, queries: Array, k: Array) -> Array:
+    """The view of a mask with the axes of the weights."""
+    n, groups, of_group, length, _ = queries.shape
+    wide = np.broadcast_to(mask, (n, groups * of_group, length, k.shape[2]))
+    return wide.reshape(n, groups, of_group, length, k.shape[2])
+
+
+def attended(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None) -> tuple[TensorType, Numbers]:
+    """The type of the result, and how many weights are computed at once."""
+    require(q.dtype == k.dtype == v.dtype and q.dtype in FLOATS, f"q is {q}, k {k}, v {v}; they need one float dtype")
+    require(q.rank == k.rank == v.rank == 4, f"q is {q}, k {k}, v {v}; they need four axes each")
+    n, heads, length, depth = q.static_shape
+    groups, size = k.static_shape[1:3]
+    fits = k.static_shape == (n, groups, size, depth) and v.static_shape[:3] == (n, groups, size)
+    require(fits and groups > 0 and heads % groups == 0, f"q is {q}, k {k}, v {v}; they do not fit")
+    if mask is not None:
+        require(mask.dtype in ("bool", q.dtype), f"mask is {mask}")
+        ends = zip(mask.static_shape[::-1], (size, length, heads, n), strict=False)
+        require(mask.rank <= 4 and all(a in (1, b) for a, b in ends), f"mask is {mask}, q is {q} and k is {k}")
+    block = block_shape((n, groups, heads // groups, length, depth), size, q.dtype)
+    return TensorType(q.dtype, (n, heads, length, v.static_shape[3])), block

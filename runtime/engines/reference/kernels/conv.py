@@ -1,0 +1,267 @@
+"""Convolution as matrix products: what lies under the window becomes the rows of a matrix, a few images at a time.
+
+In every product a group is one matrix of a stack, so NumPy loops over groups and BLAS does the rest; groups of one
+channel go to depthwise.py. The input
+gradient goes the other way tap by tap, because adding rows of an image is faster than scattering columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from prograd_proto.tensor_types import Shape
+from runtime.engines.reference.kernels import depthwise
+from runtime.engines.reference.kernels.windows import BUFFER, chunks, images_at_once, taps, window_counts
+from runtime.kernel import Array, Types, kernel, require, types
+
+Numbers = tuple[int, ...]
+
+FEW_CHANNELS = 4
+"""Below that many channels copying rows of an image is faster than copying the channels of a tap."""
+
+
+def conv2d_rule(
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Types:
+    require(x.dtype == w.dtype and x.dtype in FLOATS, f"x is {x} and w is {w}; both must be of one float dtype")
+    y = convolved(x, w.static_shape, stride, padding, dilation, groups)
+    if depthwise.is_depthwise(w.static_shape, groups):
+        return types(y, scratch=depthwise.part_and_line(y, groups))
+    return types(y, scratch=column_scratch(x, y, w.static_shape, stride, padding))
+
+
+@kernel(conv2d_rule)
+def conv2d(
+    x: Array,
+    w: Array,
+    *,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    groups: int,
+    out: Array,
+    scratch: Sequence[Array] = (),
+) -> None:
+    if depthwise.is_depthwise(w.shape, groups):
+        out.fill(0)
+        window = dict(window=w.shape[:2], stride=stride, padding=padding, dilation=dilation)
+        part, line = scratch
+        depthwise.spread(x, w, window, part, line, out)
+        return
+    filters = by_group(w, groups)
+    for images in chunks(len(x), len(scratch[-1]) if scratch else max(1, len(x))):
+        columns = columns_of(x[images], out.shape[1:3], w.shape, stride, padding, dilation, scratch)
+        np.matmul(columns, filters, by_group(out[images], groups))
+
+
+def conv2d_filter_gradient_rule(
+    x: TensorType,
+    dy: TensorType,
+    *,
+    shape: Shape,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Types:
+    require(x.dtype == dy.dtype and x.dtype in FLOATS, f"x is {x} and dy is {dy}; both must be of one float dtype")
+    dw = TensorType(x.dtype, shape)
+    y = convolved(x, dw.static_shape, stride, padding, dilation, groups)
+    require(dy == y, f"dy is {dy}, not {y}")
+    if depthwise.is_depthwise(dw.static_shape, groups):
+        part, _ = depthwise.part_and_line(y, groups)
+        ones, sums = (1, prod(part.static_shape[:3])), (1, dw.static_shape[3])
+        return types(dw, scratch=[part, *(TensorType(x.dtype, shape) for shape in (ones, sums))])
+    columns = column_scratch(x, y, dw.static_shape, stride, padding)
+    in_parts = bool(columns) and columns[-1].static_shape[0] < x.static_shape[0]
+    return types(dw, scratch=[*columns, dw] if in_parts else columns)
+
+
+@kernel(conv2d_filter_gradient_rule)
+def conv2d_filter_gradient(
+    x: Array,
+    dy: Array,
+    *,
+    shape: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    groups: int,
+    out: Array,
+    scratch: Sequence[Array] = (),
+) -> None:
+    if depthwise.is_depthwise(shape, groups):
+        part, ones, sums = scratch
+        out.fill(0)
+        ones.fill(1)
+        window = dict(window=shape[:2], stride=stride, padding=padding, dilation=dilation)
+        depthwise.add_correlation(x, dy, window, part, ones, sums, out)
+        return
+    columns_count = 0 if is_product(shape, stride, padding) else 1 + any(padding)
+    scratch, parts = scratch[:columns_count], scratch[columns_count:]
+    target = out
+    for images in chunks(len(x), len(scratch[-1]) if scratch else max(1, len(x))):
+        columns = columns_of(x[images], dy.shape[1:3], shape, stride, padding, dilation, scratch)
+        np.matmul(columns.swapaxes(1, 2), by_group(dy[images], groups), by_group(target, groups))
+        if target is not out:
+            np.add(out, target, out)
+        target = parts[0] if parts else out
+    if not len(x):
+        out.fill(0)
+
+
+def conv2d_input_gradient_rule(
+    dy: TensorType,
+    w: TensorType,
+    *,
+    shape: Shape,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Types:
+    require(dy.dtype == w.dtype and dy.dtype in FLOATS, f"dy is {dy} and w is {w}; both must be of one float dtype")
+    dx = TensorType(dy.dtype, shape)
+    y = convolved(dx, w.static_shape, stride, padding, dilation, groups)
+    require(dy == y, f"dy is {dy}, not {y}")
+    if depthwise.is_depthwise(w.static_shape, groups):
+        return types(dx, scratch=depthwise.part_and_line(y, groups))
+    if is_product(w.static_shape, stride, padding):
+        return types(dx)
+    n, height, width, _ = y.static_shape
+    image = (height, width, dx.static_shape[3])
+    return types(dx, scratch=[TensorType(dx.dtype, (images_at_once(n, prod(image), dx.dtype), *image))])
+
+
+@kernel(conv2d_input_gradient_rule)
+def conv2d_input_gradient(
+    dy: Array,
+    w: Array,
+    *,
+    shape: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    groups: int,
+    out: Array,
+    scratch: Sequence[Array] = (),
+) -> None:
+    if not scratch:
+        np.matmul(by_group(dy, groups), by_group(w, groups).swapaxes(1, 2), by_group(out, groups))
+        return
+    out.fill(0)
+    window = dict(window=w.shape[:2], stride=stride, padding=padding, dilation=dilation)
+    if depthwise.is_depthwise(w.shape, groups):
+        part, line = scratch
+        depthwise.spread_back(dy, w, window, part, line, out)
+        return
+    with np.errstate():  # gives the buffer size back as well
+        np.setbufsize(BUFFER)
+        for images in chunks(len(dy), len(scratch[0])):
+            add_spread(dy[images], w, groups, window, scratch[0][: images.stop - images.start], out[images])
+
+
+def add_spread(dy: Array, w: Array, groups: int, window: dict[str, Numbers], part: Array, dx: Array) -> None:
+    """Add to dx what every tap of w makes of dy, one after the other; `part` holds it."""
+    for i, j, inside, places in taps(dx, part, **window):
+        np.matmul(by_group(dy, groups), by_group(w[i, j], groups).swapaxes(1, 2), by_group(part, groups))
+        np.add(dx[inside], part[places], dx[inside])
+
+
+def convolved(
+    x: TensorType, w: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
+) -> TensorType:
+    """The type of the convolution of x by filters of shape w."""
+    require(x.rank == len(w) == 4, f"x is {x} and w has the shape {w}; both need four axes")
+    n, height, width, channels = x.static_shape
+    require(groups > 0 and channels == w[2] * groups, f"x has {channels} channels, w takes {w[2]} of {groups} groups")
+    require(w[3] % groups == 0, f"{groups} groups do not divide {w[3]} channels")
+    counts = window_counts(height, width, window=w[:2], stride=stride, padding=padding, dilation=dilation)
+    return TensorType(x.dtype, (n, *counts, w[3]))
+
+
+def is_product(w: Numbers, stride: Numbers, padding: Numbers) -> bool:
+    """Whether every element of x lies under exactly one place of the window: no columns are needed."""
+    return w[:2] == (1, 1) and stride == (1, 1) and not any(padding)
+
+
+def column_scratch(x: TensorType, y: TensorType, w: Numbers, stride: Numbers, padding: Numbers) -> list[TensorType]:
+    """Columns of as many images as are taken at once, after the padded images if there is padding."""
+    if is_product(w, stride, padding):
+        return []
+    n, height, width, channels = x.static_shape
+    of_one = prod(y.static_shape[1:3]) * w[0] * w[1] * channels
+    at_once = images_at_once(n, of_one, x.dtype)
+    columns = TensorType(x.dtype, (at_once, of_one))
+    if not any(padding):
+        return [columns]
+    top, left, bottom, right = padding
+    padded = (at_once, height + top + bottom, width + left + right, channels)
+    return [TensorType(x.dtype, padded), columns]
+
+
+def by_group(x: Array, groups: int) -> Array:
+    """The view [groups, rows, channels of one group] of x [..., channels]."""
+    channels = x.shape[-1]
+    return x.reshape(prod(x.shape[:-1]), groups, channels // groups).transpose(1, 0, 2)
+
+
+def columns_of(
+    x: Array,
+    places: Numbers,
+    w: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    scratch: Sequence[Array],
+) -> Array:
+    """What lies under the window: [groups, images and places, taps and channels of one group]."""
+    height, width, depth, _ = w
+    groups = x.shape[3] // depth
+    if not scratch:
+        return by_group(x, groups)
+    if any(padding):
+        x = padded(x, padding, scratch[0][: len(x)])
+    n, rows, columns, channels = x.strides
+    windows = np.ndarray(
+        (groups, len(x), *places, height, width, depth),
+        x.dtype,
+        x,
+        0,
+        (
+            depth * channels,
+            n,
+            rows * stride[0],
+            columns * stride[1],
+            rows * dilation[0],
+            columns * dilation[1],
+            channels,
+        ),
+    )
+    flat = scratch[-1][: len(x)].reshape(-1)
+    matrix = (groups, len(x) * prod(places), height * width * depth)
+    if depth >= FEW_CHANNELS:
+        np.copyto(flat.reshape(windows.shape), windows)
+        return flat.reshape(matrix)
+    windows = windows.transpose(0, 4, 5, 6, 1, 2, 3)
+    np.copyto(flat.reshape(windows.shape), windows)
+    return flat.reshape(groups, matrix[2], matrix[1]).swapaxes(1, 2)
+
+
+def padded(x: Array, padding: Numbers, out: Array) -> Array:
+    """The images x with zeros around them, in `out`."""
+    top, left, _, _ = padding
+    out.fill(0)
+    np.copyto(out[:, top : top + x.shape[1], left : left + x.shape[2]], x)
+    return out

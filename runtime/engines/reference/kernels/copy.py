@@ -1,0 +1,102 @@
+"""Copies of the elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import ITEM_BYTES, DTypeName
+from runtime.engines.reference.kernels.chunks import chunks, vectors
+from runtime.kernel import Array, Types, kernel, require, types
+
+
+def cast_rule(x: TensorType, *, dtype: DTypeName) -> Types:
+    require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
+    y = TensorType(dtype, x.shape)
+    if (x.dtype == "bfloat16") == (dtype == "bfloat16"):
+        return types(y)
+    return types(y, scratch=vectors(x, *(["float32", "bool", "bool", "int32"] if dtype == "bfloat16" else ["float32"])))
+
+
+@kernel(cast_rule, halves=True)
+def cast(x: Array, *, dtype: DTypeName, out: Array, scratch: Sequence[Array] = ()) -> None:
+    if not scratch:
+        np.copyto(out, x, casting="unsafe")
+    elif dtype == "bfloat16":
+        narrow(x, out, scratch)
+    else:
+        widen(x, out, scratch)
+
+
+def widen(bits: Array, out: Array, scratch: Sequence[Array]) -> None:
+    """From the bits of bfloat16: they are the upper half of a float32."""
+    for part, y, single in chunks([bits, out], scratch):
+        whole = single.view(np.uint32)
+        np.copyto(whole, part)
+        np.left_shift(whole, 16, whole)
+        np.copyto(y, single, casting="unsafe")
+
+
+def narrow(x: Array, bits: Array, scratch: Sequence[Array]) -> None:
+    """To the bits of bfloat16, rounded to the nearest, halves to even; every NaN becomes the quiet one of its sign."""
+    for part, y, single, is_off, is_beyond, work in chunks([x, bits], scratch):
+        whole, rounded = single.view(np.uint32), work.view(np.uint32)
+        np.copyto(single, part, casting="unsafe")
+        if part.dtype in WIDER:
+            truncate_oddly(part, single, is_off, is_beyond)
+        np.right_shift(whole, 16, rounded)
+        np.bitwise_and(rounded, 1, rounded)
+        np.add(rounded, 0x7FFF, rounded)  # carries if the lower half is above a half, or is a half after an odd digit
+        np.add(rounded, whole, rounded)
+        np.right_shift(rounded, 16, rounded)
+        np.isnan(single, is_off)
+        np.right_shift(whole, 16, whole)
+        np.bitwise_and(whole, 0x8000, whole)
+        np.bitwise_or(whole, 0x7FC0, whole)
+        np.copyto(rounded, whole, where=is_off)
+        np.copyto(y, rounded, casting="unsafe")
+
+
+WIDER = [np.dtype(name) for name in ("float64", "int32", "int64")]
+"""Dtypes with numbers that float32 does not have."""
+
+
+def truncate_oddly(x: Array, single: Array, is_off: Array, is_beyond: Array) -> None:
+    """Where `single` is not x, the float32 beside x that is odd: rounding it again goes where rounding x would.
+
+    Boldo and Melquiond, 2005.
+    """
+    whole = single.view(np.uint32)
+    np.not_equal(single, x, is_off)
+    np.greater(single, x, is_beyond)
+    np.not_equal(is_beyond, np.signbit(single), is_beyond)
+    np.logical_and(is_beyond, is_off, is_beyond)
+    np.subtract(whole, is_beyond, whole)  # one step towards 0
+    np.bitwise_or(whole, is_off, whole)
+
+
+def fill(out: Array, value: float) -> None:
+    """Fill an array as kernels see it, where bfloat16 is bits."""
+    if out.dtype != np.uint16:
+        out.fill(value)
+        return
+    bits = np.zeros(1, np.uint16)
+    vectors = (np.zeros(1, name) for name in ("float32", "bool", "bool", "int32"))
+    narrow(np.full(1, value), bits, list(vectors))
+    out.fill(bits[0])
+
+
+def same_rule(x: TensorType) -> Types:
+    return types(x)
+
+
+@kernel(same_rule, view=True, halves=True)
+def identity(x: Array, *, out: Array) -> None:
+    np.copyto(out, x)
+
+
+@kernel(same_rule, view=True, halves=True)
+def stop_gradient(x: Array, *, out: Array) -> None:
+    np.copyto(out, x)

@@ -1,0 +1,142 @@
+"""Layer, RMS and group normalisation, a few elements of the batch at a time so that all steps find them in a cache."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.sums import add_rows_by_product
+from runtime.engines.reference.kernels.windows import chunks, images_at_once
+from runtime.kernel import Array, Types, kernel, require, types
+
+
+def layer_norm_rule(
+    x: TensorType, scale: TensorType | None = None, bias: TensorType | None = None, *, axis: int, epsilon: float
+) -> Types:
+    statistic = of_last_axes(x, axis, scale, bias)
+    return types(x, statistic, statistic)
+
+
+@kernel(layer_norm_rule, in_place=[(0, 0)])
+def layer_norm(
+    x: Array, scale: Array | None, bias: Array | None, *, axis: int, epsilon: float, out: list[Array]
+) -> None:
+    y, mean, inverse_deviation = out
+    rows, results, size = as_rows(x, mean), as_rows(y, mean), x.size // max(1, mean.size)
+    centers, roots = mean.reshape(-1), inverse_deviation.reshape(-1)
+    for some in chunks(len(rows), images_at_once(len(rows), size, x.dtype.name)):
+        part, center, root = results[some], centers[some], roots[some]
+        np.add.reduce(rows[some], axis=1, out=center)
+        np.divide(center, size, center)
+        np.subtract(rows[some], center[:, None], part)
+        inverse_root_of(part, epsilon, root)
+        np.multiply(part, root[:, None], part)
+        if scale is not None:
+            np.multiply(part, scale.reshape(-1), part)
+        if bias is not None:
+            np.add(part, bias.reshape(-1), part)
+
+
+def rms_norm_rule(x: TensorType, scale: TensorType | None = None, *, axis: int, epsilon: float) -> Types:
+    return types(x, of_last_axes(x, axis, scale))
+
+
+@kernel(rms_norm_rule, in_place=[(0, 0)])
+def rms_norm(x: Array, scale: Array | None, *, axis: int, epsilon: float, out: list[Array]) -> None:
+    y, inverse_root = out
+    rows, results, size = as_rows(x, inverse_root), as_rows(y, inverse_root), x.size // max(1, inverse_root.size)
+    roots = inverse_root.reshape(-1)
+    for some in chunks(len(rows), images_at_once(len(rows), size, x.dtype.name)):
+        part, root = results[some], roots[some]
+        inverse_root_of(rows[some], epsilon, root)
+        np.multiply(rows[some], root[:, None], part)
+        if scale is not None:
+            np.multiply(part, scale.reshape(-1), part)
+
+
+def group_norm_rule(
+    x: TensorType, scale: TensorType | None = None, bias: TensorType | None = None, *, groups: int, epsilon: float
+) -> Types:
+    require(x.dtype in FLOATS and x.rank >= 2, f"x is {x}; it must be of a float dtype, with two axes or more")
+    n, *rows, channels = x.static_shape
+    require(groups > 0 and channels % groups == 0, f"groups={groups} does not divide {channels} channels")
+    require_all(TensorType(x.dtype, (channels,)), scale, bias)
+    statistic = TensorType(x.dtype, (n, *(1,) * len(rows), groups, 1))
+    at_once = images_at_once(n, prod(rows) * channels, x.dtype)
+    scratch = [(1, prod(rows)), (at_once, 1, channels), (at_once, prod(rows), channels)]
+    return types(x, statistic, statistic, scratch=[TensorType(x.dtype, shape) for shape in scratch])
+
+
+@kernel(group_norm_rule, in_place=[(0, 0)])
+def group_norm(
+    x: Array,
+    scale: Array | None,
+    bias: Array | None,
+    *,
+    groups: int,
+    epsilon: float,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    """Sums over rows are products with ones, as in batch_norm; those of a group's channels come after."""
+    y, mean, inverse_deviation = out
+    ones, lines, squares = scratch
+    ones.fill(1)
+    count = ones.size * x.shape[-1] // groups
+    images, results = (array.reshape(len(x), ones.size, x.shape[-1]) for array in (x, y))
+    centers, roots = (array.reshape(len(x), groups) for array in (mean, inverse_deviation))
+    for some in chunks(len(images), len(squares)):
+        part, center, root = results[some], centers[some], roots[some]
+        line, square = lines[: len(part)], squares[: len(part)]
+        by_group = line.reshape(len(part), groups, -1)
+        add_rows_by_product(ones, images[some], line)
+        np.add.reduce(by_group, axis=2, out=center)
+        np.divide(center, count, center)
+        np.copyto(by_group, center[:, :, None])
+        np.subtract(images[some], line, part)
+        np.multiply(part, part, square)
+        add_rows_by_product(ones, square, line)
+        np.add.reduce(by_group, axis=2, out=root)
+        inverse_root_in_place(root, count, epsilon)
+        np.copyto(by_group, root[:, :, None])
+        if scale is not None:
+            np.multiply(line, scale, line)
+        np.multiply(part, line, part)
+        if bias is not None:
+            np.add(part, bias, part)
+
+
+def inverse_root_of(rows: Array, epsilon: float, out: Array) -> None:
+    """1 / sqrt(mean of squares + epsilon) of each row, by the dot product that BLAS has."""
+    np.matmul(rows[:, None, :], rows[:, :, None], out[:, None, None])
+    inverse_root_in_place(out, rows.shape[1], epsilon)
+
+
+def inverse_root_in_place(sums: Array, count: int, epsilon: float) -> None:
+    """Sums of squares become 1 / sqrt(mean + epsilon)."""
+    np.divide(sums, count, sums)
+    np.add(sums, epsilon, sums)
+    np.sqrt(sums, sums)
+    np.divide(1, sums, sums)
+
+
+def as_rows(x: Array, statistic: Array) -> Array:
+    """The view of x with a row for each element of the statistic."""
+    return x.reshape(statistic.size, x.size // max(1, statistic.size))
+
+
+def of_last_axes(x: TensorType, axis: int, *parameters: TensorType | None) -> TensorType:
+    """The type of a statistic over the axes from `axis` on, whose shape the parameters must have."""
+    require(x.dtype in FLOATS, f"x is {x}; it must be of a float dtype")
+    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
+    axis %= x.rank
+    require_all(TensorType(x.dtype, x.shape[axis:]), *parameters)
+    return TensorType(x.dtype, (*x.shape[:axis], *(1,) * (x.rank - axis)))
+
+
+def require_all(type: TensorType, *parameters: TensorType | None) -> None:
+    for parameter in parameters:
+        require(parameter is None or parameter == type, f"a parameter is {parameter}, not {type}")

@@ -1,0 +1,45 @@
+"""Products of matrices, by the BLAS that NumPy has."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.pointwise import broadcast
+from runtime.kernel import Array, Types, kernel, require, types
+
+
+def matmul_rule(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool) -> Types:
+    require(a.dtype == b.dtype and a.dtype in FLOATS, f"a is {a} and b is {b}; both must be of one float dtype")
+    require(a.rank >= 2 and b.rank >= 2, f"a is {a} and b is {b}; both need two axes or more")
+    m, inner_a = a.shape[-2:][:: -1 if transpose_a else 1]
+    inner_b, n = b.shape[-2:][:: -1 if transpose_b else 1]
+    require(inner_a == inner_b, f"inner sizes differ: {inner_a} and {inner_b}")
+    leading = broadcast(TensorType(a.dtype, a.shape[:-2]), TensorType(b.dtype, b.shape[:-2]))
+    return types(TensorType(a.dtype, (*leading, m, n)))
+
+
+@kernel(matmul_rule)
+def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool, out: Array) -> None:
+    if a.ndim > 2 and b.ndim == 2 and not transpose_a:  # one product of a tall matrix, not many small ones
+        a, out = as_matrix(a), as_matrix(out)
+    np.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b, out)
+
+
+def outer_sum_rule(a: TensorType, b: TensorType) -> Types:
+    require(a.dtype == b.dtype and a.dtype in FLOATS, f"a is {a} and b is {b}; both must be of one float dtype")
+    require(a.rank >= 2 and a.shape[:-1] == b.shape[:-1], f"a is {a} and b is {b}; all axes but the last must agree")
+    return types(TensorType(a.dtype, (a.shape[-1], b.shape[-1])))
+
+
+@kernel(outer_sum_rule)
+def outer_sum(a: Array, b: Array, *, out: Array) -> None:
+    np.matmul(as_matrix(a).T, as_matrix(b), out)
+
+
+def as_matrix(x: Array) -> Array:
+    """The view of x that has all axes but the last in one."""
+    return x.reshape(prod(x.shape[:-1]), x.shape[-1])

@@ -1,0 +1,149 @@
+"""Losses and accuracy."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.activation import log1p_of_exp
+from runtime.engines.reference.kernels.chunks import blocks, vectors
+from runtime.engines.reference.kernels.index import count_up
+from runtime.engines.reference.kernels.linalg import as_matrix
+from runtime.engines.reference.kernels.pointwise import broadcast
+from runtime.errors import ExecutionError
+from runtime.kernel import Array, Types, kernel, require, types
+
+
+def softmax_cross_entropy_rule(logits: TensorType, labels: TensorType, *, reduction: str) -> Types:
+    require(logits.dtype in FLOATS, f"the logits are {logits}; they must be of a float dtype")
+    require_labels(logits, labels)
+    rows = (prod(labels.static_shape),)
+    vectors = [TensorType(logits.dtype, rows), TensorType(logits.dtype, rows), TensorType("int64", rows)]
+    y = TensorType(logits.dtype, reduced(labels, reduction))
+    return types(y, scratch=[logits, *vectors])
+
+
+@kernel(softmax_cross_entropy_rule)
+def softmax_cross_entropy(logits: Array, labels: Array, *, reduction: str, out: Array, scratch: list[Array]) -> None:
+    x, labels, shifted = as_matrix(logits), labels.reshape(-1), as_matrix(scratch[0])
+    _, picked, loss, places = scratch
+    check_labels(labels, x.shape[1])
+    np.maximum.reduce(x, axis=1, out=picked)
+    np.subtract(x, picked[:, None], shifted)
+    count_up(places, x.shape[1])
+    np.add(places, labels, places)
+    np.take(shifted.reshape(-1), places, None, picked, "clip")  # with "raise" it would fill a buffer first
+    np.exp(shifted, shifted)
+    np.add.reduce(shifted, axis=1, out=loss)
+    np.log(loss, loss)
+    np.subtract(loss, picked, loss)
+    reduce_to(out, loss, reduction)
+
+
+def squared_error_rule(prediction: TensorType, target: TensorType, *, reduction: str) -> Types:
+    require(prediction.dtype in FLOATS, f"the prediction is {prediction}; it must be of a float dtype")
+    require(prediction == target, f"the target is {target}, not {prediction}")
+    flat = TensorType(prediction.dtype, (prod(prediction.static_shape),))
+    return types(TensorType(prediction.dtype, reduced(prediction, reduction)), scratch=[flat])
+
+
+@kernel(squared_error_rule)
+def squared_error(prediction: Array, target: Array, *, reduction: str, out: Array, scratch: list[Array]) -> None:
+    [square] = scratch
+    np.subtract(prediction.reshape(-1), target.reshape(-1), square)
+    np.square(square, square)
+    reduce_to(out, square, reduction)
+
+
+def sigmoid_cross_entropy_rule(
+    logits: TensorType, target: TensorType, positive_weights: TensorType | None = None
+) -> Types:
+    require(logits.dtype in FLOATS, f"the logits are {logits}; they must be of a float dtype")
+    require(logits == target, f"the target is {target}, not {logits}")
+    if positive_weights is not None:
+        fits = positive_weights.dtype == logits.dtype and broadcast(logits, positive_weights) == logits.static_shape
+        require(fits, f"the positive weights are {positive_weights}, which does not broadcast to {logits}")
+    return types(logits, scratch=vectors(logits, *[logits.dtype] * 4, "bool"))
+
+
+@kernel(sigmoid_cross_entropy_rule, in_place=[(0, 0)])
+def sigmoid_cross_entropy(
+    logits: Array, target: Array, positive_weights: Array | None, *, out: Array, scratch: list[Array]
+) -> None:
+    """With c = log(1 + exp(-|x|)): (1 - t) * (max(x, 0) + c) + t * (max(-x, 0) + c)."""
+    weights = [] if positive_weights is None else [positive_weights]
+    for x, share, *more, to, curve, no, yes, room, mask in blocks([logits, target, *weights], out, scratch):
+        np.absolute(x, curve)
+        np.negative(curve, curve)
+        log1p_of_exp(curve, no, yes)
+        np.maximum(x, 0, out=no)
+        np.minimum(x, 0, out=yes)
+        np.negative(yes, yes)
+        np.subtract(1, share, room)
+        np.isinf(x, mask)
+        if mask.any():
+            drop(no, room, mask)
+            drop(yes, share, mask)
+        if more:
+            np.add(no, curve, no)
+            np.add(yes, curve, yes)
+            np.multiply(yes, more[0], yes)
+        np.multiply(no, room, no)
+        np.multiply(yes, share, yes)
+        np.add(no, yes, no)
+        np.add(no, 0 if more else curve, to)
+
+
+def accuracy_rule(logits: TensorType, labels: TensorType) -> Types:
+    require_labels(logits, labels)
+    scratch = [TensorType("int64", labels.shape), TensorType("bool", labels.shape)]
+    return types(TensorType("float32", ()), scratch=scratch)
+
+
+@kernel(accuracy_rule)
+def accuracy(logits: Array, labels: Array, *, out: Array, scratch: list[Array]) -> None:
+    found, right = scratch
+    np.argmax(logits, -1, found)
+    np.equal(found, labels, right)
+    out.fill(np.count_nonzero(right) / labels.size if labels.size else np.nan)
+
+
+def drop(term: Array, factor: Array, mask: Array) -> None:
+    """Make a term 0 that is going to be multiplied by 0, as infinity times 0 is NaN."""
+    np.equal(factor, 0, mask)
+    np.putmask(term, mask, 0)
+
+
+def reduced(x: TensorType, reduction: str) -> tuple[int | str, ...]:
+    """The shape of a loss with one element for each of x."""
+    require(reduction in ("mean", "sum", "none"), f"reduction {reduction!r} is not mean, sum or none")
+    return x.shape if reduction == "none" else ()
+
+
+def reduce_to(out: Array, loss: Array, reduction: str) -> None:
+    """Write a vector of losses, its sum or its mean."""
+    if reduction == "none":
+        np.copyto(out.reshape(-1), loss)
+        return
+    np.add.reduce(loss, out=out)
+    if reduction == "mean":
+        np.divide(out, loss.size, out)
+
+
+def require_labels(logits: TensorType, labels: TensorType) -> None:
+    """Raise ProgramError unless there is an integer label for each row of the logits."""
+    require(labels.dtype in ("int32", "int64"), f"labels is {labels}; it must be int32 or int64")
+    require(logits.rank >= 1 and logits.static_shape[-1] > 0, f"the logits are {logits}, which has no classes")
+    require(labels.shape == logits.shape[:-1], f"labels is {labels}, the logits are {logits}")
+
+
+def check_labels(labels: Array, classes: int) -> None:
+    """Raise ExecutionError unless every label is in 0 ... classes - 1."""
+    if not labels.size:
+        return
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise ExecutionError(f"label {low if low < 0 else high} is out of range: there are {classes} classes, from 0")

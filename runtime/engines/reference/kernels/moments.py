@@ -1,0 +1,78 @@
+"""Parts of updates that keep running means: each is for one piece of a parameter, as update.py cuts it.
+
+Any output may lie over its input. A piece of the parameter is shrunk by decoupled decay first, and stepped last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from prograd_proto import TensorType
+from runtime.engines.reference.kernels.update import decayed, pieces
+from runtime.kernel import Array, require
+
+COUNTER = TensorType("int64", ())
+
+
+def moments(
+    tensors: Sequence[Array],
+    out: Sequence[Array],
+    betas: tuple[float, float],
+    decay: float,
+    scratch: Sequence[Array],
+    more: Sequence[Array] = (),
+) -> Iterator[Sequence[Array]]:
+    """For each piece of w, its gradient with coupled decay, the new w to be filled, and the running means of both.
+
+    The means of the gradient and of its square are done when they are given; pieces of `more` and of the scratch
+    follow. `tensors` are w, dw, m and v, `out` their successors without dw.
+    """
+    for p, dp, old_m, old_v, new_p, new_m, new_v, *rest in pieces([*tensors, *out, *more], scratch):
+        g = decayed(p, dp, decay, rest[-1])
+        follow(old_m, g, 1 - betas[0], new_m, rest[-len(scratch)])
+        follow_square(old_v, g, betas[1], new_v, rest[-len(scratch)])
+        yield p, g, new_p, new_m, new_v, *rest
+
+
+def follow(old: Array, g: Array, share: float, new: Array, part: Array) -> None:
+    """The running mean of g: old moved by `share` of the way to it."""
+    np.subtract(g, old, part)
+    np.multiply(part, share, part)
+    np.add(old, part, new)
+
+
+def follow_square(old: Array, g: Array, factor: float, new: Array, part: Array) -> None:
+    """The running mean of the square of g, factor * old + (1 - factor) * g^2."""
+    np.multiply(g, g, part)
+    np.multiply(part, 1 - factor, part)
+    np.multiply(old, factor, new)
+    np.add(new, part, new)
+
+
+def root_plus(v: Array, root: float, epsilon: float, out: Array) -> None:
+    """The divisor sqrt(v) / root + epsilon."""
+    np.sqrt(v, out)
+    if root != 1:
+        np.divide(out, root, out)
+    np.add(out, epsilon, out)
+
+
+def step_along(p: Array, direction: Array, size: float, shrink: float, new_p: Array, part: Array) -> None:
+    """The new parameter p - shrink * p - size * direction; `direction` may not be `part`."""
+    np.multiply(direction, size, part)
+    if shrink:
+        np.multiply(p, 1 - shrink, new_p)
+        p = new_p
+    np.subtract(p, part, new_p)
+
+
+def decays(decay: float, decoupled: bool, rate: Array) -> tuple[float, float]:
+    """The coupled decay, and by how much decoupled decay shrinks a parameter."""
+    return (0.0, rate.item() * decay) if decoupled else (decay, 0.0)
+
+
+def require_step(step: TensorType) -> None:
+    """Raise ProgramError unless the step is a rank-0 int64 tensor."""
+    require(step == COUNTER, f"step is {step}, not int64[]")

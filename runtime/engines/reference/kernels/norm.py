@@ -1,0 +1,132 @@
+"""Softmax, log_softmax and batch normalisation."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.sums import add_along, add_rows_by_product
+from runtime.engines.reference.kernels.windows import chunks, images_at_once
+from runtime.kernel import Array, Types, kernel, require, types
+
+
+def softmax_rule(x: TensorType, *, axis: int) -> Types:
+    require(x.dtype in FLOATS, f"x is {x}; it must be of a float dtype")
+    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
+    shape = list(x.static_shape)
+    shape[axis] = 1
+    return types(x, scratch=[TensorType(x.dtype, tuple(shape))])
+
+
+@kernel(softmax_rule, in_place=[(0, 0)])
+def softmax(x: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
+    [along] = scratch
+    np.maximum.reduce(x, axis=axis, out=along, keepdims=True, initial=-np.inf)
+    np.subtract(x, along, out)
+    np.exp(out, out)
+    add_along(out, (axis,), along, keepdims=True)
+    np.divide(out, along, out)
+
+
+def log_softmax_rule(x: TensorType, *, axis: int) -> Types:
+    [y], [along] = softmax_rule(x, axis=axis)
+    return types(y, scratch=[along, x])
+
+
+@kernel(log_softmax_rule, in_place=[(0, 0)])
+def log_softmax(x: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
+    along, powers = scratch
+    np.maximum.reduce(x, axis=axis, out=along, keepdims=True, initial=-np.inf)
+    np.subtract(x, along, out)
+    np.exp(out, powers)
+    add_along(powers, (axis,), along, keepdims=True)
+    np.log(along, along)
+    np.subtract(out, along, out)
+
+
+def batch_norm_rule(
+    x: TensorType,
+    scale: TensorType,
+    bias: TensorType,
+    running_mean: TensorType,
+    running_variance: TensorType,
+    *,
+    momentum: float,
+    epsilon: float,
+) -> Types:
+    require(x.dtype in FLOATS and x.rank >= 2, f"x is {x}; it must be of a float dtype, with two axes or more")
+    require(0 not in x.shape[:-1], f"{x} has no elements to take the mean of")
+    channel = TensorType(x.dtype, x.shape[-1:])
+    same = scale == bias == running_mean == running_variance == channel
+    require(same, f"scale, bias and running statistics are {scale}, {bias}, {running_mean}, {running_variance}")
+    images, rows, channels = stacked(x.static_shape)
+    at_once = images_at_once(images, rows * channels, x.dtype)
+    scratch = [(1, rows), (images, 1, channels), (at_once, rows, channels), x.static_shape[-2:]]
+    return types(x, *[channel] * 4, scratch=[TensorType(x.dtype, shape) for shape in scratch])
+
+
+@kernel(batch_norm_rule, in_place=[(0, 0), (1, 3), (2, 4)])
+def batch_norm(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    running_mean: Array,
+    running_variance: Array,
+    *,
+    momentum: float,
+    epsilon: float,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    """Sums are products with ones, which BLAS computes far faster than NumPy adds rows; images first, then the rest."""
+    y, new_mean, new_variance, mean, inverse_deviation = out
+    ones, sums, squares, line = scratch
+    variance = inverse_deviation
+    images = y.reshape(stacked(y.shape))
+    ones.fill(1)
+    add_rows_by_product(ones, x.reshape(images.shape), sums)
+    mean_of(sums, ones.size, mean)
+    per_channel(np.subtract, x, mean, line, y)
+    for some in chunks(len(images), len(squares)):
+        square = squares[: some.stop - some.start]
+        np.multiply(images[some], images[some], square)
+        add_rows_by_product(ones, square, sums[some])
+    mean_of(sums, ones.size, variance)
+    blend(running_mean, mean, momentum, line[0], new_mean)
+    blend(running_variance, variance, momentum, line[0], new_variance)
+    np.add(variance, epsilon, inverse_deviation)
+    np.sqrt(inverse_deviation, inverse_deviation)
+    np.divide(1, inverse_deviation, inverse_deviation)
+    np.multiply(inverse_deviation, scale, sums[0, 0])
+    per_channel(np.multiply, y, sums[0, 0], line, y)
+    per_channel(np.add, y, bias, line, y)
+
+
+def stacked(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Images, rows of each, and channels: sums over images come last, and few terms follow one another in any."""
+    if len(shape) == 2:
+        return 1, shape[0], shape[1]
+    return shape[0], prod(shape[1:-1]), shape[-1]
+
+
+def mean_of(sums: Array, rows: int, out: Array) -> None:
+    """The mean of all rows, from the sums of each image's."""
+    add_along(sums, (0, 1), out, keepdims=False)
+    np.divide(out, len(sums) * rows, out)
+
+
+def blend(running: Array, batch: Array, momentum: float, part: Array, out: Array) -> None:
+    """Running statistics with the batch's share in them."""
+    np.multiply(batch, 1 - momentum, part)
+    np.multiply(running, momentum, out)
+    np.add(out, part, out)
+
+
+def per_channel(ufunc: np.ufunc, x: Array, by: Array, line: Array, out: Array) -> None:
+    """Combine x with one number per channel, repeated in `line` so that NumPy's inner loop is long."""
+    np.copyto(line, by)
+    shape = (prod(x.shape[:-2]), line.size)
+    ufunc(x.reshape(shape), line.reshape(-1), out.reshape(shape))

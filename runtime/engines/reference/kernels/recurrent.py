@@ -1,0 +1,374 @@
+"""Recurrent layers: the steps are a loop, each of them is computed for the whole batch and all units at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.windows import BUFFER
+from runtime.kernel import Array, Types, kernel, require, types
+
+
+def rnn_layer_rule(
+    x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
+) -> Types:
+    return types(states(x, r, h0, mask, 1), scratch=[h0, *hidden(mask)])
+
+
+@kernel(rnn_layer_rule)
+def rnn_layer(
+    x: Array, r: Array, h0: Array, mask: Array | None, *, reverse: bool, out: Array, scratch: list[Array]
+) -> None:
+    gate, *hides = scratch
+    hides = not_in(mask, hides)
+    with np.errstate():  # gives the buffer size back as well
+        np.setbufsize(BUFFER)
+        for t, before in steps(x, reverse):
+            old = h0 if before is None else out[:, before]
+            np.matmul(old, r, gate)
+            np.add(gate, x[:, t], gate)
+            np.tanh(gate, out[:, t])
+            keep(old, hides, t, out[:, t])
+
+
+def rnn_layer_gradient_rule(
+    x: TensorType,
+    r: TensorType,
+    h0: TensorType,
+    h: TensorType,
+    dh: TensorType,
+    mask: TensorType | None = None,
+    *,
+    reverse: bool,
+) -> Types:
+    require_states(states(x, r, h0, mask, 1), h, dh)
+    return types(x, h0, scratch=[h0, h0, *hidden(mask)])
+
+
+@kernel(rnn_layer_gradient_rule)
+def rnn_layer_gradient(
+    x: Array,
+    r: Array,
+    h0: Array,
+    h: Array,
+    dh: Array,
+    mask: Array | None,
+    *,
+    reverse: bool,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    dx, state = out
+    kept, slope, *hides = scratch
+    hides = not_in(mask, hides)
+    state.fill(0)
+    with np.errstate():  # gives the buffer size back as well
+        np.setbufsize(BUFFER)
+        for t, _ in steps(x, not reverse):
+            np.add(state, dh[:, t], state)
+            np.copyto(kept, state)
+            np.multiply(h[:, t], h[:, t], slope)
+            np.subtract(1, slope, slope)
+            np.multiply(state, slope, dx[:, t])
+            drop(hides, t, dx[:, t])
+            np.matmul(dx[:, t], r.T, state)
+            keep(kept, hides, t, state)
+
+
+def gru_layer_rule(
+    x: TensorType, r: TensorType, bias: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
+) -> Types:
+    y = states(x, r, h0, mask, 3)
+    require(bias == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias}, x is {x}")
+    return types(y, scratch=[one_step(x), *hidden(mask)])
+
+
+@kernel(gru_layer_rule)
+def gru_layer(
+    x: Array, r: Array, bias: Array, h0: Array, mask: Array | None, *, reverse: bool, out: Array, scratch: list[Array]
+) -> None:
+    gates, *hides = scratch
+    hides = not_in(mask, hides)
+    size = h0.shape[1]
+    with np.errstate():  # gives the buffer size back as well
+        np.setbufsize(BUFFER)
+        for t, before in steps(x, reverse):
+            old = h0 if before is None else out[:, before]
+            new = out[:, t]
+            gru_gates(x[:, t], r, bias, old, gates)
+            reset, update, _ = np.split(gates, 3, 1)
+            np.multiply(gates[:, 2 * size :], reset, new)
+            np.add(new, x[:, t, 2 * size :], new)
+            np.tanh(new, new)
+            np.subtract(old, new, reset)
+            np.multiply(reset, update, reset)
+            np.add(new, reset, new)
+            keep(old, hides, t, new)
+
+
+def gru_layer_gradient_rule(
+    x: TensorType,
+    r: TensorType,
+    bias: TensorType,
+    h0: TensorType,
+    h: TensorType,
+    dh: TensorType,
+    mask: TensorType | None = None,
+    *,
+    reverse: bool,
+) -> Types:
+    require_states(states(x, r, h0, mask, 3), h, dh)
+    require(bias == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias}, x is {x}")
+    return types(x, x, h0, scratch=[one_step(x), *[h0] * 4, *hidden(mask)])
+
+
+@kernel(gru_layer_gradient_rule)
+def gru_layer_gradient(
+    x: Array,
+    r: Array,
+    bias: Array,
+    h0: Array,
+    h: Array,
+    dh: Array,
+    mask: Array | None,
+    *,
+    reverse: bool,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    dx, da, state = out
+    gates, kept, new, slope, through, *hides = scratch
+    hides = not_in(mask, hides)
+    size = h0.shape[1]
+    state.fill(0)
+    with np.errstate():  # gives the buffer size back as well
+        np.setbufsize(BUFFER)
+        for t, _ in steps(x, not reverse):
+            old = state_before(h, h0, t, reverse)
+            gru_gates(x[:, t], r, bias, old, gates)
+            reset, update, a = np.split(gates, 3, 1)
+            np.multiply(a, reset, new)
+            np.add(new, x[:, t, 2 * size :], new)
+            np.tanh(new, new)
+            np.add(state, dh[:, t], state)
+            np.copyto(kept, state)
+            d_reset, d_update, d_new = np.split(dx[:, t], 3, 1)
+            np.subtract(old, new, slope)
+            np.multiply(slope, state, d_update)
+            times_logistic_slope(d_update, update, slope)
+            np.subtract(1, update, slope)
+            np.multiply(state, slope, d_new)
+            np.multiply(new, new, slope)
+            np.subtract(1, slope, slope)
+            np.multiply(d_new, slope, d_new)
+            np.multiply(d_new, a, d_reset)
+            times_logistic_slope(d_reset, reset, slope)
+            drop(hides, t, dx[:, t])
+            np.copyto(da[:, t], dx[:, t])
+            np.multiply(d_new, reset, da[:, t, 2 * size :])
+            np.multiply(state, update, through)
+            np.matmul(da[:, t], r.T, state)
+            np.add(state, through, state)
+            keep(kept, hides, t, state)
+
+
+def lstm_layer_rule(
+    x: TensorType, r: TensorType, h0: TensorType, c0: TensorType, mask: TensorType | None = None, *, reverse: bool
+) -> Types:
+    y = states(x, r, h0, mask, 4)
+    require(c0 == h0, f"c0 is {c0}, h0 is {h0}")
+    return types(y, y, scratch=[one_step(x), *hidden(mask)])
+
+
+@kernel(lstm_layer_rule)
+def lstm_layer(
+    x: Array,
+    r: Array,
+    h0: Array,
+    c0: Array,
+    mask: Array | None,
+    *,
+    reverse: bool,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    h, c = out
+    gates, *hides = scratch
+    hides = not_in(mask, hides)
+    with np.errstate():  # gives the buffer size back as well
+        np.setbufsize(BUFFER)
+        for t, before in steps(x, reverse):
+            old, cell = (h0, c0) if before is None else (h[:, before], c[:, before])
+            i, f, g, o = lstm_gates(x[:, t], r, old, gates)
+            np.multiply(i, g, i)
+            np.multiply(f, cell, c[:, t])
+            np.add(c[:, t], i, c[:, t])
+            np.tanh(c[:, t], h[:, t])
+            np.multiply(h[:, t], o, h[:, t])
+            keep(old, hides, t, h[:, t])
+            keep(cell, hides, t, c[:, t])
+
+
+def lstm_layer_gradient_rule(
+    x: TensorType,
+    r: TensorType,
+    h0: TensorType,
+    c0: TensorType,
+    h: TensorType,
+    c: TensorType,
+    dh: TensorType,
+    dc: TensorType,
+    mask: TensorType | None = None,
+    *,
+    reverse: bool,
+) -> Types:
+    require_states(states(x, r, h0, mask, 4), h, c, dh, dc)
+    require(c0 == h0, f"c0 is {c0}, h0 is {h0}")
+    return types(x, h0, c0, scratch=[one_step(x), *[h0] * 4, *hidden(mask)])
+
+
+@kernel(lstm_layer_gradient_rule)
+def lstm_layer_gradient(
+    x: Array,
+    r: Array,
+    h0: Array,
+    c0: Array,
+    h: Array,
+    c: Array,
+    dh: Array,
+    dc: Array,
+    mask: Array | None,
+    *,
+    reverse: bool,
+    out: list[Array],
+    scratch: list[Array],
+) -> None:
+    dx, state, cell = out
+    gates, kept, kept_cell, bent, slope, *hides = scratch
+    hides = not_in(mask, hides)
+    state.fill(0)
+    cell.fill(0)
+    with np.errstate():  # gives the buffer size back as well
+        np.setbufsize(BUFFER)
+        for t, _ in steps(x, not reverse):
+            i, f, g, o = lstm_gates(x[:, t], r, state_before(h, h0, t, reverse), gates)
+            d_i, d_f, d_g, d_o = np.split(dx[:, t], 4, 1)
+            np.add(state, dh[:, t], state)
+            np.add(cell, dc[:, t], cell)
+            np.copyto(kept, state)
+            np.copyto(kept_cell, cell)
+            np.tanh(c[:, t], bent)
+            np.multiply(state, bent, d_o)
+            times_logistic_slope(d_o, o, slope)
+            np.multiply(bent, bent, slope)
+            np.subtract(1, slope, slope)
+            np.multiply(slope, state, slope)
+            np.multiply(slope, o, slope)
+            np.add(cell, slope, cell)
+            np.multiply(cell, g, d_i)
+            times_logistic_slope(d_i, i, slope)
+            np.multiply(cell, state_before(c, c0, t, reverse), d_f)
+            times_logistic_slope(d_f, f, slope)
+            np.multiply(g, g, slope)
+            np.subtract(1, slope, slope)
+            np.multiply(cell, i, d_g)
+            np.multiply(d_g, slope, d_g)
+            drop(hides, t, dx[:, t])
+            np.multiply(cell, f, cell)
+            np.matmul(dx[:, t], r.T, state)
+            keep(kept, hides, t, state)
+            keep(kept_cell, hides, t, cell)
+
+
+def steps(x: Array, reverse: bool) -> list[tuple[int, int | None]]:
+    """The steps in order, each with the one before it."""
+    order = [*range(x.shape[1])][:: -1 if reverse else 1]
+    return list(zip(order, [None, *order[:-1]], strict=True))
+
+
+def state_before(h: Array, h0: Array, t: int, reverse: bool) -> Array:
+    """The state that a step starts from."""
+    before = t + 1 if reverse else t - 1
+    return h[:, before] if 0 <= before < h.shape[1] else h0
+
+
+def gru_gates(x: Array, r: Array, bias: Array, old: Array, out: Array) -> None:
+    """Reset and update, then what the old state adds to the new one before it is reset."""
+    two = 2 * old.shape[1]
+    np.matmul(old, r, out)
+    np.add(out, bias, out)
+    np.add(out[:, :two], x[:, :two], out[:, :two])
+    logistic(out[:, :two])
+
+
+def lstm_gates(x: Array, r: Array, old: Array, out: Array) -> list[Array]:
+    """The views input, forget, cell and output of `out`."""
+    size = old.shape[1]
+    np.matmul(old, r, out)
+    np.add(out, x, out)
+    logistic(out[:, : 2 * size])
+    np.tanh(out[:, 2 * size : 3 * size], out[:, 2 * size : 3 * size])
+    logistic(out[:, 3 * size :])
+    return np.split(out, 4, 1)
+
+
+def logistic(x: Array) -> None:
+    """1 / (1 + e**-x) in place, which tanh gives without overflow."""
+    np.multiply(x, 0.5, x)
+    np.tanh(x, x)
+    np.multiply(x, 0.5, x)
+    np.add(x, 0.5, x)
+
+
+def times_logistic_slope(x: Array, y: Array, part: Array) -> None:
+    """The array x times y * (1 - y), in place."""
+    np.subtract(1, y, part)
+    np.multiply(part, y, part)
+    np.multiply(x, part, x)
+
+
+def hidden(mask: TensorType | None) -> list[TensorType]:
+    """Room for the opposite of a mask."""
+    return [] if mask is None else [mask]
+
+
+def not_in(mask: Array | None, hides: list[Array]) -> list[Array]:
+    """Where steps do not count, if there is a mask."""
+    if mask is not None:
+        np.logical_not(mask, hides[0])
+    return hides
+
+
+def keep(old: Array, hides: list[Array], t: int, new: Array) -> None:
+    """Put back the old state where the step does not count."""
+    for hide in hides:
+        np.copyto(new, old, where=hide[:, t : t + 1])
+
+
+def drop(hides: list[Array], t: int, dx: Array) -> None:
+    """No gradient where the step does not count."""
+    for hide in hides:
+        np.copyto(dx, 0, where=hide[:, t : t + 1])
+
+
+def one_step(x: TensorType) -> TensorType:
+    return TensorType(x.dtype, (x.shape[0], x.shape[2]))
+
+
+def states(x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None, gates: int) -> TensorType:
+    """The type of the states after each step."""
+    require(
+        x.dtype == r.dtype == h0.dtype and x.dtype in FLOATS, f"x is {x}, r {r}, h0 {h0}; they need one float dtype"
+    )
+    require(x.rank == 3 and h0.rank == 2 and x.static_shape[1] > 0, f"x is {x}, h0 {h0}")
+    n, count, wide = x.static_shape
+    units = h0.static_shape[1]
+    require(h0.shape == (n, units) and r.shape == (units, wide) and wide == gates * units, f"x is {x}, r {r}, h0 {h0}")
+    require(mask is None or mask == TensorType("bool", (n, count)), f"mask is {mask}, x is {x}")
+    return TensorType(x.dtype, (n, count, units))
+
+
+def require_states(type: TensorType, *given: TensorType) -> None:
+    for one in given:
+        require(one == type, f"states or their gradients are {one}, not {type}")

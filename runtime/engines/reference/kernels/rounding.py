@@ -1,0 +1,87 @@
+"""Rounding, and division with a remainder.
+
+NumPy divides floats with a remainder one by one. float32 goes by way of float64, where a quotient below 2^29 is rounded
+to the right whole number and what is left is exact; where there are larger ones, or infinities, NumPy does it. For
+float64 there is no such way, and PyTorch's fused loop is five to ten times as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.chunks import blocks, vectors
+from runtime.engines.reference.kernels.pointwise import EITHER, NUMERIC, ONLY, of_one, of_two
+from runtime.kernel import Array, Types, elementwise, kernel, types
+
+MOST = 2.0**29
+
+Write = Callable[[Array, Array, Array, Array, Array], None]
+"""From both operands, the whole quotient and the rest into the result."""
+
+elementwise("floor", np.floor, of_one(FLOATS), in_place=ONLY)
+elementwise("ceil", np.ceil, of_one(FLOATS), in_place=ONLY)
+elementwise("round", np.rint, of_one(FLOATS), in_place=ONLY)
+elementwise("trunc", np.trunc, of_one(FLOATS), in_place=ONLY)
+
+
+def division_rule(a: TensorType, b: TensorType) -> Types:
+    [y], _ = of_two(NUMERIC)(a, b)
+    return types(y, scratch=vectors(y, *["float64"] * 3) if y.dtype == "float32" else [])
+
+
+@kernel(division_rule, in_place=EITHER)
+def floor_div(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
+    by_parts(np.floor_divide, np.floor, write_quotient, a, b, out, scratch)
+
+
+@kernel(division_rule, in_place=EITHER)
+def remainder(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
+    by_parts(np.remainder, np.floor, write_with_sign_of_b, a, b, out, scratch)
+
+
+@kernel(division_rule, in_place=EITHER)
+def fmod(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
+    by_parts(np.fmod, np.trunc, write_with_sign_of_a, a, b, out, scratch)
+
+
+def by_parts(
+    ufunc: np.ufunc,
+    round: np.ufunc,
+    write: Write,
+    a: Array,
+    b: Array,
+    out: Array,
+    scratch: list[Array] | tuple[Array, ...],
+) -> None:
+    """The ufunc, of float32 from the whole part of the quotient and the rest."""
+    if not scratch:
+        ufunc(a, b, out)
+        return
+    for x, y, to, wide, whole, rest in blocks([a, b], out, scratch):
+        np.copyto(wide, x)
+        np.copyto(rest, y)
+        np.divide(wide, rest, whole)
+        round(whole, whole)
+        np.multiply(whole, rest, rest)
+        np.subtract(wide, rest, rest)
+        np.absolute(whole, wide)
+        if np.maximum.reduce(wide, axis=None, initial=0.0) < MOST and np.isfinite(np.add.reduce(rest, axis=None)):
+            write(x, y, whole, rest, to)
+        else:
+            ufunc(x, y, to)
+
+
+def write_quotient(a: Array, b: Array, whole: Array, rest: Array, out: Array) -> None:
+    np.copyto(out, whole, "same_kind")
+
+
+def write_with_sign_of_a(a: Array, b: Array, whole: Array, rest: Array, out: Array) -> None:
+    np.copysign(rest, a, out)
+
+
+def write_with_sign_of_b(a: Array, b: Array, whole: Array, rest: Array, out: Array) -> None:
+    np.copysign(rest, b, out)

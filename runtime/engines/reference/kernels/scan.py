@@ -1,0 +1,86 @@
+"""Running sums and products, and linear recurrences."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.sums import accumulate_wide
+from runtime.engines.reference.kernels.windows import BUFFER
+from runtime.kernel import Array, Types, kernel, require, types
+
+SHORT = 64
+"""Steps that are added one by one in float32; more are added in float64."""
+
+
+def cumsum_rule(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> Types:
+    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
+    return types(TensorType(x.dtype if x.dtype in FLOATS else "int64", x.shape))
+
+
+@kernel(cumsum_rule)
+def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool, out: Array) -> None:
+    accumulate(np.add, x, axis, exclusive, reverse, out)
+
+
+@kernel(cumsum_rule)
+def cumprod(x: Array, *, axis: int, exclusive: bool, reverse: bool, out: Array) -> None:
+    accumulate(np.multiply, x, axis, exclusive, reverse, out)
+
+
+def accumulate(ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: bool, out: Array) -> None:
+    """The ufunc of all elements up to each place."""
+    if x.dtype == np.float32 and x.shape[axis] > SHORT and x.size:
+        x, out = steps_in_middle(x, axis, reverse), steps_in_middle(out, axis, reverse)
+        if exclusive:
+            out[:, :1] = ufunc.identity
+            x, out = x[:, :-1], out[:, 1:]
+        accumulate_wide(ufunc, x, out)
+        return
+    x, out = first_axis(x, axis, reverse), first_axis(out, axis, reverse)
+    if exclusive:
+        out[:1] = ufunc.identity
+        x, out = x[:-1], out[1:]
+    np.copyto(out, x)  # NumPy would make a copy of another dtype itself
+    if len(out):
+        ufunc.accumulate(out, 0, out.dtype, out)
+
+
+def linear_scan_rule(a: TensorType, b: TensorType, *, axis: int, reverse: bool) -> Types:
+    require(a.dtype in FLOATS and a == b, f"a is {a}, b is {b}; both must be of one float type")
+    require(-a.rank <= axis < a.rank, f"axis {axis} is out of range for {a}")
+    return types(a, scratch=[a, a])
+
+
+@kernel(linear_scan_rule, in_place=[(0, 1)])
+def linear_scan(a: Array, b: Array, *, axis: int, reverse: bool, out: Array, scratch: list[Array]) -> None:
+    """Pass by pass each place takes in twice as many before it: factor and sum of the steps that lead there."""
+    factor, part = scratch
+    np.copyto(factor, a)
+    np.copyto(out, b)
+    factor, part, y = (first_axis(array, axis, reverse) for array in (factor, part, out))
+    span = 1
+    with np.errstate():  # gives the buffer size back as well
+        np.setbufsize(BUFFER)
+        while span < len(y):
+            np.multiply(factor[span:], y[:-span], part[span:])
+            np.add(y[span:], part[span:], y[span:])
+            np.multiply(factor[span:], factor[:-span], part[span:])
+            np.copyto(factor[span:], part[span:])
+            span *= 2
+
+
+def first_axis(x: Array, axis: int, reverse: bool) -> Array:
+    """A view with that axis first, from its end if `reverse`."""
+    x = np.moveaxis(x, axis, 0)
+    return x[::-1] if reverse else x
+
+
+def steps_in_middle(x: Array, axis: int, reverse: bool) -> Array:
+    """A view with all axes before that one as the first and all after it as the last, from its end if `reverse`."""
+    axis %= x.ndim
+    x = x.reshape(prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
+    return x[:, ::-1] if reverse else x

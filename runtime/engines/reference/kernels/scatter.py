@@ -1,0 +1,130 @@
+"""Elements by several numbers each; a number out of range stops the run before anything is read or written by it."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS, INTEGERS
+from prograd_proto.tensor_types import Shape
+from runtime.engines.reference.kernels.index import check_range, count_up
+from runtime.engines.reference.kernels.windows import small_buffers
+from runtime.kernel import Array, Types, kernel, require, types
+
+COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum}
+
+
+def gather_nd_rule(x: TensorType, indices: TensorType, *, batch_axes: int) -> Types:
+    shape = parts(x, indices, batch_axes)
+    return types(TensorType(x.dtype, shape), scratch=place_scratch(indices, batch_axes))
+
+
+@kernel(gather_nd_rule)
+@small_buffers()
+def gather_nd(x: Array, indices: Array, *, batch_axes: int, out: Array, scratch: list[Array]) -> None:
+    places = find_places(x.shape, indices, batch_axes, scratch)
+    if places.size:
+        np.take(as_parts(x, indices, batch_axes), places, 0, out.reshape(places.size, -1), "clip")
+
+
+def scatter_nd_rule(
+    x: TensorType, indices: TensorType, updates: TensorType, *, batch_axes: int, reduction: str
+) -> Types:
+    require(reduction in {"set", *COMBINE}, f"reduction {reduction!r} is unknown")
+    require(x.dtype in FLOATS | INTEGERS or reduction == "set", f"{x} has no numbers for {reduction!r}")
+    y = TensorType(x.dtype, parts(x, indices, batch_axes))
+    require(updates == y, f"updates is {updates}, not {y}")
+    after = prod(y.static_shape[indices.rank - 1 :])
+    elements = [TensorType("int64", (prod(indices.static_shape[:-1]), after)), TensorType("int64", (after,))]
+    return types(x, scratch=[*place_scratch(indices, batch_axes), *(elements if reduction != "set" else [])])
+
+
+@kernel(scatter_nd_rule, in_place=[(0, 0)])
+@small_buffers()
+def scatter_nd(
+    x: Array,
+    indices: Array,
+    updates: Array,
+    *,
+    batch_axes: int,
+    reduction: str,
+    out: Array,
+    scratch: list[Array],
+) -> None:
+    """Numbers are combined at flat places, one by one in row-major order: NumPy is far slower at whole parts."""
+    places = find_places(x.shape, indices, batch_axes, scratch)
+    np.copyto(out, x)
+    if not updates.size:
+        return
+    if reduction == "set":
+        as_parts(out, indices, batch_axes)[places] = updates.reshape(places.size, -1)
+        return
+    flat, inner = scratch[2:]
+    count_up(inner, 1)
+    np.multiply(places.reshape(-1, 1), inner.size, flat)
+    np.add(flat, inner, flat)
+    COMBINE[reduction].at(out.reshape(-1), flat.reshape(-1), updates.reshape(-1))
+
+
+def is_last_index_rule(indices: TensorType, *, shape: Shape, batch_axes: int) -> Types:
+    x = TensorType("bool", shape)
+    require(min(x.static_shape, default=0) >= 0, f"an extent of {list(shape)} is negative")
+    parts(x, indices, batch_axes)
+    count = prod(indices.static_shape[:-1])
+    owners = prod(x.static_shape[: batch_axes + indices.static_shape[-1]])
+    more = [TensorType("int64", (n,)) for n in (owners, count, count)]
+    return types(TensorType("bool", indices.shape[:-1]), scratch=[*place_scratch(indices, batch_axes), *more])
+
+
+@kernel(is_last_index_rule)
+@small_buffers()
+def is_last_index(indices: Array, *, shape: tuple[int, ...], batch_axes: int, out: Array, scratch: list[Array]) -> None:
+    places = find_places(shape, indices, batch_axes, scratch)
+    owners, numbers, found = scratch[2:]
+    if not places.size:
+        return
+    count_up(numbers, 1)
+    owners[places] = numbers  # the last one stays
+    np.take(owners, places, 0, found, "clip")
+    np.equal(found, numbers, out.reshape(-1))
+
+
+def parts(x: TensorType, indices: TensorType, batch_axes: int) -> Shape:
+    """The shape of the parts of x that rows of indices name."""
+    require(indices.dtype in ("int32", "int64"), f"indices is {indices.dtype}")
+    require(0 <= batch_axes < indices.rank, f"batch_axes={batch_axes} leaves no axis of {indices}")
+    after = batch_axes + indices.static_shape[-1]
+    require(batch_axes < after <= x.rank, f"rows of indices {indices} after {batch_axes} axes do not fit {x}")
+    require(x.shape[:batch_axes] == indices.shape[:batch_axes], f"the first axes of {x} and {indices} differ")
+    return (*indices.shape[:-1], *x.shape[after:])
+
+
+def place_scratch(indices: TensorType, batch_axes: int) -> list[TensorType]:
+    """Room for `find_places`: a place for each row, and the numbers of the batches."""
+    counts = prod(indices.static_shape[:-1]), prod(indices.static_shape[:batch_axes])
+    return [TensorType("int64", (count,)) for count in counts]
+
+
+def find_places(shape: tuple[int, ...], indices: Array, batch_axes: int, scratch: list[Array]) -> Array:
+    """Fill the first scratch array with the row-major number of the part that each row of indices names."""
+    places, batches = scratch[:2]
+    if not places.size:
+        return places
+    count_up(batches, 1)
+    table = places.reshape(batches.size, -1)
+    np.copyto(table, batches.reshape(-1, 1))
+    for i in range(indices.shape[-1]):
+        numbers = indices[..., i]
+        check_range(numbers, shape[batch_axes + i])
+        np.multiply(table, shape[batch_axes + i], table)
+        rows = places.reshape(numbers.shape)
+        np.add(rows, numbers, rows)
+    return places
+
+
+def as_parts(x: Array, indices: Array, batch_axes: int) -> Array:
+    """The view of x with a row for each part that indices can name."""
+    after = batch_axes + indices.shape[-1]
+    return x.reshape(prod(x.shape[:after]), prod(x.shape[after:]))

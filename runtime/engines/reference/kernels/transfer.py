@@ -1,0 +1,44 @@
+"""Between the arena and the file beside it; the bytes are copied, and the executor decides when.
+
+What was copied is given back to the system part by part, so that no tensor is ever in memory twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from prograd_proto import TensorType
+from runtime.engines.reference.spill_file import expect, give_back
+from runtime.kernel import Array, Types, kernel, types
+
+PART: Final = 1 << 20
+"""Bytes that are copied at a time, a multiple of every page."""
+
+
+def _same_rule(x: TensorType) -> Types:
+    return types(x)
+
+
+@kernel(_same_rule, halves=True, file="to")
+def spill(x: Array, *, out: Array) -> None:
+    for source, target in _parts(x, out):
+        np.copyto(target, source)
+        give_back(target)
+
+
+@kernel(_same_rule, halves=True, file="from")
+def reload(x: Array, *, out: Array) -> None:
+    expect(x)
+    for source, target in _parts(x, out):
+        np.copyto(target, source)
+        give_back(source)
+
+
+def _parts(*arrays: Array) -> Iterator[list[Array]]:
+    """The bytes of contiguous arrays of one size, part by part."""
+    flat = [array.reshape(-1).view(np.uint8) for array in arrays]
+    for start in range(0, len(flat[0]), PART):
+        yield [each[start : start + PART] for each in flat]

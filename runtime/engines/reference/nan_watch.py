@@ -1,0 +1,120 @@
+"""Looks at every output of a step for NaN and Inf, and says what made the first one.
+
+An op may write over what it read, and over a state. So the states that a step changes and the feeds are copied before
+it; when an output is bad, the step is made again from the copies up to that op, and what the op reads is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from runtime.conversion import converted
+from runtime.dtypes import count_nonfinite, is_float
+from runtime.engines.reference.bind import BoundOp
+from runtime.errors import FailedStep, NonFinite
+from runtime.kernel import BFLOAT16, Array
+from runtime.runs.states import States
+
+Call = Callable[[], object]
+
+SHOWN = 3
+"""Of so many inputs a sentence says what they hold."""
+
+
+class NanWatch:
+    """The ops of one bound block, each followed by a look at what it wrote.
+
+    Attributes:
+        calls: in the place of the ops' own.
+    """
+
+    def __init__(
+        self,
+        block: pb.BlockDesc,
+        ops: Sequence[BoundOp],
+        feeds: Mapping[str, Array],
+        states: States,
+        memory: Callable[[int], Array],
+    ) -> None:
+        """`memory` gives the bytes that the copies take."""
+        self._block = block
+        self._ops = ops
+        self._all = states.arrays
+        changing = {update.state for update in block.updates} | states.passing
+        self._states = {name: states.arrays[name] for name in sorted(changing)}
+        self._feeds = dict(feeds)
+        arrays = [*self._states.values(), *self._feeds.values()]
+        room = memory(sum(array.nbytes for array in arrays))
+        self._copies: list[tuple[Array, Array]] = []
+        for array in arrays:
+            here, room = room[: array.nbytes], room[array.nbytes :]
+            self._copies.append((array, here))
+        self.calls = [_watched(op) for op in ops]
+
+    def keep(self) -> None:
+        """Copy what the next step may write over."""
+        for array, copy in self._copies:
+            copy[...] = _bytes_of(array)
+
+    def bring_back(self) -> None:
+        """Put states and feeds back to what they were before the step."""
+        for array, copy in self._copies:
+            _bytes_of(array)[...] = copy
+
+    def explained(self, position: int, where: str, error: NonFinite) -> NonFinite:
+        """The error of the op at that position, with what it read; states and feeds are those before the step again."""
+        self.bring_back()
+        for op in self._ops[:position]:
+            op.call()
+        op = self._ops[position].desc
+        names = [name for name in op.inputs if name]
+        read = [_described(n, a) for n, a in dict(zip(names, self._ops[position].inputs, strict=True)).items()]
+        more = f", and {len(read) - SHOWN} more inputs" if len(read) > SHOWN else ""
+        inputs = f"; it reads {', '.join(read[:SHOWN])}{more}" if read else ""
+        self.bring_back()
+        return NonFinite(f"{where}: {error}{inputs}", self._failed_step())
+
+    def _failed_step(self) -> FailedStep:
+        feeds = {name: array.copy() for name, array in self._feeds.items()}
+        kept = {name: array.copy() for name, array in self._states.items()}
+        return FailedStep(self._block, self._all | kept, feeds)
+
+
+def _watched(op: BoundOp) -> Call:
+    floats = [(name, a) for name, a in zip(op.desc.outputs, op.outputs, strict=True) if is_float(a)]
+
+    def call() -> None:
+        op.call()
+        for name, array in floats:
+            bad = count_nonfinite(array)
+            if bad:
+                raise NonFinite(f"%{name} has {bad} of {array.size} elements that are NaN or Inf")
+
+    return call
+
+
+def _described(name: str, array: Array) -> str:
+    """`%x in [-0.5, 3]`, with how many of its elements are no numbers."""
+    if not array.size:
+        return f"%{name} of no elements"
+    if not is_float(array):
+        return f"%{name} in [{_shown(array.min())}, {_shown(array.max())}]"
+    wide = converted(array, "float32") if array.dtype == BFLOAT16 else array
+    finite = np.isfinite(wide)
+    bad = wide.size - int(np.count_nonzero(finite))
+    if bad == wide.size:
+        return f"%{name} of only NaN or Inf"
+    low, high = (_shown(f(wide, where=finite, initial=end)) for f, end in ((np.min, np.inf), (np.max, -np.inf)))
+    return f"%{name} in [{low}, {high}]" + (f" with {bad} of {wide.size} NaN or Inf" if bad else "")
+
+
+def _shown(number: np.generic) -> str:
+    return f"{float(number):.6g}" if number.dtype.kind == "f" else str(number)
+
+
+def _bytes_of(array: Array) -> Array:
+    """The elements as bytes; states and feeds lie row-major in memory of their own or in the arena."""
+    return array.reshape(-1).view(np.uint8)

@@ -1,0 +1,152 @@
+"""Threads that run the tasks of a step, each task as soon as those before it are done.
+
+The thread that ends a task goes on with the most urgent one that is ready. Another thread is woken only if there is
+more to do than that, so nothing is woken along a chain.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from runtime.engines.reference.threads.tasks import Tasks
+from runtime.errors import OutOfTime
+
+Call = Callable[[], object]
+
+
+class Failure(NamedTuple):
+    """The position of an op that raised, and what it raised."""
+
+    position: int
+    error: BaseException
+
+
+class Skipped(Sequence[Call]):
+    """In the place of the calls of a step that is cut: whatever thread is in the middle of them finds nothing to do."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return _nothing
+
+
+class Worklist:
+    """A number of threads, of which the caller is one, that run tasks step after step."""
+
+    def __init__(self, tasks: Tasks, threads: int) -> None:
+        self._tasks = tasks
+        self._condition = threading.Condition(threading.Lock())
+        self._calls: Sequence[Call] = ()
+        self._missing: list[int] = []  # for how many tasks each one still waits
+        self._ready: list[int] = []  # a heap, the most urgent first
+        self._left = 0
+        self._waiting = 0  # threads with nothing to do
+        self._busy = 0  # threads, but for the caller, that run a task
+        self._closed = False
+        self._failure: Failure | None = None
+        for number in range(1, threads):
+            threading.Thread(target=self._serve, name=f"prograd-{number}", daemon=True).start()
+
+    def run(self, calls: Sequence[Call]) -> Failure | None:
+        """Call every op once, and give the failure that the order of the list would have met, if any.
+
+        An interrupt of the caller is raised when the other threads have come to rest, each after the op that it is at.
+        """
+        try:
+            self._begin(calls)
+            self._work(of_caller=True)
+        except BaseException:
+            self._calls = Skipped()
+            raise
+        finally:
+            with self._condition:
+                self._left = 0  # after an interrupt nothing more becomes ready
+                self._ready.clear()
+                self._rest()
+        return self._failure
+
+    def close(self) -> None:
+        """Let the threads end; the list cannot run again."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+
+    def _begin(self, calls: Sequence[Call]) -> None:
+        with self._condition:
+            self._rest()  # a second interrupt may have kept the last run from that
+            self._calls = calls
+            self._failure = None
+            self._missing = list(self._tasks.waits)
+            self._left = len(self._missing)
+            self._ready = [i for i, count in enumerate(self._missing) if not count]  # sorted, so it is a heap
+
+    def _rest(self) -> None:
+        while self._busy:
+            self._condition.wait()
+
+    def _serve(self) -> None:
+        np.seterr(all="ignore")
+        self._work(of_caller=False)
+
+    def _work(self, *, of_caller: bool) -> None:
+        """Run tasks: the caller of a step until none is left, the others until the list is closed."""
+        task: int | None = None
+        while True:
+            with self._condition:
+                if task is not None:
+                    self._finish(task, of_caller)
+                while not self._ready:
+                    if self._closed or (of_caller and not self._left):
+                        return
+                    self._wait()
+                task = heappop(self._ready)
+                self._busy += not of_caller
+                if self._ready and self._waiting:
+                    self._condition.notify(len(self._ready))
+            self._execute(self._tasks.ops[task])
+
+    def _finish(self, task: int, of_caller: bool) -> None:
+        self._busy -= not of_caller
+        self._left -= 1
+        if self._left <= 0:
+            self._condition.notify_all()
+            return
+        for i in self._tasks.after[task]:
+            self._missing[i] -= 1
+            if not self._missing[i]:
+                heappush(self._ready, i)
+
+    def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            self._condition.wait()
+        finally:
+            self._waiting -= 1
+
+    def _execute(self, ops: Sequence[int]) -> None:
+        """Call ops, but none after one that failed: those before it may fail too, and then are the ones to name."""
+        i = -1
+        try:
+            if self._failure is None:
+                for i in ops:
+                    self._calls[i]()
+                return
+            for i in ops:
+                if i < self._failure.position:
+                    self._calls[i]()
+        except BaseException as error:  # whoever waits for this task must hear that it has ended
+            if isinstance(error, KeyboardInterrupt | OutOfTime):  # no fault of an op: nothing before it is to be tried
+                self._calls = Skipped()
+            with self._condition:
+                if self._failure is None or i < self._failure.position:
+                    self._failure = Failure(i, error)
+
+
+def _nothing() -> None:
+    """What is left of an op of a step that is cut."""

@@ -1,0 +1,147 @@
+"""The safetensors format: eight bytes with the length of a JSON header, the header, then the elements.
+
+https://huggingface.co/docs/safetensors has the definition. The package of that name maps files into memory, which
+`FileReader` says why not to do; so this reads the format itself, and believes nothing that it reads.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from runtime.files.file_reader import FileReader
+from runtime.kernel import BFLOAT16, Array
+
+WORDS: Final = {
+    "float32": "F32",
+    "float64": "F64",
+    "int32": "I32",
+    "int64": "I64",
+    "bool": "BOOL",
+    "uint8": "U8",
+    "float16": "F16",
+    "bfloat16": "BF16",
+}
+"""The element types of programs, as the format calls them."""
+
+_DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    "BF16": BFLOAT16,
+    "BOOL": np.dtype(bool),
+    **{f"{word}{8 * size}": np.dtype(f"<{letter}{size}") for word, letter in ("Ii", "Uu") for size in (1, 2, 4, 8)},
+    **{f"F{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
+}
+_Json = dict[str, Any]
+_METADATA: Final = "__metadata__"
+_MOST_HEADER: Final = 100_000_000  # bytes, as in the package
+
+
+class Place(NamedTuple):
+    """Where a tensor's elements are, counted from the end of the header."""
+
+    word: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+class Header(NamedTuple):
+    """What a file says of itself; the places are in the order of the file."""
+
+    places: dict[str, Place]
+    metadata: dict[str, str]
+
+
+def read_header(reader: FileReader) -> Header:
+    """The header of a file. Raises ValueError, saying what is wrong, if it is damaged."""
+    nbytes = reader.nbytes
+    length = int.from_bytes(reader.take(8), "little")
+    if length > min(nbytes - 8, _MOST_HEADER):
+        raise ValueError(f"its header claims {length} bytes, and the file has {nbytes}")
+    header = _parsed(reader.take(length).decode("utf-8"))
+    metadata = header.pop(_METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in cast(_Json, metadata).values()):
+        raise ValueError("its metadata are no texts by name")
+    places = {name: _place(name, entry) for name, entry in header.items()}
+    places = dict(sorted(places.items(), key=lambda item: (item[1].start, item[1].end)))
+    end = 0
+    for name, place in places.items():
+        if place.start != end:
+            raise ValueError(f"the elements of {name!r} begin at {place.start}, those before end at {end}")
+        end = place.end
+    if end != nbytes - 8 - length:
+        raise ValueError(f"its tensors take {end} bytes, and {nbytes - 8 - length} are there")
+    return Header(places, cast(dict[str, str], metadata))
+
+
+def read_tensors(reader: FileReader, header: Header, names: set[str]) -> dict[str, Array]:
+    """The named tensors of a file whose header was just read.
+
+    Raises ValueError for an element type that NumPy lacks, a bool that is neither 0 nor 1, or if the file ends before.
+    """
+    found: dict[str, Array] = {}
+    at = 0
+    for name, place in header.places.items():
+        if name in names:
+            reader.skip(place.start - at)
+            found[name] = _tensor(reader, name, place)
+            at = place.end
+    return found
+
+
+def _tensor(reader: FileReader, name: str, place: Place) -> Array:
+    if place.word not in _DTYPES:
+        raise ValueError(f"the elements of {name!r} are {place.word}, which prograd does not read")
+    reader.memory.take(place.end - place.start, f"the array {name!r}")
+    raw = np.empty(place.end - place.start, np.uint8)
+    reader.memory.note(raw)
+    reader.fill(raw.data)
+    if place.word == "BOOL" and raw.max(initial=0) > 1:
+        raise ValueError(f"{name!r} has a bool that is neither 0 nor 1")
+    dtype = _DTYPES[place.word]
+    if dtype == BFLOAT16:
+        raw = raw.view("<u2").astype(np.uint16, copy=False)
+        return raw.view(BFLOAT16).reshape(place.shape)
+    return raw.view(dtype).astype(dtype.newbyteorder("="), copy=False).reshape(place.shape)
+
+
+def _parsed(text: str) -> _Json:
+    from json import loads
+
+    try:
+        header = loads(text, object_pairs_hook=_without_twins)
+    except RecursionError:
+        raise ValueError("its header is nested too deeply") from None
+    if not isinstance(header, dict):
+        raise ValueError("its header is no JSON object")
+    return cast(_Json, header)
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("its header has a name twice")
+    return found
+
+
+def _place(name: str, entry: Any) -> Place:
+    name.encode()  # half a character cannot be
+    if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= cast(_Json, entry).keys():
+        raise ValueError(f"what it says of {name!r} is no type, shape and place")
+    word = cast(object, entry["dtype"])
+    shape, offsets = _counts(name, entry["shape"]), _counts(name, entry["data_offsets"])
+    if not isinstance(word, str) or len(offsets) != 2 or offsets[0] > offsets[1] or len(shape) > 64:
+        raise ValueError(f"what it says of {name!r} is no type, shape and place")
+    if word in _DTYPES and prod(shape) * _DTYPES[word].itemsize != offsets[1] - offsets[0]:
+        raise ValueError(
+            f"the elements of {name!r} take {offsets[1] - offsets[0]} bytes, which is not {word}{[*shape]}"
+        )
+    return Place(word, shape, offsets[0], offsets[1])
+
+
+def _counts(name: str, values: Any) -> tuple[int, ...]:
+    counts = cast(list[int], values if isinstance(values, list) else [None])
+    if not all(type(value) is int and 0 <= value < 1 << 63 for value in counts):
+        raise ValueError(f"what it says of {name!r} has numbers that are no counts")
+    return tuple(counts)

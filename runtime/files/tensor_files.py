@@ -1,0 +1,212 @@
+"""Named arrays in files: safetensors to write and read, npz to read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+import numpy as np
+
+from prograd_proto.regular_files import open_regular
+from prograd_proto.spelling import closest
+from runtime.dtypes import array_type, as_little
+from runtime.errors import Damaged, DataError, ExecutionError
+from runtime.files.file_reader import FileReader
+from runtime.files.output import write_output
+from runtime.files.safetensors_file import WORDS, read_header, read_tensors
+from runtime.kernel import Array
+from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile  # slow to import
+
+MAX_ARRAY_BYTES: Final = 1 << 36
+"""The largest array that is read: 64 GiB. A compressed file may claim any size."""
+
+
+def write_safetensors(
+    path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, str], *, force: bool
+) -> None:
+    """Write arrays and one line of metadata per key, whole or not at all; equal arguments give equal bytes.
+
+    Big elements come first, then names in order, so every tensor is aligned to its elements. Nothing is copied.
+    For errors see `write_output`.
+    """
+    from json import dumps
+
+    names = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name in names:
+        array = tensors[name]
+        start, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": WORDS[array_type(array).dtype],
+            "shape": list(array.shape),
+            "data_offsets": [start, end],
+        }
+    text = dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+
+    def write(file: BinaryIO) -> None:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in names:
+            array = tensors[name]
+            file.write(as_little(array).reshape(-1).view(np.uint8).data)
+
+    write_output(path, write, force=force)
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
+    """All tensors of a file, and its metadata. Raises Damaged if it is none, DataError if it cannot be read."""
+    with unverified(path) as reader:
+        try:
+            header = read_header(reader)
+            return read_tensors(reader, header, set(header.places)), header.metadata
+        except (OSError, ValueError) as error:
+            raise unreadable(path, "safetensors", error) from None
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a safetensors file alone. Raises Damaged if it is none, DataError if it cannot be read."""
+    with unverified(path) as reader:
+        try:
+            return read_header(reader).metadata
+        except (OSError, ValueError) as error:
+            raise unreadable(path, "safetensors", error) from None
+
+
+def read_arrays(path: Path, reader: FileReader, keys: Iterable[str], also: Iterable[str] = ()) -> dict[str, Array]:
+    """Arrays of a .npz or else safetensors file, row-major and in this machine's byte order.
+
+    `keys` must be there, those of `also` may be. Raises Damaged for a file that is not whole, DataError if a key is not
+    there, an array is larger than `MAX_ARRAY_BYTES` or of a type that is not read, or the file cannot be read.
+    """
+    form = "npz" if path.suffix == ".npz" else "safetensors"
+    try:
+        if form == "npz":
+            return _from_npz(path, reader, keys, also)
+        header = read_header(reader)
+        require_keys(path, keys, header.places)
+        return read_tensors(reader, header, {*keys, *also})
+    except (OSError, ValueError) as error:
+        raise unreadable(path, form, error) from None
+
+
+@contextmanager
+def unverified(path: Path, memory: MemoryLimit = NO_LIMIT) -> Generator[FileReader]:
+    """A reader of a file that has no hash to be compared with. Raises DataError if it cannot be opened."""
+    try:
+        stream = open_regular(path)
+    except OSError as error:
+        raise unreadable(path, path.suffix[1:], error) from None
+    with stream:
+        yield FileReader(stream, memory=memory)
+
+
+def shape_of(path: Path, key: str) -> tuple[int, ...]:
+    """The shape of the array `key` of a .npz or else safetensors file. Raises DataError as `read_arrays` does."""
+    with unverified(path) as reader:
+        if path.suffix == ".npz":
+            return read_arrays(path, reader, [key])[key].shape
+        try:
+            places = read_header(reader).places
+        except (OSError, ValueError) as error:
+            raise unreadable(path, "safetensors", error) from None
+        require_keys(path, [key], places)
+        return places[key].shape
+
+
+def read_npy(path: Path, memory: MemoryLimit = NO_LIMIT) -> Array:
+    """The array of a .npy file. Raises DataError if it cannot be read."""
+    try:
+        with open_regular(path) as file, _parsing():
+            memory.take(_claimed(file, path.stat().st_size), f"the array of {path}")
+            file.seek(0)
+            array = cast(Array, np.lib.format.read_array(file, allow_pickle=False))
+    except (OSError, ValueError) as error:
+        raise unreadable(path, "npy", error) from None
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+
+
+def _from_npz(path: Path, reader: FileReader, keys: Iterable[str], also: Iterable[str]) -> dict[str, Array]:
+    from io import BytesIO
+    from zipfile import ZipFile
+
+    with (
+        _parsing(),
+        reader.memory.lent(reader.nbytes, "the file of arrays"),
+        ZipFile(BytesIO(reader.rest())) as archive,
+    ):
+        there = [name.removesuffix(".npy") for name in archive.namelist()]
+        found: dict[str, Array] = {}
+        for key in keys:
+            require_keys(path, [key], there)
+            found[key] = _member(archive, key, reader.memory)
+        more = [key for key in also if key in there and key not in found]
+        return found | {key: _member(archive, key, reader.memory) for key in more}
+
+
+@contextmanager
+def _parsing() -> Generator[None]:
+    """Turn whatever else a parser raises into a ValueError: of bytes of a stranger's that may be anything.
+
+    A zip file alone gives BadZipFile, EOFError, KeyError, NotImplementedError, RuntimeError where it is encrypted, and
+    the errors of three ways to compress; the header of an array is read by Python's own parser, which also warns.
+    """
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (ExecutionError, OSError, ValueError, MemoryError):
+        raise
+    except Exception as error:
+        raise ValueError(str(error)) from None
+
+
+def _member(archive: ZipFile, key: str, memory: MemoryLimit) -> Array:
+    member = archive.getinfo(f"{key}.npy")
+    with archive.open(member) as file:
+        memory.take(_claimed(cast(BinaryIO, file), member.file_size), f"the array {key!r}")
+    with archive.open(member) as file:
+        array = cast(Array, np.lib.format.read_array(file, allow_pickle=False))
+    array = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+    memory.note(array)
+    return array
+
+
+def require_keys(path: Path, keys: Iterable[str], there: Collection[str]) -> None:
+    """Raise DataError unless all keys are there."""
+    for key in keys:
+        if key not in there:
+            raise DataError(f"{path}: there is no key {key!r} in the file{closest(key, there)}")
+
+
+def _claimed(file: BinaryIO, size: int) -> int:
+    """The bytes of an array by its npy header; ValueError unless the header and they are `size`, and not too many."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if not all(type(extent) is int and extent >= 0 for extent in shape):
+        raise ValueError(f"an array says that its shape is {shape}")
+    nbytes = prod(shape) * dtype.itemsize
+    if nbytes > MAX_ARRAY_BYTES:
+        raise ValueError(f"an array of {nbytes} bytes is more than the {MAX_ARRAY_BYTES} that are read")
+    if not dtype.hasobject and nbytes != size - file.tell():
+        raise ValueError(f"an array says that it has {nbytes} bytes, and {size - file.tell()} are there")
+    return nbytes
+
+
+def unreadable(path: Path, form: str, error: Exception) -> DataError:
+    """The error of a file that cannot be read; Damaged if it could be, and what it holds is wrong."""
+    if isinstance(error, FileNotFoundError):
+        return DataError(f"{path}: no such file")
+    if isinstance(error, OSError):
+        return DataError(f"{path}: this cannot be read as a {form} file: {error.strerror or error}")
+    return Damaged(f"{path}: this cannot be read as a {form} file: {error or 'it ends too early'}")

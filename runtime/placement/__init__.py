@@ -1,0 +1,36 @@
+"""From buffers to offsets in one arena, a pure function, and the proof that no two collide.
+
+buffer     bytes that are needed for some time
+placement  several ways to place buffers, until one reaches the lower bound; the ways are
+           sections, rankings, skyline, gaps, peak, attempts and search
+check      a plan against the buffers, sharing no code with what placed them
+alignment  where buffers may begin
+
+What is in `placement` is looked up when it is first used: a program that has a plan needs only the check.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.placement.alignment import PAGE as PAGE
+from runtime.placement.alignment import aligned as aligned
+from runtime.placement.buffer import Buffer as Buffer
+from runtime.placement.check import check_placement as check_placement
+from runtime.placement.check import planned_offsets as planned_offsets
+
+if TYPE_CHECKING:
+    from runtime.placement.placement import EXHAUSTIVE as EXHAUSTIVE
+    from runtime.placement.placement import QUICK as QUICK
+    from runtime.placement.placement import THOROUGH as THOROUGH
+    from runtime.placement.placement import Effort as Effort
+    from runtime.placement.placement import Placement as Placement
+    from runtime.placement.placement import place as place
+
+
+def __getattr__(name: str) -> object:
+    if name not in ("EXHAUSTIVE", "QUICK", "THOROUGH", "Effort", "Placement", "place"):
+        raise AttributeError(f"module 'runtime.placement' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module("runtime.placement.placement"), name)

@@ -1,0 +1,96 @@
+"""The exact search, begun again and again: what a search cannot decide in a few states, another order often can.
+
+1. An attempt has a limit of states and starts with the items in some order: by products of powers of life, size and
+   busiest section, now and then disturbed.
+2. Most attempts glue items that live from the same section to the same section, one upon the other. That may rule out
+   solutions, but leaves fewer of them that differ only in the order of such items.
+3. Every eighth attempt glues nothing and has twice the limit of the one before; so where there is no solution, that is
+   proven in the end.
+4. Sections that ended branches are looked at sooner in the next attempts.
+
+The orders are drawn by a counter, not from the machine: the result depends on nothing but the part and the effort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from runtime.placement.rankings import peaks_of, ranking_of
+from runtime.placement.search import Outcome, Search
+from runtime.placement.sections import Item, Part
+
+WHOLE_EVERY = 8
+
+
+class Tried(NamedTuple):
+    """How the attempts ended, the offsets if they found some, and the sections that were looked at."""
+
+    outcome: Outcome
+    offsets: list[int]
+    visits: int
+
+
+def attempt(part: Part, capacity: int, visits: int, stop: Callable[[], bool]) -> Tried:
+    """Try to place the part below the capacity, by looking at no more than `visits` sections of states."""
+    numbers = _numbers()
+    blame = [1.0] * part.sections
+    limit = 2 * len(part.items) + 1000
+    used = number = 0
+    while used < visits and not stop():
+        whole = number % WHOLE_EVERY == 0
+        glued, stacks = (part, [[i] for i in range(len(part.items))]) if whole else _glued(part, numbers)
+        order = _order(glued, numbers) if number else ranking_of(part, ("peak", "life", "area"))
+        nodes = min(limit << number // WHOLE_EVERY if whole else limit, (visits - used) // part.sections + 1)
+        search = Search(glued, order, capacity, nodes, blame, stop)
+        outcome = search.run()
+        used += search.used * part.sections
+        if outcome is Outcome.FOUND:
+            return Tried(outcome, _unglued(part, stacks, search.offsets), used)
+        if outcome is Outcome.IMPOSSIBLE and whole:
+            return Tried(outcome, [], used)
+        mean = sum(blame) / len(blame)
+        blame = [1.0 + count / mean for count in blame]
+        number += 1
+    return Tried(Outcome.STOPPED, [], used)
+
+
+def _glued(part: Part, numbers: Iterator[int]) -> tuple[Part, list[list[int]]]:
+    """The part with most groups of items of one life as one item each; and the items of each."""
+    together: dict[tuple[int, int], list[int]] = {}
+    for i, (first, last, _) in enumerate(part.items):
+        together.setdefault((first, last), []).append(i)
+    stacks: list[list[int]] = []
+    for _, group in sorted(together.items()):
+        stacks += [group] if next(numbers) % 10 < 7 else [[i] for i in group]
+    items = [Item(*part.items[stack[0]][:2], sum(part.items[i].size for i in stack)) for stack in stacks]
+    return Part(items, part.buffers, part.sections), stacks
+
+
+def _unglued(part: Part, stacks: Sequence[Sequence[int]], bottoms: Sequence[int]) -> list[int]:
+    offsets = [0] * len(part.items)
+    for stack, bottom in zip(stacks, bottoms, strict=True):
+        for i in stack:
+            offsets[i] = bottom
+            bottom += part.items[i].size
+    return offsets
+
+
+def _order(part: Part, numbers: Iterator[int]) -> list[int]:
+    """The items by a product of powers, with or without a disturbance; whole numbers, so the same everywhere."""
+    of_life, of_size = ((0, 1, 2, 4, 8)[next(numbers) % 5] for _ in range(2))
+    of_peak = (0, 4, 12)[next(numbers) % 3]
+    spread = (0, 150, 450)[next(numbers) % 3]
+    weights: list[int] = []
+    for (first, last, size), peak in zip(part.items, peaks_of(part), strict=True):
+        disturbed = 1000 - spread + next(numbers) % (2 * spread + 1)
+        weights.append((last - first) ** of_life * size**of_size * peak**of_peak * disturbed**4)
+    return sorted(range(len(weights)), key=lambda i: (-weights[i], i))
+
+
+def _numbers() -> Iterator[int]:
+    """A linear congruential sequence with Knuth's constants for MMIX, its upper 31 bits."""
+    state = 1
+    while True:
+        state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        yield state >> 33

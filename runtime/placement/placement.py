@@ -1,0 +1,224 @@
+"""Where each buffer lies: several ways to place them, until one reaches the lower bound.
+
+1. Sizes are rounded up to the alignment and counted in their greatest common divisor; time is cut into sections, and
+   the buffers into parts that never touch (`sections`). The bytes of the busiest section are the lower bound.
+2. Each part, the most loaded first, is placed along a skyline by one ranking after the other (`skyline`, `rankings`);
+   a part of few buffers also into gaps (`gaps`). The first placement no higher than the bound, or than another part,
+   will do; and one that is nearly as low, where there are too many buffers to search.
+3. A part that stays higher is placed from its peak outwards (`peak`). Where there are too many buffers to search, that
+   comes first: it takes less time than all the skylines, and mostly reaches the bound.
+4. A part that is higher even so, and has few buffers, is given to the exact search (`attempts`, `search`): at the bound
+   first, then half-way between what was found and what was not.
+
+Every budget counts work. Only `seconds` looks at a clock, and the result says so if it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from math import gcd
+from time import monotonic
+from typing import Final, NamedTuple
+
+from runtime.placement.alignment import ALIGNMENT, aligned
+from runtime.placement.buffer import Buffer
+from runtime.placement.gaps import birth_order, first_fit
+from runtime.placement.rankings import RANKINGS, ranking_of
+from runtime.placement.sections import Part, parts_of
+from runtime.placement.skyline import lowest_offsets
+
+MOST_FOR_GAPS: Final = 2_000
+"""Buffers of a part; gaps take time with their square."""
+
+MOST_FOR_PEAK: Final = 20_000
+"""Buffers of a part; those outside the window of the peak go into gaps, one by one."""
+
+MOST_FOR_SEARCH: Final = 2_500
+"""Buffers of a part; a state of the search takes time with their sections."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work a placement may take, the same on every machine.
+
+    Attributes:
+        steps: of the skyline, for each buffer.
+        visits: of the exact search, to one section of one state; about a million in a second. An eighth more are for
+            the window of the peak; without any, nothing is placed from its peak.
+        near: a part with too many buffers for the search is good enough at so many millionths above the bound.
+    """
+
+    steps: int
+    visits: int
+    near: int = 0
+
+
+QUICK: Final = Effort(steps=5, visits=0, near=500)
+"""When a program is loaded: milliseconds for small programs."""
+THOROUGH: Final = Effort(steps=5, visits=4_000_000, near=500)
+"""When a program is compiled: seconds at most where the quick ways miss the bound."""
+EXHAUSTIVE: Final = Effort(steps=10, visits=60_000_000)
+"""When somebody waits for it: minutes."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Offsets, and how good they are.
+
+    Attributes:
+        offsets: in bytes, one for each buffer.
+        arena_bytes: the end of the highest buffer.
+        lower_bound: the bytes of the busiest moment, each buffer rounded up to the alignment.
+        optimal: no placement has a smaller arena; the search may prove that above the lower bound.
+        method: what placed the highest part.
+        stopped: the limit of seconds ended it, so that another machine may find another placement.
+    """
+
+    offsets: list[int]
+    arena_bytes: int
+    lower_bound: int
+    optimal: bool
+    method: str
+    stopped: bool
+
+
+class _Placed(NamedTuple):
+    height: int
+    offsets: list[int]
+    method: str
+
+
+def place(
+    buffers: Sequence[Buffer],
+    effort: Effort = QUICK,
+    *,
+    alignment: int = ALIGNMENT,
+    capacity: int = 0,
+    seconds: float | None = None,
+) -> Placement:
+    """An offset for each buffer; buffers that are alive together never overlap.
+
+    A pure function of its arguments, the order of the buffers included, unless `seconds` ends it.
+
+    Args:
+        buffers: the roots of alias classes; those without bytes or without a life are put at 0.
+        effort: QUICK, THOROUGH, EXHAUSTIVE or another.
+        alignment: of every offset, in bytes.
+        capacity: an arena of so many bytes will do, even if a smaller one may exist.
+        seconds: stop when these are over, and keep what is best by then; looked at between the ways to place a part.
+    """
+    sizes = [aligned(buffer.nbytes, alignment) for buffer in buffers]
+    unit = gcd(*sizes) or 1
+    parts = parts_of([(b.start, b.stop, size // unit) for b, size in zip(buffers, sizes, strict=True)])
+    bound = max((part.lower_bound for part in parts), default=0)
+    clock = _Clock(seconds)
+    offsets = [0] * len(buffers)
+    highest, proven = _Placed(0, [], "nothing to place"), bound
+    for part in parts:
+        found, impossible_below = _place_part(part, max(bound, highest.height, capacity // unit), effort, clock.is_over)
+        proven = max(proven, impossible_below)
+        for i, offset in zip(part.buffers, found.offsets, strict=True):
+            offsets[i] = offset * unit
+        highest = max(highest, found, key=lambda placed: placed.height)
+    optimal = highest.height <= proven
+    return Placement(offsets, highest.height * unit, bound * unit, optimal, highest.method, clock.struck)
+
+
+def _place_part(part: Part, goal: int, effort: Effort, is_over: Callable[[], bool]) -> tuple[_Placed, int]:
+    """The best placement that was found, and the height below which there is none, as far as that is proven."""
+    ways = _ways(part, effort.steps * len(part.items) + 20_000)
+    if len(part.items) > MOST_FOR_SEARCH:
+        return _place_many(part, ways, goal, effort, is_over), 0
+    best = _best(chain(ways, _from_peak(part, goal, effort, is_over)), goal, is_over)
+    if best.height <= goal or not effort.visits:
+        return best, 0
+    return _search(part, best, goal, effort.visits, is_over)
+
+
+def _place_many(part: Part, ways: Iterator[_Placed], goal: int, effort: Effort, is_over: Callable[[], bool]) -> _Placed:
+    """From the peak if that reaches the goal, which takes less time than all skylines, or else what comes near."""
+    from_peak = list(_from_peak(part, goal, effort, is_over))
+    if from_peak and (from_peak[0].height <= goal or is_over()):
+        return from_peak[0]
+    near = goal + goal * effort.near // 1_000_000
+    return _best(chain(islice(ways, 1), from_peak, ways), near, is_over)
+
+
+def _best(ways: Iterable[_Placed], enough: int, is_over: Callable[[], bool]) -> _Placed:
+    """The lowest placement up to the first that is low enough."""
+    best = None
+    for placed in ways:
+        best = placed if best is None or placed.height < best.height else best
+        if best.height <= enough or is_over():
+            break
+    assert best is not None, "the last of the ways places every part"
+    return best
+
+
+def _ways(part: Part, steps: int) -> Iterator[_Placed]:
+    found = False
+    for by in RANKINGS:
+        offsets, used = lowest_offsets(part, ranking_of(part, by), steps)
+        steps -= used
+        if offsets is not None:
+            yield _placed(part, offsets, f"skyline by {' and '.join(by)}")
+            found = True
+    if found and len(part.items) > MOST_FOR_GAPS:
+        return
+    yield _placed(part, first_fit(part, ranking_of(part, ("size", "life"))), "first fit by size")
+    if len(part.items) <= MOST_FOR_GAPS:
+        yield _placed(part, first_fit(part, ranking_of(part, ("area", "life"))), "first fit by area")
+        yield _placed(part, first_fit(part, ranking_of(part, ("life", "size")), smallest=True), "best fit by life")
+        yield _placed(part, first_fit(part, birth_order(part), smallest=True), "best fit by birth")
+
+
+def _from_peak(part: Part, goal: int, effort: Effort, is_over: Callable[[], bool]) -> Iterator[_Placed]:
+    """One placement at most; an eighth of the visits are for its window."""
+    if not effort.visits or len(part.items) > MOST_FOR_PEAK:
+        return
+    from runtime.placement.peak import peak_first  # at a use: a program that is loaded needs no window
+
+    for_window = Effort(effort.steps, effort.visits // 8)
+    offsets = peak_first(part, goal, lambda core, height: _place_part(core, height, for_window, is_over)[0].offsets)
+    if offsets is not None:
+        yield _placed(part, offsets, "peak first")
+
+
+def _search(part: Part, best: _Placed, goal: int, visits: int, is_over: Callable[[], bool]) -> tuple[_Placed, int]:
+    """Half of the visits at the goal, and then a quarter of what is left at each height half-way."""
+    from runtime.placement.attempts import attempt  # at a use: a program that is loaded needs no search
+    from runtime.placement.search import Outcome
+
+    impossible_below, height, share = 0, goal, visits // 2
+    low = goal
+    while height < best.height and visits > part.sections and not is_over():
+        tried = attempt(part, height, share, is_over)
+        visits -= tried.visits
+        if tried.outcome is Outcome.FOUND:
+            best = _placed(part, tried.offsets, "search")
+        elif tried.outcome is Outcome.IMPOSSIBLE:
+            impossible_below = height + 1
+        low = height if tried.outcome is not Outcome.FOUND else low
+        if best.height <= low + 1:
+            break
+        height, share = (low + best.height) // 2, visits // 4
+    return best, impossible_below
+
+
+def _placed(part: Part, offsets: list[int], method: str) -> _Placed:
+    height = max(offset + item.size for offset, item in zip(offsets, part.items, strict=True))
+    return _Placed(height, offsets, method)
+
+
+class _Clock:
+    """Whether the time is over, and whether anybody was told so."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else monotonic() + seconds
+        self.struck = False
+
+    def is_over(self) -> bool:
+        self.struck = self.struck or (self._end is not None and monotonic() > self._end)
+        return self.struck

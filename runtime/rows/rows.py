@@ -1,0 +1,141 @@
+"""Rows: the values of feeds, from which the steps of a run take their batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import wide
+from prograd_proto.spelling import closest
+from runtime.conversion import converted, taken_in
+from runtime.dtypes import array_type
+from runtime.entries import BoundEntry, Feed
+from runtime.errors import DataError
+from runtime.kernel import Array
+from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
+
+SHOWN_ROWS = 8
+"""Of so many rows an error gives the numbers."""
+
+
+NUMBER_BYTES: Final = 8
+"""Of the number of a row."""
+
+SHUFFLING_BYTES: Final = 5 * NUMBER_BYTES
+"""Of the number of a row while rows are shuffled: random words, places, and the order that they give."""
+
+
+class Rows:
+    """A selection of rows in an order, and the feeds that are the same for all of them.
+
+    Attributes:
+        columns: by feed, arrays whose axis 0 counts rows.
+        whole: by feed, arrays that every step takes whole.
+        numbers: int64, the rows of the columns that are selected, in order.
+    """
+
+    def __init__(self, columns: Mapping[str, Array], whole: Mapping[str, Array], numbers: Array) -> None:
+        self.columns = dict(columns)
+        self.whole = dict(whole)
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def permuted(self, order: Array) -> Rows:
+        """The same rows in another order; `order` are positions among them."""
+        return Rows(self.columns, self.whole, self.numbers[order])
+
+    def named(self, start: int, count: int) -> str:
+        """`; fed are the rows 7, 3 and 30 more`, those from position `start` on; nothing if no feed has rows."""
+        if not self.columns:
+            return ""
+        numbers = self.numbers[start : start + count].tolist()
+        shown, more = numbers[:SHOWN_ROWS], len(numbers) - SHOWN_ROWS
+        words = ", ".join(map(str, shown)) + (f" and {more} more" if more > 0 else "")
+        return f"; fed {'is the row' if len(numbers) == 1 else 'are the rows'} {words}"
+
+    def fill(self, feeds: Mapping[str, Array], start: int) -> None:
+        """Copy the rows from position `start` on, as many as the feeds take, into the feeds."""
+        for name, out in feeds.items():
+            if name in self.columns:
+                numbers = self.numbers[start : start + len(out)]
+                np.take(self.columns[name], numbers, axis=0, out=out, mode="clip")  # clip: no buffer; checked before
+            else:
+                np.copyto(out, self.whole[name])
+
+
+def given_rows(bound: BoundEntry, given: Mapping[str, object], memory: MemoryLimit = NO_LIMIT) -> Rows:
+    """All rows of arrays that were given for every feed of an entry.
+
+    Raises DataError for a missing or unknown feed, another dtype or shape, or columns of different length.
+    """
+    check_names(bound, given)
+    arrays = {feed.name: checked_array(bound, feed, given[feed.name]) for feed in bound.feeds.values()}
+    columns = {name: array for name, array in arrays.items() if bound.feeds[name].by_row}
+    whole = {name: array for name, array in arrays.items() if name not in columns}
+    count = common_length(columns, "feed", bound.rows)
+    memory.take(count * NUMBER_BYTES, "the numbers of the rows")
+    numbers = np.arange(count)
+    memory.note(numbers)
+    return Rows(columns, whole, numbers)
+
+
+def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:
+    """Raise DataError unless exactly the entry's feeds are given."""
+    for name in given:
+        if name not in bound.feeds:
+            hint = closest(name, bound.feeds) or f"; its feeds are: {', '.join(bound.feeds) or 'none'}"
+            raise DataError(f"entry {bound.name!r} has no feed {name!r}{hint}")
+    for feed in bound.feeds.values():
+        if feed.name not in given:
+            raise DataError(f"entry {bound.name!r} reads the feed {feed.name!r}: {_shown(feed)}, which is not given")
+
+
+def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
+    """A value for a feed as an array; lists and numbers take the feed's dtype where that loses nothing.
+
+    Raises DataError if dtype or shape differ.
+    """
+    array = as_array(value, feed.type.dtype)
+    shape = feed.type.static_shape
+    inner = array.shape[1:] == shape[1:] and array.ndim == len(shape) if feed.by_row else array.shape == shape
+    found = array_type(array)
+    if found.dtype != feed.type.dtype or not inner:
+        raise DataError(f"entry {bound.name!r}: the feed {feed.name!r} is {_shown(feed)}, the array given is {found}")
+    return array
+
+
+def as_array(value: object, dtype: str) -> Array:
+    """An array as it is; anything else of that dtype if every number stays what it is, else of its natural one."""
+    if isinstance(value, np.ndarray):
+        return taken_in(cast(Array, value), dtype)
+    try:
+        natural = np.asarray(value)
+    except ValueError as error:
+        raise DataError(f"a feed cannot be made of this list: {error}") from None
+    if isinstance(value, np.generic) or not np.can_cast(natural.dtype, wide(dtype), "same_kind"):
+        return taken_in(natural, dtype)
+    return converted(natural, dtype)
+
+
+def common_length(columns: Mapping[str, Array], what: str, otherwise: int) -> int:
+    """The number of rows of all columns, `otherwise` if there are none. Raises DataError if they differ."""
+    lengths = {name: len(array) for name, array in columns.items()}
+    if not lengths:
+        return otherwise
+    first, length = next(iter(lengths.items()))
+    for name, other in lengths.items():
+        if other != length:
+            raise DataError(f"the {what}s differ in their number of rows: {first!r} has {length}, {name!r} {other}")
+    return length
+
+
+def _shown(feed: Feed) -> str:
+    """`float32[rows, 64]`, or the type as it is."""
+    if not feed.by_row:
+        return str(feed.type)
+    return str(TensorType(feed.type.dtype, ("rows", *feed.type.shape[1:])))

@@ -1,0 +1,224 @@
+"""Checkpoints: all states of a run and where it stands, in one safetensors file.
+
+One tensor per state, by its name; the states of the best evaluation as `run:best:<state>`; under the metadata key
+`prograd` a line of JSON with sorted keys, which has the hash of the tensors, and under `prograd_sha256` the hash of
+that line: so every bit that means something is covered. Nothing in it is a time or a path: equal runs write equal
+files. docs/format.md describes the fields.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from prograd_proto import ProgramError
+from prograd_proto import program_pb2 as pb
+from prograd_proto.identity import state_sha256
+from prograd_proto.lifespans import held
+from runtime.dtypes import array_type, as_little
+from runtime.errors import Damaged, DataError
+from runtime.files.tensor_files import read_metadata, read_safetensors, write_safetensors
+from runtime.kernel import Array
+from runtime.runs.position import Position
+from runtime.runs.states import States
+
+FORMAT: Final = 2  # 1 had no hash of the description, and is read
+KEY: Final = "prograd"
+HASH_KEY: Final = "prograd_sha256"
+BEST: Final = "run:best:"
+_OWN: Final = "run:"  # no state has a name with a colon
+
+
+class Checkpoint(NamedTuple):
+    """What a file holds: tensors by name, and its own line of JSON, empty for files of other programs' making."""
+
+    path: Path
+    tensors: dict[str, Array]
+    about: dict[str, Any]
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str],
+    program: pb.ProgramDesc,
+    sha256: str,
+    states: States,
+    position: Position,
+    *,
+    force: bool = False,
+) -> None:
+    """Write a run to a file, whole or not at all; for errors see `write_output`.
+
+    Args:
+        path: of the file.
+        program: of the run.
+        sha256: of the program.
+        states: all of them are written.
+        position: where the run stands.
+        force: replace a file that exists.
+    """
+    from json import dumps
+
+    tensors = dict(states.arrays) | {BEST + name: array for name, array in position.best.items()}
+    about = {
+        "format": FORMAT,
+        "program_sha256": sha256,
+        "tensors_sha256": tensors_sha256(tensors),
+        "slots": _names(program, pb.STATE_KIND_SLOT),
+        "counters": _names(program, pb.STATE_KIND_COUNTER),
+        "position": position.to_json(),
+    }
+    text = dumps(about, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    write_safetensors(path, tensors, {KEY: text, HASH_KEY: _sha256(text)}, force=force)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """The content of a file, if it is whole.
+
+    Raises Damaged if it is not, DataError if it is missing, cannot be read, or is of a newer format.
+    """
+    tensors, metadata = read_safetensors(path)
+    about = _description(path, metadata)
+    if about:
+        try:
+            found = tensors_sha256(tensors)
+        except ProgramError:  # an element type that programs do not have
+            found = ""
+        if found != about["tensors_sha256"]:
+            raise Damaged(f"{path}: the checkpoint is damaged: its tensors do not have the hash that it names")
+    return Checkpoint(path, tensors, about)
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """What a file says of itself, without a look at its tensors; for errors see `read_checkpoint`."""
+    return _description(path, read_metadata(path))
+
+
+def resume(checkpoint: Checkpoint, sha256: str, states: States) -> Position:
+    """Put all states back, and give where the run stood.
+
+    Raises ProgramError if the checkpoint is of another program, DataError if it is of none or not whole.
+    """
+    path, tensors, about = checkpoint
+    if not about:
+        raise DataError(f"{path}: this has tensors but no run to resume; load it instead")
+    if about.get("program_sha256") != sha256:
+        other = str(about.get("program_sha256"))
+        raise ProgramError(
+            f"{path}: the checkpoint is of another program, {other[:16]}..., this one is {sha256[:16]}...; "
+            "load takes its parameters only"
+        )
+    position = Position.from_json(about["position"])
+    own = {name: array for name, array in tensors.items() if name.startswith(_OWN)}
+    _restore(path, {name: array for name, array in tensors.items() if name not in own}, states.arrays)
+    position.best = {name.removeprefix(BEST): array for name, array in own.items() if name.startswith(BEST)}
+    if position.best:
+        _checked(path, position.best, states.arrays)
+    return position
+
+
+def load_parameters(checkpoint: Checkpoint, program: pb.ProgramDesc, states: States) -> None:
+    """Put the parameters and buffers of a file into the states, and leave slots and counters as they are.
+
+    Raises DataError if the file lacks one of them, has another tensor, or one of another type.
+    """
+    path, tensors, about = checkpoint
+    kinds = {state.name: state.kind for state in program.states}
+    wanted = {n: a for n, a in states.arrays.items() if kinds[n] in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)}
+    others = kinds.keys() - wanted.keys()
+    others |= {str(name) for key in ("slots", "counters") for name in about.get(key, ())} - wanted.keys()
+    taken = {n: a for n, a in tensors.items() if n not in others and not n.startswith(_OWN)}
+    _restore(path, taken, wanted)
+
+
+def tensors_sha256(tensors: Mapping[str, Array]) -> str:
+    """The hash of named arrays, made like that of states."""
+    return state_sha256(
+        (name, array_type(a).dtype, a.shape, as_little(a).reshape(-1).view(np.uint8).data)
+        for name, a in tensors.items()
+    )
+
+
+def _description(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The line of JSON, with every field of its kind; nothing if there is no such line."""
+    if KEY not in metadata:
+        return {}
+    text = metadata[KEY]
+    try:
+        if HASH_KEY in metadata and metadata[HASH_KEY] != _sha256(text):
+            raise ValueError("it does not have the hash that the file names")
+        about = _parsed(text)
+        newer = type(about.get("format")) is int and about["format"] > FORMAT
+        if not newer:
+            _check_description(about, hashed=HASH_KEY in metadata)
+    except ValueError as error:
+        raise Damaged(f"{path}: the checkpoint's description is damaged: {error}") from None
+    if newer:
+        format = about["format"]
+        raise DataError(
+            f"{path}: the checkpoint has format {format}, this prograd reads those up to {FORMAT}; update prograd"
+        )
+    return about
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    from json import loads
+
+    try:
+        about: object = loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError:
+        raise ValueError("it is no JSON") from None
+    if not isinstance(about, dict):
+        raise ValueError("it is no JSON object")
+    return cast(dict[str, Any], about)
+
+
+def _check_description(about: Mapping[str, Any], *, hashed: bool) -> None:
+    """Raise ValueError unless every field is there and of its kind."""
+    format = about.get("format")
+    if type(format) is not int or not 1 <= format <= FORMAT or (format > 1 and not hashed):
+        raise ValueError("it has no format, or no hash, which its format wants")
+    for name in ("program_sha256", "tensors_sha256"):
+        if not isinstance(about.get(name), str):
+            raise ValueError(f"{name} is no text")
+    for name in ("slots", "counters"):
+        listed: object = about.get(name)
+        if not isinstance(listed, list) or not all(isinstance(item, str) for item in cast(list[object], listed)):
+            raise ValueError(f"{name} is no list of names")
+    Position.from_json(about.get("position"))
+
+
+def _sha256(text: str) -> str:
+    from hashlib import sha256
+
+    return sha256(text.encode()).hexdigest()
+
+
+def _names(program: pb.ProgramDesc, kind: pb.StateKind) -> list[str]:
+    return sorted(state.name for state in held(program) if state.kind == kind)
+
+
+def _restore(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
+    _checked(path, found, wanted)
+    for name, array in wanted.items():
+        np.copyto(array, found[name])
+
+
+def _checked(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
+    """Raise DataError unless exactly the wanted tensors are there, each of its type."""
+    from prograd_proto.spelling import closest
+
+    for name in wanted:
+        if name not in found:
+            raise DataError(f"{path}: there is no tensor {name!r}, which the program has as a state")
+    for name, array in found.items():
+        if name not in wanted:
+            raise DataError(f"{path}: the tensor {name!r} is no state of the program{closest(name, wanted)}")
+        if (array.dtype, array.shape) != (wanted[name].dtype, wanted[name].shape):
+            there, here = array_type(array), array_type(wanted[name])
+            raise DataError(f"{path}: the tensor {name!r} is {there}, the program's state is {here}")

@@ -1,0 +1,197 @@
+"""A folder of checkpoints: named by step, the newest few kept, of one run, and written by one process at a time.
+
+What is removed is what this process wrote, or read and knew as a checkpoint of its program. What cannot be read, for
+permissions, a fault of the disk or a newer format, is never removed, renamed or written over: the run ends instead.
+What can be read and is damaged is set aside under another name.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.atomic import LIVE
+from runtime.errors import Damaged, DataError, UsageError
+from runtime.files.output import make_folder, unwritable
+from runtime.runs.checkpoint import Checkpoint, read_checkpoint, read_description, write_checkpoint
+from runtime.runs.folder_lock import FolderLock
+from runtime.runs.position import Position
+from runtime.runs.states import States
+
+_NAME: Final = re.compile(r"step-([0-9]{10,19})\.safetensors")
+_TEMPORARY: Final = re.compile(r"\.prograd-([0-9]{1,10})-[0-9a-f]+\.tmp")
+_log = logging.getLogger("prograd")
+
+
+class CheckpointFolder:
+    """The checkpoints `step-0000000640.safetensors` of one run; older ones than the newest `keep` are removed."""
+
+    def __init__(self, path: str | os.PathLike[str], *, keep: int = 3) -> None:
+        if keep < 1:
+            raise UsageError(f"keep={keep}: at least one checkpoint is kept")
+        self.path = Path(path)
+        self._keep = keep
+        self._lock: FolderLock | None = None
+        self._ours: list[Path] = []  # of this run's past, the oldest first
+
+    def files(self) -> list[Path]:
+        """All checkpoints, the oldest first. Raises DataError if the folder cannot be listed."""
+        try:
+            return sorted((self.path / name for name in os.listdir(self.path) if _NAME.fullmatch(name)), key=_step)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise DataError(f"{self.path}: the folder cannot be listed: {error.strerror or error}") from None
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole; None if there are none at all.
+
+        A damaged one is passed over with a warning. Raises DataError if one cannot be read, or all are damaged.
+        """
+        files = self.files()
+        for file in reversed(files):
+            try:
+                return read_checkpoint(file)
+            except Damaged as error:
+                _log.warning("%s; the one before it is taken", error)
+            except DataError as error:
+                raise DataError(f"{error}; move the file away to go on from the one before it") from None
+        if files:
+            raise DataError(f"{self.path}: all {len(files)} checkpoints are damaged")
+        return None
+
+    def claim(self, program_sha256: str, at: int | None, *, force: bool = False) -> None:
+        """Take the folder for a run of this program, until `release`; nothing in it is changed before all is well.
+
+        Args:
+            program_sha256: of the program.
+            at: the step at which the run stands, if its past is in this folder; None if it is not.
+            force: remove the checkpoints of another run, or those that are later than `at`.
+
+        Raises:
+            UsageError: another process has the folder, or there are checkpoints that are not of this run's past.
+            DataError: one of those that are in the way cannot be read, or the folder cannot be written.
+            ResourceLimit: the disk is full.
+        """
+        make_folder(self.path)
+        self._lock = FolderLock(self.path)
+        try:
+            files = self.files()
+            if at is None and files and not force:
+                raise UsageError(
+                    f"{self.path}: there are checkpoints already; resume continues them, force starts over"
+                )
+            at = -1 if at is None else at
+            later = [file for file in files if _step(file) > at]
+            damaged = [file for file in later if not self._is_whole(file, at, force=force)]
+            self._ours = [file for file in files if file not in later and _is_of(file, program_sha256)]
+            self._clear(later, damaged)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let other processes write into the folder."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def write(self, program: pb.ProgramDesc, sha256: str, states: States, position: Position) -> Path:
+        """Write a checkpoint, then remove the oldest; for errors see `write_checkpoint`.
+
+        The folder is claimed. One that cannot be removed stays, with a warning.
+        """
+        make_folder(self.path)
+        file = self.path / f"step-{position.steps:010}.safetensors"
+        if file not in self._ours and os.path.lexists(file):
+            self._require_damaged(file)
+            _set_aside(file)
+        write_checkpoint(file, program, sha256, states, position, force=True)
+        self._ours = [*(other for other in self._ours if other != file), file]
+        while len(self._ours) > self._keep:
+            oldest = self._ours.pop(0)
+            try:
+                oldest.unlink(missing_ok=True)
+            except OSError as error:
+                _log.warning("%s: this old checkpoint cannot be removed: %s", oldest, error.strerror or error)
+        return file
+
+    def _is_whole(self, file: Path, at: int, *, force: bool) -> bool:
+        """Whether a later checkpoint than ours is whole and may go; False if it is damaged."""
+        try:
+            read_checkpoint(file)
+        except Damaged:
+            return False
+        if not force:
+            raise UsageError(
+                f"{file}: this is later than step {at}, where the run stands; resume from it, or force removes it"
+            )
+        return True
+
+    def _require_damaged(self, file: Path) -> None:
+        """Raise UsageError unless what came into the way of our next checkpoint is damaged."""
+        with suppress(Damaged):
+            read_checkpoint(file)
+            raise UsageError(f"{file}: there is another checkpoint in the place of the one to be written")
+
+    def _clear(self, later: list[Path], damaged: list[Path]) -> None:
+        """Remove what is whole and later, set aside what is damaged, and sweep up what killed processes left."""
+        try:
+            for file in later:
+                if file in damaged:
+                    _set_aside(file)
+                else:
+                    file.unlink(missing_ok=True)
+            for name in os.listdir(self.path):
+                found = _TEMPORARY.fullmatch(name)
+                if found and _is_left(self.path / name, int(found[1])):
+                    with suppress(OSError):
+                        os.unlink(self.path / name)
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+
+
+def _is_of(file: Path, program_sha256: str) -> bool:
+    try:
+        return read_description(file).get("program_sha256") == program_sha256
+    except DataError:
+        return False
+
+
+def _set_aside(file: Path) -> None:
+    """Give a damaged checkpoint a name that is none of a checkpoint; nothing is written over."""
+    number, aside = 1, file.with_name(f"{file.name}.damaged")
+    while os.path.lexists(aside):
+        number += 1
+        aside = file.with_name(f"{file.name}.damaged-{number}")
+    try:
+        os.rename(file, aside)
+    except OSError as error:
+        raise unwritable(file, error) from None
+    _log.warning("%s: this checkpoint is damaged, and is now %s", file, aside.name)
+
+
+def _step(file: Path) -> int:
+    found = _NAME.fullmatch(file.name)
+    assert found is not None, "only such files are asked"
+    return int(found[1])
+
+
+def _is_left(temporary: Path, process: int) -> bool:
+    """Whether nobody writes a temporary file any more; in a container, processes often have equal numbers."""
+    if process == os.getpid():
+        return os.path.realpath(temporary) not in LIVE
+    if os.name != "posix":  # signal 0 would end it elsewhere
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False

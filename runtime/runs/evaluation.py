@@ -1,0 +1,173 @@
+"""Running an entry over rows without training: evaluation and prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from runtime.engines.reference.engine import Engine
+from runtime.engines.reference.workspace import Workspace
+from runtime.entries import BoundEntry
+from runtime.errors import DataError, NonFinite
+from runtime.kernel import Array
+from runtime.rows.rows import Rows
+from runtime.runs.memory_limit import MemoryLimit
+from runtime.runs.metrics import Metrics, Totals, scalar_fetches
+from runtime.runs.states import States
+
+
+class Results(NamedTuple):
+    """What running an entry over rows gives.
+
+    `metrics` are the scalar fetches, `tables` those arrays that do not count rows, as the last step left them or
+    combined over steps as they say. `arrays` are all fetches: concatenated over rows where their leading extent counts
+    rows.
+    """
+
+    metrics: Metrics
+    tables: dict[str, Array]
+    arrays: dict[str, Array]
+    steps: int
+
+
+def run_over(
+    engine: Engine,
+    states: States,
+    bindings: Sequence[BoundEntry],
+    rows: Rows,
+    *,
+    fetch: Sequence[str] = (),
+    between: Callable[[], None] = lambda: None,
+) -> Results:
+    """Run an entry over all rows: as many full steps as there are, the rest with smaller bindings.
+
+    The states are those between two steps of a training, and afterwards what they were: what the entry updates is its
+    own, and starts at its initial value.
+
+    Args:
+        engine: makes the executors.
+        states: of the program.
+        bindings: of the entry, the one with the most rows first.
+        rows: for all of its feeds.
+        fetch: tensors to fetch besides those that the entry declares.
+        between: called before each step; what it raises ends the run.
+
+    Raises:
+        DataError: rows are left that no binding takes.
+    """
+    turns = _turns(bindings, len(rows))
+    with apart(engine, states, [bound for bound, _ in turns], fetch) as work:
+        totals = Totals(scalar_fetches(bindings[0]))
+        collected = _Collected(bindings[0], fetch, len(rows), engine.memory)
+        start = 0
+        for bound, steps in turns:
+            executor = work.executor(bound, fetch)
+            step = engine.step_of(executor)
+            for _ in range(steps):
+                between()
+                rows.fill(executor.feeds, start)
+                try:
+                    step()
+                except NonFinite as error:
+                    fed = rows.named(start, bound.rows)
+                    raise NonFinite(f"entry {bound.name!r}: {error}{fed}", error.step) from None
+                totals.add(executor.fetches, bound.rows)
+                collected.add(executor.fetches, bound.rows)
+                start += bound.rows
+        arrays, metrics = collected.result(start), totals.result()
+    tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.name not in bindings[0].row_names}
+    tables = {name: array for name, array in tables.items() if name not in metrics}
+    return Results(metrics, tables, arrays, sum(steps for _, steps in turns))
+
+
+@contextmanager
+def apart(engine: Engine, states: States, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> Generator[Workspace]:
+    """A workspace for steps of an entry that have no effect on the states, beside other threads if it does not train.
+
+    An entry that trains is alone, and the states that it updates are put back at the end.
+    """
+    if not engine.trains(bindings[0]):
+        with states.turns.together(), engine.workspace(bindings, fetch) as work:
+            work.reset()
+            yield work
+        return
+    with states.turns.alone(), engine.workspace(bindings, fetch) as work:
+        updated = {update.state for update in bindings[0].block.updates}
+        names = updated | states.passing
+        with engine.memory.lent(sum(states.arrays[name].nbytes for name in names), "the copies of the states"):
+            before = {name: states.arrays[name].copy() for name in names}
+            states.reset_epoch()
+            try:
+                yield work
+            finally:
+                for name, array in before.items():
+                    np.copyto(states.arrays[name], array)
+
+
+def _turns(bindings: Sequence[BoundEntry], count: int) -> list[tuple[BoundEntry, int]]:
+    """Bindings with how many steps of each take all rows, the larger ones first. Raises DataError if rows are left."""
+    turns: list[tuple[BoundEntry, int]] = []
+    rest = count
+    for bound in bindings:
+        steps, rest = divmod(rest, bound.rows)
+        if steps:
+            turns.append((bound, steps))
+    if rest or not count:
+        sizes = " or ".join(str(bound.rows) for bound in bindings)
+        raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and of {count} rows {rest} are left")
+    return turns
+
+
+class _Collected:
+    """Fetched arrays over steps: joined where they have rows, else summed, averaged or the last."""
+
+    def __init__(self, bound: BoundEntry, fetch: Sequence[str], rows: int, memory: MemoryLimit) -> None:
+        """For so many rows in all; `memory` is asked before their arrays are made."""
+        fetches = [*((f.name, f.over) for f in bound.block.fetches), *((name, pb.OVER_LAST) for name in fetch)]
+        by_row = bound.row_names
+        self._over = {name: over for name, over in fetches if name not in by_row}
+        self._joined = frozenset(n for n, over in fetches if n in by_row and over == pb.OVER_LAST)
+        self._rows: dict[str, Array] = {}
+        self._count = rows
+        self._done = 0
+        self._memory = memory
+        self._sums: dict[str, Array] = {}
+        self._last: dict[str, Array] = {}
+
+    def add(self, fetched: Mapping[str, Array], rows: int) -> None:
+        """Take what a step of that many rows fetched."""
+        for name, array in fetched.items():
+            if name in self._joined:
+                self._place(name, array)
+            elif self._over.get(name) in (pb.OVER_SUM, pb.OVER_MEAN):
+                wide = array.astype(np.float64) if array.dtype.kind == "f" or self._mean(name) else array
+                self._sums[name] = self._sums.get(name, 0) + wide * (rows if self._mean(name) else 1)
+        self._last = dict(fetched)
+        self._done += rows
+
+    def result(self, rows: int) -> dict[str, Array]:
+        """The arrays after that many rows in all."""
+        rest = {name: array for name, array in self._last.items() if name not in self._joined}
+        self._memory.take(sum(array.nbytes for array in rest.values()), "the results")
+        arrays = {name: array.copy() for name, array in rest.items()}
+        for array in arrays.values():
+            self._memory.note(array)
+        for name, total in self._sums.items():
+            arrays[name] = np.asarray(total / rows if self._mean(name) else total).astype(arrays[name].dtype)
+        return {name: self._rows[name] if name in self._rows else arrays[name] for name in self._last}
+
+    def _place(self, name: str, array: Array) -> None:
+        if name not in self._rows:
+            shape = self._count, *array.shape[1:]
+            self._memory.take(prod(shape) * array.itemsize, f"the rows of {name!r}")
+            self._rows[name] = np.empty(shape, array.dtype)
+            self._memory.note(self._rows[name])
+        self._rows[name][self._done : self._done + len(array)] = array
+
+    def _mean(self, name: str) -> bool:
+        return self._over.get(name) == pb.OVER_MEAN

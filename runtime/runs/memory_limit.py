@@ -1,0 +1,110 @@
+"""One account of memory: whoever is about to allocate what a file or an option makes large asks it before.
+
+In the library the limit is of what a run allocates by itself: states, arena, rows, fetches, results, best states. In
+the command it is of the process: what it occupies when the program is loaded, interpreter and NumPy included, counts as
+well, and so does `OWN` for what nobody counts. docs/limits.md says what that is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from threading import RLock
+from typing import Final
+from weakref import finalize
+
+from runtime.errors import ResourceLimit
+from runtime.kernel import Array
+from runtime.runs.limits import peak_rss
+
+OWN: Final = 8 << 20
+"""Bytes for what is not counted one by one: BLAS packs parts of matrices, NumPy and Python have small change."""
+
+PER_THREAD: Final = 4 << 20
+"""Bytes likewise for each thread beside the first."""
+
+PARSED: Final = 64
+"""Bytes that a byte of a program file takes at most, when it is parsed: an empty op takes two in the file."""
+
+BOUND: Final = 16
+"""Bytes likewise for Python's objects, when its ops are bound."""
+
+
+class MemoryLimit:
+    """So many bytes, None for no limit; threads may share it."""
+
+    def __init__(self, limit: int | None = None, *, of_process: bool = False, threads: int = 1) -> None:
+        """`of_process` counts what the process occupies already, and what `threads` threads need."""
+        self._limit = limit
+        self._own = OWN + PER_THREAD * (threads - 1) if of_process else 0
+        self._of_process = of_process and limit is not None
+        self._taken = self._own + (resident() if self._of_process else 0)
+        self.most = self._taken
+        """The most bytes that were counted at a time."""
+        self._lock = RLock()  # what is freed meanwhile may give back
+
+    def take(self, nbytes: int, what: str) -> None:
+        """Note bytes that are about to be allocated; raises ResourceLimit, and notes nothing, if they are too many."""
+        with self._lock:
+            self._require(nbytes, what)
+            self._taken += nbytes
+            self.most = max(self.most, self._taken)
+
+    def take_for(self, owner: object, nbytes: int, what: str) -> None:
+        """Take bytes for as long as an object lives."""
+        self.take(nbytes, what)
+        finalize(owner, self.give_back, nbytes).atexit = False
+
+    def note(self, array: Array) -> None:
+        """Give back what was taken for an array when nobody has it any more."""
+        finalize(array, self.give_back, array.nbytes).atexit = False
+
+    @property
+    def taken(self) -> int:
+        """The bytes that are counted now."""
+        return self._taken
+
+    def give_back(self, nbytes: int) -> None:
+        """Note that so many bytes are free again."""
+        with self._lock:
+            self._taken -= nbytes
+
+    def require(self, nbytes: int, what: str) -> None:
+        """Raise ResourceLimit unless there is room for so many bytes."""
+        with self._lock:
+            self._require(nbytes, what)
+
+    @contextmanager
+    def lent(self, nbytes: int, what: str) -> Generator[None]:
+        """Take bytes for as long as the context lasts."""
+        self.take(nbytes, what)
+        try:
+            yield
+        finally:
+            self.give_back(nbytes)
+
+    def loaded(self, program_bytes: int) -> None:
+        """Look at the process anew, now that a program of so many bytes is there: what was taken so far is in it."""
+        if self._of_process:
+            self._taken = self._own + resident() + BOUND * program_bytes
+            self.require(0, "the program")
+
+    def _require(self, nbytes: int, what: str) -> None:
+        total = self._taken + nbytes
+        if self._limit is not None and total > self._limit:
+            who = "the process" if self._of_process else "the run"
+            raise ResourceLimit(f"with {what} {who} needs {total} bytes, the limit is {self._limit}")
+
+
+NO_LIMIT: Final = MemoryLimit()
+"""For who asks nobody."""
+
+
+def resident() -> int:
+    """Bytes of memory that the process occupies now, or the most so far where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return peak_rss()

@@ -1,0 +1,163 @@
+"""Where a run stands: everything besides the states that a later process needs to go on as if nothing happened."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any, cast
+
+from runtime.errors import DataError
+from runtime.kernel import Array
+from runtime.runs.metrics import Metrics, Number
+
+
+class Position:
+    """How far a run is, what its metrics are so far, and its best states.
+
+    Attributes:
+        epoch: epochs that are over.
+        step: steps done in the epoch that is not.
+        steps: steps done in all.
+        closed: `steps` when metrics were last combined and evaluated.
+        rows: how many rows an epoch reads; 0 before the first step.
+        sums, summed_rows: the metrics of the epoch that is not over.
+        metrics: combined, of the last epoch that was closed.
+        evaluation: metrics of the last evaluation.
+        best: the states of the best evaluation by name; none before the first, or if nothing is kept.
+        best_metric: the value by which they are the best.
+        best_at: epoch, step and steps of it.
+        best_evaluation: all metrics of it.
+        stale: evaluations since.
+        stopped: whether that was often enough to stop.
+        reached: `steps` at the end, before the best states were put back; not saved.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = self.step = self.steps = self.closed = self.rows = 0
+        self.sums: Metrics = {}
+        self.summed_rows = 0
+        self.metrics: Metrics = {}
+        self.evaluation: Metrics = {}
+        self.best: dict[str, Array] = {}
+        self.best_metric: Number | None = None
+        self.best_at: tuple[int, int, int] = (0, 0, 0)
+        self.best_evaluation: Metrics = {}
+        self.stale = 0
+        self.stopped = False
+        self.reached = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the arrays, as values that JSON has."""
+        return {
+            "epoch": self.epoch,
+            "step": self.step,
+            "steps": self.steps,
+            "closed": self.closed,
+            "rows": self.rows,
+            "sums": _written(self.sums),
+            "summed_rows": self.summed_rows,
+            "metrics": _written(self.metrics),
+            "evaluation": _written(self.evaluation),
+            "best_metric": None if self.best_metric is None else _written_number(self.best_metric),
+            "best_at": list(self.best_at),
+            "best_evaluation": _written(self.best_evaluation),
+            "stale": self.stale,
+            "stopped": self.stopped,
+        }
+
+    @classmethod
+    def from_json(cls, values: object) -> Position:
+        """What `to_json` gave. Raises ValueError, saying what is wrong, for anything else."""
+        if not isinstance(values, dict):
+            raise ValueError("there is no position")
+        found = _Found(cast(dict[str, object], values))
+        position = cls()
+        for name in ("epoch", "step", "steps", "closed", "rows", "summed_rows", "stale"):
+            setattr(position, name, found.count(name))
+        for name in ("sums", "metrics", "evaluation", "best_evaluation"):
+            setattr(position, name, found.metrics(name))
+        best = found["best_metric"]
+        position.best_metric = None if best is None else _number("best_metric", best)
+        epoch, step, steps = found.counts("best_at", 3)
+        position.best_at = epoch, step, steps
+        stopped = found["stopped"]
+        if type(stopped) is not bool:
+            raise ValueError("stopped is neither true nor false")
+        position.stopped = stopped
+        if max(position.closed, position.best_at[2]) > position.steps or position.step > position.steps:
+            raise ValueError("it is further than its own steps")
+        return position
+
+    def require_fitting(self, steps_per_epoch: int, names: Collection[str]) -> None:
+        """Raise DataError unless a run of so many steps an epoch, with metrics of these names, can stand here."""
+        places = ((self.epoch, self.step, self.steps), self.best_at)
+        if any(epoch * steps_per_epoch + step != steps for epoch, step, steps in places):
+            raise DataError(
+                f"the run stands at step {self.steps} and says that this is step {self.step} after {self.epoch} "
+                f"epochs, which have {steps_per_epoch} steps each; its checkpoint is of other rows, or damaged"
+            )
+        summed = set(self.sums) == set(names) and self.summed_rows > 0 and self.step > 0
+        if not summed and (self.sums or self.summed_rows):
+            raise DataError(
+                "the metrics of the epoch so far are not those of this entry; "
+                "the run's checkpoint is of another, or damaged"
+            )
+
+
+class _Found:
+    """The fields of a position that was read; every question raises ValueError for what does not answer it."""
+
+    def __init__(self, values: dict[str, object]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self._values:
+            raise ValueError(f"the position has no {name}")
+        return self._values[name]
+
+    def count(self, name: str) -> int:
+        return _count(name, self[name])
+
+    def counts(self, name: str, length: int) -> list[int]:
+        values = self[name]
+        if not isinstance(values, list) or len(cast(list[object], values)) != length:
+            raise ValueError(f"{name} is no list of {length} counts")
+        return [_count(name, value) for value in cast(list[object], values)]
+
+    def metrics(self, name: str) -> Metrics:
+        pairs = self[name]
+        if not isinstance(pairs, list):
+            raise ValueError(f"{name} is no list of names and numbers")
+        metrics: Metrics = {}
+        for pair in cast(list[object], pairs):
+            if not isinstance(pair, list) or len(cast(list[object], pair)) != 2:
+                raise ValueError(f"{name} is no list of names and numbers")
+            key, value = cast(list[object], pair)
+            if not isinstance(key, str) or key in metrics:
+                raise ValueError(f"{name} has a name twice, or one that is no text")
+            metrics[key] = _number(name, value)
+        return metrics
+
+
+def _written(metrics: Metrics) -> list[list[Number | str]]:
+    """Pairs of name and value, because a JSON object with sorted keys would forget the order of the fetches."""
+    return [[name, _written_number(value)] for name, value in metrics.items()]
+
+
+def _written_number(value: Number) -> Number | str:
+    """JSON has no NaN and no infinity: they are written as strings."""
+    return value if math.isfinite(value) else str(value)
+
+
+def _number(name: str, value: object) -> Number:
+    if value in ("nan", "inf", "-inf"):
+        return float(cast(str, value))
+    if type(value) is float or (type(value) is int and abs(value) < 1 << 1000):
+        return value
+    raise ValueError(f"{name} has what is no number")
+
+
+def _count(name: str, value: object) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(f"{name} is no count")
+    return value

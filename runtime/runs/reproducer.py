@@ -1,0 +1,120 @@
+"""A failed step as a program of its own: a file, and beside it the states that it began with and the rows it was fed.
+
+`runtime execute` runs it with nothing else said, and its first step is that step: all states are read from a file,
+the run has the number of steps that it had, and the data has exactly those rows, in their order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from prograd_proto import ProgramError
+from prograd_proto import program_pb2 as pb
+from prograd_proto.files import copy_of, save
+from prograd_proto.lifespans import trains
+from runtime.conversion import handed_out
+from runtime.entries import bound_entries
+from runtime.errors import DataError, FailedStep, UsageError
+from runtime.files.output import write_output
+from runtime.files.tensor_files import write_safetensors
+from runtime.kernel import Array
+
+PROGRAM, STATES, ROWS = "program.pb", "states.safetensors", "rows.safetensors"
+
+
+def write_reproducer(
+    program: pb.ProgramDesc, step: FailedStep, folder: str | Path, *, force: bool = False
+) -> list[str]:
+    """Write `program.pb`, `states.safetensors` and `rows.safetensors` into a folder, which is made if it is not there.
+
+    Feeds that have no rows cannot be columns of a data file. If there are any, every feed is a .npy file instead, and
+    what comes back are the options that `runtime execute` needs for them; else it needs none.
+
+    Raises UsageError if files of these names are there and not `force`, or the folder cannot be made; ResourceLimit if
+    the disk is full, DataError if a file cannot be written.
+    """
+    folder = Path(folder)
+    require_folder(folder, force=force)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: the folder cannot be made: {error.strerror or error}") from None
+    entry = _entry_of(program, step.block)
+    made = copy_of(program)
+    del made.files[:]
+    _begin_with(made, step.states)
+    write_safetensors(folder / STATES, step.states, {}, force=force)
+    _add_file(made, folder / STATES)
+    options = _feed(made, entry, step.feeds, folder, force=force)
+    _run_once(made, entry, step)
+    try:
+        save(made, folder / PROGRAM, force=force)
+    except ProgramError as error:
+        raise DataError(str(error)) from None
+    return options
+
+
+def require_folder(folder: Path, *, force: bool) -> None:
+    """Raise UsageError unless a reproducer can be written there."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: this is a file, and a reproducer is a folder; name another one")
+    if not folder.absolute().parent.is_dir():
+        raise UsageError(f"{folder}: there is no folder to make it in")
+    if not force and any((folder / name).exists() for name in (PROGRAM, STATES, ROWS)):
+        raise UsageError(f"{folder}: a reproducer is there already; --force replaces it")
+
+
+def _entry_of(program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
+    """The name of the entry that runs the block, or one that is equal."""
+    names = [e.name for e in program.entries for binding in e.bindings if program.blocks[binding.block] == block]
+    if not names:
+        raise UsageError("the step is of another program")
+    return names[0]
+
+
+def _begin_with(program: pb.ProgramDesc, states: Mapping[str, Array]) -> None:
+    """Let every state but the seed, which the program has itself, begin with what the file of states holds."""
+    program.seed = int(states["seed"])
+    for state in program.states:
+        if state.name != "seed":
+            state.external.path, state.external.key = STATES, state.name
+
+
+def _feed(program: pb.ProgramDesc, entry: str, feeds: Mapping[str, Array], folder: Path, *, force: bool) -> list[str]:
+    """Let the program read the feeds from a file of rows, or else write them one by one and give the options."""
+    by_row = all(feed.by_row for feed in bound_entries(program, entry)[0].feeds.values())
+    program.ClearField("data")
+    if by_row and feeds:
+        write_safetensors(folder / ROWS, feeds, {}, force=force)
+        _add_file(program, folder / ROWS)
+        program.data.file, program.data.format = ROWS, pb.DATA_FORMAT_SAFETENSORS
+        program.data.remainder = pb.REMAINDER_EXACT
+        program.data.columns.extend(pb.ColumnDesc(feed=name, key=name) for name in feeds)
+        return []
+    options: list[str] = []
+    for i, (name, array) in enumerate(feeds.items()):
+        path = folder / f"feed{i}.npy"
+        _write_npy(path, handed_out(array), force=force)
+        options += ["--feed", f"{name}=@{path}"]
+    return options
+
+
+def _run_once(program: pb.ProgramDesc, entry: str, step: FailedStep) -> None:
+    """Let the program run the entry. Its epochs are one step each, so as many make the number of steps in all."""
+    program.ClearField("run")
+    program.run.entry, program.run.split = entry, "train"
+    program.run.epochs = max(1, int(step.states["total_steps"])) if trains(program, step.block) else 1
+
+
+def _add_file(program: pb.ProgramDesc, path: Path) -> None:
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").digest()
+    program.files.add(path=path.name, bytes=path.stat().st_size, sha256=digest)
+
+
+def _write_npy(path: Path, array: Array, *, force: bool) -> None:
+    write_output(path, lambda stream: np.lib.format.write_array(stream, array, allow_pickle=False), force=force)

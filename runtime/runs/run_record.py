@@ -1,0 +1,109 @@
+"""A run in a small JSON file: what it was asked, what it gave, and on what machine; `runtime replay` takes it.
+
+Files are there by their SHA-256 and not by their paths, so a record says what was read and not where it lay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final, cast
+
+from runtime.errors import DataError
+from runtime.files.output import write_output
+
+FORMAT: Final = 1
+MAX_BYTES: Final = 1 << 20
+"""The largest record that is read: 1 MiB."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run.
+
+    Attributes:
+        program_sha256: of the program, which names its data files by their hashes.
+        entry: that ran.
+        seed: of the run.
+        steps: in all, 0 for an entry that does not train.
+        split: of the rows; "" for those that the program names.
+        data: SHA-256 of the file in place of the program's own data, "" if there was none.
+        load: SHA-256 of the file that parameters were taken from, likewise.
+        feeds: by name, the SHA-256 of a file after "@", or a JSON value.
+        resumed: whether it went on from a checkpoint, whose own beginning the record does not know.
+        engine: that computed.
+        math: how.
+        state_sha256: of all states at the end.
+        machine: of `this_machine`.
+    """
+
+    program_sha256: str
+    entry: str
+    seed: int
+    steps: int
+    split: str
+    data: str
+    load: str
+    feeds: dict[str, str]
+    resumed: bool
+    engine: str
+    math: str
+    state_sha256: str
+    machine: dict[str, str]
+
+
+def write_record(path: Path, record: RunRecord, *, force: bool) -> None:
+    """Write the record; for errors see `write_output`."""
+    text = json.dumps({"format": FORMAT} | asdict(record), indent=2, sort_keys=True)
+    write_output(path, text.encode() + b"\n", force=force)
+
+
+def read_record(path: Path) -> RunRecord:
+    """The record in a file. Raises DataError if there is none, or it is damaged or of a newer prograd."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"{path}: the record cannot be read: {error.strerror or error}") from None
+    if len(raw) > MAX_BYTES:
+        raise DataError(f"{path}: this is no record of a run: it is larger than {MAX_BYTES} bytes")
+    try:
+        values = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise DataError(f"{path}: this is no record of a run: it is not JSON") from None
+    if not isinstance(values, dict) or "format" not in values:
+        raise DataError(f"{path}: this is no record of a run: it has no format")
+    values = cast(dict[str, Any], values)
+    if values["format"] != FORMAT:
+        raise DataError(f"{path}: the record has format {values['format']!r}, this prograd reads {FORMAT}")
+    return _checked(path, values)
+
+
+def file_sha256(path: Path) -> str:
+    """The hash of a file, in hexadecimal digits. Raises DataError if it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: the file cannot be read: {error.strerror or error}") from None
+
+
+def _checked(path: Path, values: Mapping[str, Any]) -> RunRecord:
+    kinds = {"seed": int, "steps": int, "resumed": bool, "feeds": dict, "machine": dict}
+    given: dict[str, Any] = {}
+    for field in fields(RunRecord):
+        kind, value = kinds.get(field.name, str), values.get(field.name)
+        sane = type(value) is kind
+        if kind is dict and isinstance(value, dict):
+            words = cast(dict[str, Any], value).values()
+            sane = all(isinstance(word, str) for word in words)
+        if not sane:
+            raise DataError(f"{path}: the record is damaged: its {field.name!r} is no {kind.__name__}")
+        given[field.name] = value
+    record = RunRecord(**given)
+    if not -(1 << 63) <= record.seed < 1 << 63 or not 0 <= record.steps < 1 << 63:
+        raise DataError(f"{path}: the record is damaged: it has seed {record.seed} and {record.steps} steps")
+    return record

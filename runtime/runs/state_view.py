@@ -1,0 +1,56 @@
+"""The states of a run, to read and to write by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from prograd_proto.spelling import closest
+from runtime.conversion import handed_out
+from runtime.dtypes import array_type
+from runtime.errors import DataError, UsageError
+from runtime.kernel import Array
+from runtime.rows.rows import as_array
+from runtime.runs.states import States
+
+
+class StateView(Mapping[str, Array]):
+    """`view["w"]` is a copy of a state; `view["w"] = array` replaces its value, of equal dtype and shape.
+
+    A bfloat16 state is read as float32, and takes float32 numbers that bfloat16 has.
+
+    Raises UsageError for a state that the program does not have, DataError for another type.
+    """
+
+    def __init__(self, states: States) -> None:
+        self._arrays = states.arrays
+        self._turns = states.turns
+
+    def __getitem__(self, name: str) -> Array:
+        state = self._found(name)
+        with self._turns.together():
+            return handed_out(state)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        state = self._found(name)
+        array = as_array(value, array_type(state).dtype)
+        if (array.dtype, array.shape) != (state.dtype, state.shape):
+            here, given = array_type(state), array_type(array)
+            raise DataError(f"the state {name!r} is {here}, the array given is {given}")
+        with self._turns.alone():
+            np.copyto(state, array)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def _found(self, name: str) -> Array:
+        if name not in self._arrays:
+            raise UsageError(f"the program has no state {name!r}{closest(name, self._arrays)}")
+        return self._arrays[name]

@@ -1,0 +1,124 @@
+"""The states of a program: named arrays that outlive a step."""
+
+from __future__ import annotations
+
+from copy import copy
+from pathlib import Path
+
+import numpy as np
+
+from prograd_proto import attributes_of, type_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.identity import state_sha256
+from prograd_proto.lifespans import held
+from runtime.conversion import converted
+from runtime.dtypes import array_type, as_little
+from runtime.engines.reference.arena import aligned_array
+from runtime.engines.reference.kernels import KERNELS
+from runtime.errors import DataError
+from runtime.files.program_files import verified
+from runtime.files.tensor_files import read_arrays
+from runtime.kernel import Array
+from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.runs.turns import Turns
+
+
+class States:
+    """Every state of a program by name.
+
+    `arrays` are the very memory that steps update, `passing` the names of those that last an epoch, `sums` of the slots
+    in which gradients wait for an update that several steps make, `turns` what keeps threads from reading what another
+    one changes: who touches an array has a turn.
+    """
+
+    def __init__(self, program: pb.ProgramDesc, folder: Path, memory: MemoryLimit = NO_LIMIT) -> None:
+        """`memory` is asked for what initial values take beside the states, which are counted already."""
+        self._held = held(program)
+        self.arrays: dict[str, Array] = {state.name: aligned_array(type_of(state)) for state in self._held}
+        self.nbytes = sum(array.nbytes for array in self.arrays.values())
+        self.passing = frozenset(s.name for s in self._held if s.lifespan == pb.LIFESPAN_EPOCH)
+        self.sums = tuple(s.name for s in self._held if s.slot == "gradient")
+        self.turns = Turns()
+        self._program = program
+        self._folder = folder
+        self._memory = memory
+        self._outside: dict[str, Array] = {}  # initial values from files
+
+    def aside(self) -> States:
+        """The same states, but for those that last an epoch, which have memory of their own."""
+        other = copy(self)
+        own = {name: aligned_array(array_type(self.arrays[name])) for name in sorted(self.passing)}
+        other.arrays = self.arrays | own
+        return other
+
+    def initialise(self, seed: int | None = None) -> None:
+        """Give every state its initial value; `seed` replaces the program's. Raises DataError for a bad file."""
+        self._read_external()
+        self.arrays["seed"][...] = self._program.seed if seed is None else seed
+        for state in self._held:
+            if state.name != "seed":
+                self._initialise(state)
+        self._outside = {name: tensor for name, tensor in self._outside.items() if name in self.passing}
+
+    def reset_epoch(self) -> None:
+        """Give the states that last an epoch their initial value again."""
+        for state in self._held:
+            if state.name in self.passing:
+                self._initialise(state)
+
+    def sha256(self) -> str:
+        """The hash of all states; see docs/format.md."""
+        with self.turns.together():
+            return state_sha256(
+                (name, array_type(array).dtype, array.shape, as_little(array).reshape(-1).view(np.uint8).data)
+                for name, array in self.arrays.items()
+            )
+
+    def _initialise(self, state: pb.StateDesc) -> None:
+        array = self.arrays[state.name]
+        match state.WhichOneof("initial"):
+            case "op":
+                type = type_of(state)
+                if type == type.wide:
+                    self._make(state.op, array)
+                    return
+                with self._memory.lent(2 * type.wide.nbytes, "an initial value"):
+                    made = aligned_array(type.wide)
+                    self._make(state.op, made)
+                    np.copyto(array, converted(made, type.dtype))
+            case "external":
+                array[...] = self._outside[state.name]
+            case _:
+                array[...] = 0
+
+    def _make(self, op: pb.OpDesc, out: Array) -> None:
+        kernel = KERNELS[op.type]
+        inputs = [self._at_start(name) for name in op.inputs]
+        types = kernel.rule(*map(array_type, inputs), **attributes_of(op))
+        nbytes = sum(type.nbytes for type in types.scratch)
+        with self._memory.lent(nbytes, "an initial value"), np.errstate(all="ignore"):  # as in a step
+            scratch = [aligned_array(type) for type in types.scratch]
+            kernel.bind(inputs, [out], scratch, attributes_of(op), op.random_stream)()
+
+    def _at_start(self, name: str) -> Array:
+        """The operand of an initial op, one of the counters: initial values are those before the first step, always."""
+        return self.arrays[name] if name == "seed" else np.zeros((), np.int64)
+
+    def _read_external(self) -> None:
+        """Have the tensors of all files, as far as a later epoch needs them, which may find other files.
+
+        What is read is verified before anything is made of it.
+        """
+        states = [s for s in self._held if s.WhichOneof("initial") == "external"]
+        for path in sorted({state.external.path for state in states}):
+            ours = [state for state in states if state.external.path == path]
+            with verified(self._program, self._folder, path, self._memory) as reader:
+                tensors = read_arrays(self._folder / path, reader, [state.external.key for state in ours])
+            self._outside |= {state.name: self._fitting(state, tensors[state.external.key]) for state in ours}
+
+    def _fitting(self, state: pb.StateDesc, tensor: Array) -> Array:
+        path, key = self._folder / state.external.path, state.external.key
+        found, wanted = array_type(tensor), type_of(state)
+        if wanted not in (found, found.wide):
+            raise DataError(f"{path}: {key!r} is {found}, the state {state.name!r} is {wanted}")
+        return tensor if found == wanted else converted(tensor, wanted.dtype)

@@ -1,0 +1,33 @@
+"""One step of a bound block, for any engine: who lies where, how long, and what must wait for what.
+
+aliases    which tensors of a block are the same bytes: views, and what ops write in place
+in_place   the law of what may be written over what
+scratch    what kernels need besides their operands
+lifetimes  from a bound block to buffers on a two-phase clock
+places     where the buffers lie: by a plan that is safe, else placed anew
+hazards    what must be done before what, from the bytes that ops touch
+"""
+
+from runtime.step.aliases import Aliases as Aliases
+from runtime.step.aliases import Place as Place
+from runtime.step.aliases import aliases_of as aliases_of
+from runtime.step.aliases import ends_of as ends_of
+from runtime.step.aliases import in_place_pairs as in_place_pairs
+from runtime.step.aliases import is_transfer as is_transfer
+from runtime.step.aliases import is_view as is_view
+from runtime.step.aliases import made_outside as made_outside
+from runtime.step.aliases import spills as spills
+from runtime.step.aliases import views_of as views_of
+from runtime.step.hazards import Touched as Touched
+from runtime.step.hazards import dependencies as dependencies
+from runtime.step.in_place import InPlaceLaw as InPlaceLaw
+from runtime.step.in_place import chosen as chosen
+from runtime.step.in_place import faults as faults
+from runtime.step.in_place import leaves_no_copy as leaves_no_copy
+from runtime.step.lifetimes import buffers_of as buffers_of
+from runtime.step.lifetimes import spilled_of as spilled_of
+from runtime.step.places import Places as Places
+from runtime.step.places import check_plans as check_plans
+from runtime.step.places import places_of as places_of
+from runtime.step.scratch import is_scratch as is_scratch
+from runtime.step.scratch import scratch_of as scratch_of

@@ -1,0 +1,94 @@
+"""Which tensors lie in the same memory: views, and outputs that are written in place.
+
+A class of tensors lies in the memory of its root. A view has the bytes of its operand. An op in place writes over
+them and so begins a new version of the class: only the tensors of the newest version have their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
+from runtime.engines.reference.kernels import KERNELS
+
+
+class Place(NamedTuple):
+    """Where a tensor's value lies: the tensor that gives the memory, and how often that was written over before."""
+
+    root: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Aliases:
+    """The place of every tensor of a block, and the position of the last op that reads each place."""
+
+    places: dict[str, Place]
+    last_read: dict[Place, int]  # len(ops) is the end of the step
+    views: set[int]  # positions of the ops that have nothing to compute
+
+
+def aliases_of(block: Written, pinned: Collection[str] = ()) -> Aliases:
+    """The places of a block's tensors, as its ops say in `in_place`; nothing is written over a pinned tensor.
+
+    Pinned tensors are read by the end of the step, like those that are fetched.
+    """
+    places = {parameter.tensor: Place(parameter.tensor, 0) for parameter in block.desc.parameters}
+    last_read: dict[Place, int] = {}
+    views = {i for i in views_of(block) if block.in_place[i]}
+    for i, (inputs, outputs, pairs) in enumerate(zip(block.inputs, block.outputs, block.in_place, strict=True)):
+        for name in inputs:
+            if name:
+                last_read[places[name]] = i
+        for name in outputs:
+            places[name] = Place(name, 0)
+        for output, position in pairs:
+            old, new = places[inputs[position]], outputs[output]
+            if i in views:
+                places[new] = old
+            elif not pinned or old not in [places.get(name) for name in pinned]:
+                places[new] = Place(old.root, old.version + 1)
+    ends = [places[name] for name in (*ends_of(block.desc), *pinned) if name in places]
+    last_read.update(dict.fromkeys(ends, len(block.ops)))
+    return Aliases(places, last_read, views)
+
+
+def ends_of(block: pb.BlockDesc) -> list[str]:
+    """The tensors that are read when all ops are done."""
+    return [*(f.tensor for f in block.fetches), *(update.tensor for update in block.updates), *block.results]
+
+
+def in_place_pairs(op_type: str) -> tuple[tuple[int, int], ...]:
+    """(output, input) positions that the reference kernel allows to be the same memory; none for an unknown op."""
+    return KERNELS[op_type].in_place if op_type in KERNELS else ()
+
+
+def spills(op_type: str) -> bool:
+    """Whether the output of such ops lies in the file beside the arena."""
+    return op_type in KERNELS and KERNELS[op_type].file == "to"
+
+
+def is_transfer(op_type: str) -> bool:
+    """Whether such ops only move a tensor to the file beside the arena, or back."""
+    return op_type in KERNELS and KERNELS[op_type].file != ""
+
+
+def made_outside(block: Written) -> set[str]:
+    """The tensors that ops make and that lie outside the arena: constants, and what is spilled."""
+    types = {op_type for op_type in set(block.op_types) if op_type == "constant" or spills(op_type)}
+    columns = zip(block.op_types, block.outputs, strict=True)
+    return {name for op_type, outputs in columns if op_type in types for name in outputs}
+
+
+def views_of(block: Written) -> list[int]:
+    """The positions of the ops that make views, in order."""
+    types = {op_type for op_type in set(block.op_types) if is_view(op_type)}
+    return [i for i, op_type in enumerate(block.op_types) if op_type in types]
+
+
+def is_view(op_type: str) -> bool:
+    """Whether output 0 of such ops has the bytes of input 0."""
+    return op_type in KERNELS and KERNELS[op_type].view

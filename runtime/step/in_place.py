@@ -1,0 +1,153 @@
+"""The in-place law: which output of an op may be written over which of its operands.
+
+1. The op has that output and that operand, and its kernel allows the pair.
+2. The two have one type. A view has the bytes of its operand, so nothing is written: for it the law ends here.
+3. Outside the arena nothing is written over a constant or a value that waits in the file, and over a state only if the
+   block updates it.
+4. The op reads the memory by that operand alone, and nothing reads it afterwards: no later op, no fetch, no update.
+5. No output is written over two operands, and no operand lies under two outputs.
+
+Rules 1 to 3 and the first half of 4 hold whatever the order of the ops: `never` asks them. `objection` asks all but 5,
+which is about several pairs; `faults` asks all of every pair that a block has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
+from runtime.step.aliases import ends_of, in_place_pairs, spills, views_of
+
+Pair = tuple[int, int]
+
+
+class InPlaceLaw:
+    """What the law says of a block, for as long as nobody edits anything but its pairs.
+
+    Args:
+        block: in which every op reads only what is defined before it.
+        views: the positions of the ops whose output is the memory of their operand, in order.
+    """
+
+    def __init__(self, block: Written, views: Collection[int]) -> None:
+        self._block = block
+        self._views = set(views)
+        self.begins: dict[str, str] = {}
+        """The tensor that each view has the bytes of, views of views included."""
+        for i in views:
+            x, y = block.inputs[i][0], block.outputs[i][0]
+            self.begins[y] = self.begins.get(x, x)
+
+    def never(self, i: int, output: int, position: int) -> str | None:
+        """Why op number i cannot write this output over this operand in any order of the ops; None if it can."""
+        block, inputs, outputs = self._block, self._block.inputs[i], self._block.outputs[i]
+        has_both = 0 <= output < len(outputs) and 0 <= position < len(inputs) and inputs[position]
+        if not has_both or (output, position) not in in_place_pairs(block.op_types[i]):
+            return f"its kernel cannot write output {output} over input {position}"
+        if i in self._views:
+            return None
+        old, new = inputs[position], outputs[output]
+        if block.types[new] != block.types[old]:
+            return f"%{new} is {block.types[new]}, and cannot lie over %{old}: {block.types[old]}"
+        value = self.begins.get(old, old)
+        if value in self._kept:
+            return f"it writes over {self._kept[value]}"
+        if [self.begins.get(name, name) for name in inputs].count(value) > 1:
+            return _read_again(old)
+        return None
+
+    def objection(self, i: int, output: int, position: int) -> str | None:
+        """Why op number i cannot write this output over this operand where it is; None if it can."""
+        why = self.never(i, output, position)
+        if why is not None or i in self._views:
+            return why
+        old = self._block.inputs[i][position]
+        return _read_again(old) if self.last_reads[self.begins.get(old, old)] > i else None
+
+    @cached_property
+    def last_reads(self) -> dict[str, int]:
+        """The position of the last op that reads each tensor or a view of it; len(ops) is the end of the step."""
+        block = self._block
+        last = {name: i for i, inputs in enumerate(block.inputs) for name in inputs}
+        last |= dict.fromkeys(ends_of(block.desc), len(block.ops))
+        for i in sorted(self._views, reverse=True):
+            x, y = block.inputs[i][0], block.outputs[i][0]
+            last[x] = max(last[x], last.get(y, -1))
+        return last
+
+    @cached_property
+    def _kept(self) -> dict[str, str]:
+        """In words, the tensors outside the arena over which nothing is written."""
+        desc, columns = self._block.desc, zip(self._block.op_types, self._block.outputs, strict=True)
+        updated = {update.state for update in desc.updates}
+        kept = {p.tensor: f"the state {p.state!r}, which stays" for p in _of_states(desc) if p.state not in updated}
+        for op_type, outputs in columns:
+            if op_type == "constant":
+                kept.update((name, f"the constant %{name}") for name in outputs)
+            elif spills(op_type):
+                kept.update((name, f"%{name}, which waits in the file") for name in outputs)
+        return kept
+
+
+def faults(block: Written) -> Iterator[tuple[int, str]]:
+    """The position of each op with a pair that breaks the law, and why it does."""
+    if not any(block.in_place):
+        return
+    law = InPlaceLaw(block, [i for i in views_of(block) if block.in_place[i]])
+    for i, pairs in enumerate(block.in_place):
+        why = _fault_of(law, block, i, pairs)
+        if why is not None:
+            yield i, why
+
+
+def chosen(pairs: Sequence[Pair], over_a_state: Callable[[int], bool], may: Callable[[int, int], bool]) -> list[Pair]:
+    """Of pairs (written, read) those that an op is given, in order.
+
+    Those over a state come first, because what lies there takes no memory of the arena; nothing is in two pairs.
+
+    Args:
+        pairs: that the law allows in some order of the ops.
+        over_a_state: whether an operand lies in the memory of a state.
+        may: whether a pair is allowed where the op is.
+    """
+    if len(pairs) == 1:
+        return [*pairs] if may(*pairs[0]) else []
+    taken: list[Pair] = []
+    for written, read in sorted(pairs, key=lambda pair: not over_a_state(pair[1])):
+        if may(written, read) and all(written != one and read != other for one, other in taken):
+            taken.append((written, read))
+    return taken
+
+
+def leaves_no_copy(new_value: bool, lasts: bool) -> bool:
+    """Whether a tensor in the memory of a state is out of the way when the state gets its new value.
+
+    It is if it is that value, or if the end of the step does not read it; else it would be copied out before, to memory
+    that no plan has.
+    """
+    return new_value or not lasts
+
+
+def _fault_of(law: InPlaceLaw, block: Written, i: int, pairs: Sequence[Pair]) -> str | None:
+    written, read = set[int](), set[int]()
+    for output, position in pairs:
+        why = law.objection(i, output, position)
+        if why is not None:
+            return why
+        if output in written:
+            return f"it writes %{block.outputs[i][output]} over two operands"
+        if position in read:
+            return f"it writes two outputs over %{block.inputs[i][position]}"
+        written.add(output)
+        read.add(position)
+    return None
+
+
+def _of_states(desc: pb.BlockDesc) -> Iterator[pb.ParameterDesc]:
+    return (parameter for parameter in desc.parameters if parameter.WhichOneof("source") == "state")
+
+
+def _read_again(old: str) -> str:
+    return f"it writes over %{old}, which is read again"

@@ -1,0 +1,52 @@
+"""When each buffer of a step lives.
+
+The clock has two ticks an op: op number i reads at 2i and writes at 2i + 1. A buffer lives from the write that
+defines it until after the write of the last op that reads it, so that an op writes over its own inputs only where
+it says so. Tensors that share memory are one buffer, of the name of the first.
+Scratch lives for both ticks of its op. What a fetch or an update reads lives to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+
+from prograd_proto.written import Written
+from runtime.placement.buffer import Buffer
+from runtime.step.aliases import Aliases, made_outside, spills
+
+
+def buffers_of(block: Written, aliases: Aliases, scratch: Sequence[Sequence[tuple[str, int]]]) -> list[Buffer]:
+    """The buffers of a bound block that belong in the arena, in the order of their definition.
+
+    Args:
+        block: with static types; tensors of states, constants and what is spilled are left out.
+        aliases: which of its tensors are one buffer, and what lives to the end.
+        scratch: for each op, the names and bytes of its scratch arrays.
+    """
+    parameters = block.desc.parameters
+    outside = {parameter.tensor for parameter in parameters if parameter.WhichOneof("source") == "state"}
+    outside |= made_outside(block)
+    start = {parameter.tensor: 0 for parameter in parameters if parameter.tensor not in outside}
+    result: list[Buffer] = []
+    for i, (row, outputs) in enumerate(zip(scratch, block.outputs, strict=True)):
+        result.extend([Buffer(name, nbytes, 2 * i, 2 * i + 2) for name, nbytes in row])
+        start.update([(y, 2 * i + 1) for y in outputs if aliases.places[y].root == y and y not in outside])
+    return sorted([*result, *_from_the_start(start, block, aliases)], key=attrgetter("start", "name"))
+
+
+def spilled_of(block: Written, aliases: Aliases) -> list[Buffer]:
+    """The buffers of a bound block that lie in the file beside the arena, as `buffers_of` gives those of the arena."""
+    columns = enumerate(zip(block.op_types, block.outputs, strict=True))
+    start = {name: 2 * i + 1 for i, (op_type, outputs) in columns if spills(op_type) for name in outputs}
+    return _from_the_start(start, block, aliases)
+
+
+def _from_the_start(start: Mapping[str, int], block: Written, aliases: Aliases) -> list[Buffer]:
+    """The buffers with these starts, each until after it is last read."""
+    stop = {name: tick + 1 for name, tick in start.items()}
+    end = 2 * len(block.ops) + 1
+    for (root, _), i in aliases.last_read.items():
+        if root in stop:
+            stop[root] = max(stop[root], min(2 * i + 2, end))
+    return [Buffer(name, block.types[name].nbytes, start[name], stop[name]) for name in start]

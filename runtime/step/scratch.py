@@ -1,0 +1,47 @@
+"""What kernels need beside their operands and results: planned like every other buffer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from prograd_proto import TensorType, attributes_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.written import Written
+from runtime.engines.reference.kernels import KERNELS
+
+
+def scratch_of(block: Written) -> list[list[tuple[str, TensorType]]]:
+    """For each op the scratch arrays that its kernel asks for, named by the file or, where it is silent, here."""
+    known: dict[object, tuple[TensorType, ...]] = {}  # a deep program repeats few different ops
+    types = block.types
+    result: list[list[tuple[str, TensorType]]] = []
+    for op, op_type, operands, attributes in zip(
+        block.ops, block.op_types, block.inputs, block.attributes, strict=True
+    ):
+        inputs = [types[name] if name else None for name in operands]
+        key = op_type, *inputs, *attributes
+        if key not in known:
+            known[key] = KERNELS[op_type].rule(*inputs, **attributes_of(op)).scratch
+        result.append(_named(op, known[key], types))
+    return result
+
+
+def is_scratch(name: str) -> bool:
+    """Whether a name is one that `scratch_of` gives."""
+    return re.fullmatch(r"scratch \d+ of op \d+_*", name) is not None
+
+
+def _named(
+    op: pb.OpDesc, wanted: tuple[TensorType, ...], types: Mapping[str, TensorType]
+) -> list[tuple[str, TensorType]]:
+    if not (wanted or op.scratch):
+        return []
+    names = op.scratch[:] or [_unused(f"scratch {i} of op {op.id}", types) for i in range(len(wanted))]
+    return list(zip(names, wanted, strict=True))
+
+
+def _unused(name: str, types: Mapping[str, TensorType]) -> str:
+    while name in types:
+        name += "_"
+    return name
