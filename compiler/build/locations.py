@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 _OWN = (
-    *(str(Path(__file__).parents[1] / room) + os.sep for room in ("compiler", "registry")),
+    *(str(Path(__file__).parents[2] / room) + os.sep for room in ("compiler", "registry")),
     contextlib.__file__,  # our context managers are entered through it
 )
 
