@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.train.averages import Average, append_averages, averaged_parameters
-from compiler.errors import CompileError
 from compiler.build.graft import graft, part_for
-from compiler.train.inference_gradients import with_gradients_of_forms
 from compiler.build.opened import Kept
+from compiler.errors import CompileError
+from compiler.train.averages import Average, append_averages, averaged_parameters
+from compiler.train.inference_gradients import with_gradients_of_forms
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from registry import Block, Value, ops

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from compiler.passes.bind_dimensions import bind_dimensions, only_sources, symbols_of
-from compiler.errors import CompileError
-from compiler.build.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
 from compiler.analyses.memory_report import MemoryReport
-from compiler.passes.pipeline import PASSES, run_passes
-from compiler.planning.plan_program import SECONDS, plan_program
+from compiler.build.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
 from compiler.build.plugins import require_used
 from compiler.build.whole_numbers import is_whole
+from compiler.errors import CompileError
+from compiler.passes.bind_dimensions import bind_dimensions, only_sources, symbols_of
+from compiler.passes.pipeline import PASSES, run_passes
+from compiler.planning.plan_program import SECONDS, plan_program
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import FORMAT_VERSION, save
 from prograd_proto.identity import program_sha256

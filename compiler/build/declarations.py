@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Literal
 
-from compiler.train.initialisers import FromFile
 from compiler.build.whole_numbers import is_whole
+from compiler.train.initialisers import FromFile
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES

@@ -11,11 +11,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.passes.bind_dimensions import symbols_of
-from compiler.commands.well_formed import well_formed
-from compiler.errors import CompileError
 from compiler.build.graft import graft
 from compiler.build.last_batch import each, sizes_of
+from compiler.commands.well_formed import well_formed
+from compiler.errors import CompileError
+from compiler.passes.bind_dimensions import symbols_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.lifespans import trains
 from registry import Block, Value

@@ -9,24 +9,24 @@ from functools import wraps
 from itertools import count
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
+from compiler.analyses.lifespans import Lifespan, declare_lifespan
 from compiler.build.assembly import Built, Outputs, assembled
-from compiler.train.averages import Average
-from compiler.train.clipping import Clip
 from compiler.build.compiled import Compiled, compile_program
 from compiler.build.data import data_desc, run_desc
 from compiler.build.declarations import Over, declared_state, declared_type, over_number, require_dtype
-from compiler.train.descent import Descent
-from compiler.passes.leave_frozen import mark
-from compiler.train.initialisers import FromFile, Initialiser, glorot_uniform, zeros
-from compiler.analyses.lifespans import Lifespan, declare_lifespan
 from compiler.build.locations import Locations
-from compiler.train.metrics.metric import Metric, require_metric
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
+from compiler.build.state_table import StateTable
+from compiler.build.whole_numbers import require_whole
+from compiler.passes.leave_frozen import mark
+from compiler.train.averages import Average
+from compiler.train.clipping import Clip
+from compiler.train.descent import Descent
+from compiler.train.initialisers import FromFile, Initialiser, glorot_uniform, zeros
+from compiler.train.metrics.metric import Metric, require_metric
 from compiler.train.optimizers import Optimizer
 from compiler.train.parameter_groups import Group
-from compiler.build.state_table import StateTable
 from compiler.train.weighted_means import weight_of, weighted_mean
-from compiler.build.whole_numbers import require_whole
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
