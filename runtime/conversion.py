@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from prograd_proto import TensorType
+from runtime.aligned_memory import aligned_bytes, view
 from runtime.dtypes import array_type
-from runtime.engines.reference.arena import aligned_bytes, view
 from runtime.engines.reference.kernels import KERNELS
 from runtime.kernel import BFLOAT16, Array
 

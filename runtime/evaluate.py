@@ -9,7 +9,7 @@ import numpy as np
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
-from runtime.engines.reference.arena import aligned_array
+from runtime.aligned_memory import aligned_array
 from runtime.engines.reference.kernels import KERNELS
 from runtime.kernel import Array
 

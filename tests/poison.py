@@ -10,7 +10,7 @@ from steps import Stepper
 from compiler.build.compiled import Compiled
 from compiler.passes.plan_memory import block_buffers, spilled_buffers
 from prograd_proto import program_pb2 as pb
-from runtime.engines.reference.arena import aligned_bytes
+from runtime.aligned_memory import aligned_bytes
 
 POISON = 0xFF
 """A byte that makes every float NaN and every integer -1."""

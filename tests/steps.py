@@ -10,8 +10,8 @@ from interpret import interpret
 
 from compiler.build.compiled import Compiled
 from prograd_proto import program_pb2 as pb
+from runtime.aligned_memory import aligned_bytes
 from runtime.check import check_program
-from runtime.engines.reference.arena import aligned_bytes
 from runtime.engines.reference.executor import Executor
 from runtime.runs.states import States
 

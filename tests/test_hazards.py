@@ -15,7 +15,7 @@ from compiler import Program, constant, ops
 from compiler.build.compiled import Compiled
 from compiler.passes.plan_memory import block_buffers
 from prograd_proto import program_pb2 as pb
-from runtime.engines.reference.arena import address_ranges
+from runtime.aligned_memory import address_ranges
 from runtime.placement import aligned
 from runtime.step import Touched, dependencies
 from runtime.step.hazards import Range

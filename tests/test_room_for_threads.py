@@ -32,7 +32,7 @@ from compiler.planning.simulated_threads import run_on, times_faster
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
 from runtime.__main__ import main as runtime_main
-from runtime.engines.reference.arena import aligned_bytes
+from runtime.aligned_memory import aligned_bytes
 from runtime.engines.reference.bind import bind
 from runtime.step import dependencies
 

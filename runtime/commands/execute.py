@@ -21,10 +21,9 @@ from runtime.commands.streams import put
 from runtime.commands.trace import TraceFile
 from runtime.errors import OutOfTime, UsageError
 from runtime.kernel import Array
+from runtime.memory_limit import MemoryLimit, peak_rss
 from runtime.runs.checkpoint_folder import CheckpointFolder
 from runtime.runs.interrupts import Interrupted, Interrupts
-from runtime.runs.limits import peak_rss
-from runtime.runs.memory_limit import MemoryLimit
 from runtime.runs.metrics import scalar_fetches
 from runtime.runs.overtime import Overtime
 from runtime.runs.run import Run, load

@@ -15,7 +15,7 @@ from runtime.errors import UsageError
 from runtime.files.output import write_output
 from runtime.files.tensor_files import read_npy
 from runtime.kernel import Array
-from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 _PRINTED_WHOLE = 1000
 

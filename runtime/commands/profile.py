@@ -21,8 +21,8 @@ from runtime.engines.reference.threads.contest import TURNS
 from runtime.engines.reference.threads.stopwatch import Spell
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
+from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
-from runtime.runs.memory_limit import MemoryLimit
 from runtime.runs.overtime import Overtime
 from runtime.runs.run import Run, load
 

@@ -19,7 +19,7 @@ from runtime.files.file_reader import FileReader
 from runtime.files.output import write_output
 from runtime.files.safetensors_file import WORDS, read_header, read_tensors
 from runtime.kernel import Array
-from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 if TYPE_CHECKING:
     from zipfile import ZipFile  # slow to import

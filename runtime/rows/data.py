@@ -16,8 +16,8 @@ from runtime.errors import DataError, UsageError
 from runtime.files.program_files import verified
 from runtime.files.tensor_files import read_arrays, unverified
 from runtime.kernel import Array
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.rows.rows import NUMBER_BYTES, Rows, common_length
-from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
 
 
 class Data:

@@ -15,7 +15,7 @@ from runtime.dtypes import array_type
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
 from runtime.kernel import Array
-from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 SHOWN_ROWS = 8
 """Of so many rows an error gives the numbers."""

@@ -7,9 +7,7 @@ evaluation         running an entry over rows without training: evaluation and p
 events             what a training run reports: frozen records, one kind per occasion. Epochs and steps count from 1
 folder_lock        one process at a time writes into a folder
 interrupts         what signals do: at once while nothing is under way, and between two steps
-limits             what the process takes of memory
 machine            what a result may depend on besides the program: versions and the CPU
-memory_limit       one account of memory: who is about to allocate much asks it first
 metrics            metrics: scalar fetches, and how they combine over steps
 overtime           ends a run that goes on after it was asked to end
 position           where a run stands: all besides the states that a later process needs

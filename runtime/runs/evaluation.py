@@ -15,8 +15,8 @@ from runtime.engines.reference.workspace import Workspace
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite
 from runtime.kernel import Array
+from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
-from runtime.runs.memory_limit import MemoryLimit
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
 from runtime.runs.states import States
 

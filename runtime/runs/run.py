@@ -23,6 +23,7 @@ from runtime.engines.reference.workspace import Workspace
 from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
 from runtime.kernel import Array
+from runtime.memory_limit import PARSED, MemoryLimit
 from runtime.plugins import use_plugins
 from runtime.rows.data import Data
 from runtime.rows.rows import Rows, given_rows
@@ -32,7 +33,6 @@ from runtime.runs.checkpoint_folder import CheckpointFolder
 from runtime.runs.evaluation import Results, apart, run_over
 from runtime.runs.events import Event
 from runtime.runs.interrupts import Interrupts
-from runtime.runs.memory_limit import PARSED, MemoryLimit
 from runtime.runs.position import Position
 from runtime.runs.state_view import StateView
 

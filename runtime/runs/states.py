@@ -11,15 +11,15 @@ from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
 from prograd_proto.lifespans import held
+from runtime.aligned_memory import aligned_array
 from runtime.conversion import converted
 from runtime.dtypes import array_type, as_little
-from runtime.engines.reference.arena import aligned_array
 from runtime.engines.reference.kernels import KERNELS
 from runtime.errors import DataError
 from runtime.files.program_files import verified
 from runtime.files.tensor_files import read_arrays
 from runtime.kernel import Array
-from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.runs.turns import Turns
 
 

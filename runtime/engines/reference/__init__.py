@@ -1,6 +1,5 @@
 """The reference engine: NumPy kernels, one function per op, views into one arena.
 
-arena       aligned memory, typed views into it, and where they lie
 bind        from a bound block to arrays in one arena and calls without arguments
 engine      a workspace for each thread that makes steps at the same time
 executor    runs one bound block: everything is looked up and placed once, a step then only calls kernels

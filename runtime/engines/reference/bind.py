@@ -17,8 +17,8 @@ import numpy as np
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.written import Written
+from runtime.aligned_memory import address_ranges, aligned_bytes, view
 from runtime.dtypes import numpy_dtype
-from runtime.engines.reference.arena import address_ranges, aligned_bytes, view
 from runtime.engines.reference.kernels import KERNELS
 from runtime.errors import UsageError
 from runtime.kernel import Array

@@ -17,7 +17,7 @@ from runtime.engines.reference.executor import Executor
 from runtime.engines.reference.workspace import Workspace
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
-from runtime.runs.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.runs.overtime import Overtime
 from runtime.runs.states import States
 from runtime.step import spills

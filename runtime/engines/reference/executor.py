@@ -14,9 +14,9 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.plugins import namespace_of, plugin_failed
+from runtime.aligned_memory import aligned_bytes, view
 from runtime.conversion import conversion, given_dtype
 from runtime.dtypes import array_type
-from runtime.engines.reference.arena import aligned_bytes, view
 from runtime.engines.reference.bind import bind, no_file
 from runtime.engines.reference.nan_watch import NanWatch
 from runtime.engines.reference.threads.contest import Contest

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.lifespans import trains
-from runtime.engines.reference.arena import aligned_bytes
+from runtime.aligned_memory import aligned_bytes
 from runtime.engines.reference.bind import no_file
 from runtime.engines.reference.executor import Executor
 from runtime.engines.reference.spill_file import spill_file
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit
 from runtime.kernel import Array
-from runtime.runs.memory_limit import MemoryLimit
+from runtime.memory_limit import MemoryLimit
 from runtime.runs.states import States
 
 

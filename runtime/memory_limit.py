@@ -8,15 +8,15 @@ well, and so does `OWN` for what nobody counts. docs/limits.md says what that is
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Final
 from weakref import finalize
 
 from runtime.errors import ResourceLimit
 from runtime.kernel import Array
-from runtime.runs.limits import peak_rss
 
 OWN: Final = 8 << 20
 """Bytes for what is not counted one by one: BLAS packs parts of matrices, NumPy and Python have small change."""
@@ -108,3 +108,20 @@ def resident() -> int:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):
         return peak_rss()
+
+
+def peak_rss() -> int:
+    """The most memory, in bytes, that the process has occupied; 0 where the system does not say.
+
+    Linux counts what the parent occupied when it started the process in `ru_maxrss`, so that is not asked there.
+    """
+    with suppress(OSError), open("/proc/self/status", "rb") as status:
+        for line in status:
+            if line.startswith(b"VmHWM:"):
+                return 1024 * int(line.split()[1])
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -10,7 +10,6 @@ from prograd_proto import TensorType
 from runtime.dtypes import numpy_dtype
 from runtime.kernel import Array
 from runtime.placement.alignment import ALIGNMENT
-from runtime.step.hazards import Range
 
 
 def aligned_bytes(nbytes: int) -> Array:
@@ -33,6 +32,6 @@ def aligned_array(type: TensorType) -> Array:
     return view(aligned_bytes(type.nbytes), 0, type)
 
 
-def address_ranges(arrays: Iterable[Array]) -> list[Range]:
+def address_ranges(arrays: Iterable[Array]) -> list[tuple[int, int]]:
     """Where contiguous arrays lie in memory."""
     return [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays if a.nbytes]
