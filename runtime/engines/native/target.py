@@ -1,0 +1,124 @@
+"""What code may be made of: an instruction set, its vector registers, and the caches of this CPU.
+
+Four instruction sets instead of a list of CPUs: code for one is the same on every machine that has it, and so are its
+bits. LLVM is told exactly these features, so it never emits an instruction that was not looked for. The caches decide
+how large operands are cut, which changes the time and no bit.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from runtime.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Target:
+    """An instruction set and the machine around it.
+
+    Attributes:
+        name: of the instruction set.
+        triple: architecture, system and object format, as LLVM spells them.
+        features: as LLVM spells them; what is not named is not used.
+        tune: a CPU of this kind, whose latencies order the instructions.
+        vector_bytes: of a vector register.
+        registers: how many vector registers there are.
+        fma: whether a multiply-add is one instruction that rounds once.
+        l1_bytes, l2_bytes, l3_bytes: caches for data; of the third level, what one core may count on.
+    """
+
+    name: str
+    triple: str
+    features: str
+    tune: str
+    vector_bytes: int
+    registers: int
+    fma: bool
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
+    l3_bytes: int = 4 << 20
+
+    def lanes(self, bits: int = 32) -> int:
+        """How many elements of so many bits a register holds."""
+        return self.vector_bytes * 8 // bits
+
+
+V3: Final = "+avx,+avx2,+f16c,+fma"
+
+INSTRUCTION_SETS: Final = {
+    "avx512": ("x86_64", f"{V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl", "skylake-avx512", 64, 32, True),
+    "avx2": ("x86_64", V3, "haswell", 32, 16, True),
+    "sse2": ("x86_64", "+sse2", "nehalem", 16, 16, False),
+    "neon": ("aarch64", "+neon,+fp-armv8", "neoverse-n1", 16, 32, True),
+}
+"""By name: architecture, LLVM's features and tuning, bytes and number of vector registers, whether there is an FMA."""
+
+NEEDS: Final = {
+    "avx512": ("AVX512F", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512VL", "AVX2", "FMA3", "F16C"),
+    "avx2": ("AVX2", "FMA3", "F16C"),
+    "sse2": ("SSE2",),
+    "neon": ("ASIMD",),
+}
+"""NumPy's names of what a CPU and its system must have, best instruction set first."""
+
+SYSTEMS: Final = {
+    "linux": "unknown-linux-gnu",
+    "darwin": "apple-darwin",
+    "win32": "pc-windows-msvc",
+}
+
+
+@cache
+def this_machine() -> Target:
+    """The best target of this machine; raises UsageError if there is none."""
+    found = usable(cpu_features(), platform.machine())
+    if not found:
+        raise UsageError(f"the native engine has no code for this CPU, {platform.machine() or 'unknown'}")
+    return replace(target(found[0]), **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
+
+
+def target(name: str, system: str = sys.platform) -> Target:
+    """The target of an instruction set by name, with caches of ordinary size; raises UsageError if there is none."""
+    if name not in INSTRUCTION_SETS:
+        raise UsageError(f"there is no instruction set {name!r}; there are {', '.join(INSTRUCTION_SETS)}")
+    architecture, features, tune, vector_bytes, registers, fma = INSTRUCTION_SETS[name]
+    return Target(
+        name, f"{architecture}-{SYSTEMS.get(system, SYSTEMS['linux'])}", features, tune, vector_bytes, registers, fma
+    )
+
+
+def usable(features: Mapping[str, bool], machine: str) -> list[str]:
+    """The instruction sets that a CPU with these features can run, the best first."""
+    architecture = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine.lower(), machine.lower())
+    return [
+        name
+        for name, needs in NEEDS.items()
+        if INSTRUCTION_SETS[name][0] == architecture and all(features.get(need) for need in needs)
+    ]
+
+
+def cpu_features() -> Mapping[str, bool]:
+    """What this CPU has and its system saves, as NumPy found when it was imported."""
+    return getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})  # as numpy.show_runtime()
+
+
+def caches(folder: Path) -> dict[str, int]:
+    """The sizes of caches for data as Linux tells them in this folder, by attribute of Target; nothing elsewhere."""
+    sizes: dict[str, int] = {}
+    for index in sorted(folder.glob("index*")):
+        try:
+            level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
+            if kind != "Instruction" and level in "123" and size.endswith("K"):
+                sizes[f"l{level}_bytes"] = int(size[:-1]) << 10
+        except (OSError, ValueError):
+            continue
+    if "l3_bytes" in sizes:
+        sizes["l3_bytes"] = min(sizes["l3_bytes"], 32 << 20)  # shared by cores, and by virtual machines
+    return sizes
