@@ -14,8 +14,8 @@ from compiler import CompileError, Program, adam, constant, momentum, ops, sgd
 from compiler.passes.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading
 from prograd_proto.files import load
-from prograd_proto.written import Written
 from runtime.check import check_program
 from runtime.engines.reference.kernels import KERNELS
 from runtime.step import faults
@@ -60,7 +60,7 @@ def running_blocks(program: pb.ProgramDesc) -> list[pb.BlockDesc]:
 def test_the_law_allows_just_the_pairs_after_which_every_reader_finds_its_value(make):
     allowed = refused = 0
     for block in running_blocks(make()):
-        assert not list(faults(Written(block)))
+        assert not list(faults(Reading(block)))
         assert keeps_every_value(block)
         for op in block.ops:
             before = list(op.in_place)
@@ -69,7 +69,7 @@ def test_the_law_allows_just_the_pairs_after_which_every_reader_finds_its_value(
                     continue
                 del op.in_place[:]
                 op.in_place.add(output=output, input=position)
-                is_lawful = not list(faults(Written(block)))
+                is_lawful = not list(faults(Reading(block)))
                 assert is_lawful == keeps_every_value(block), f"{op.type}: {output} over {position}"
                 allowed, refused = allowed + is_lawful, refused + (not is_lawful)
             del op.in_place[:]
@@ -92,7 +92,7 @@ def test_the_law_judges_many_pairs_at_once_as_the_cells_do(make):
             for output, position in KERNELS[op.type].in_place:
                 if rng.random() < 0.5 and position < len(op.inputs) and op.inputs[position]:
                     op.in_place.add(output=output, input=position)
-        verdicts.append(not list(faults(Written(marked))))
+        verdicts.append(not list(faults(Reading(marked))))
         assert verdicts[-1] == keeps_every_value(marked)
     assert len(set(verdicts)) == 2
 
@@ -137,7 +137,7 @@ def test_a_kernel_that_allows_two_outputs_over_one_operand_gets_one(monkeypatch)
     monkeypatch.setitem(KERNELS, "momentum", replace(KERNELS["momentum"], in_place=pairs))
     del update.in_place[:]
     update.in_place.extend(pb.InPlace(output=output, input=position) for output, position in pairs)
-    [(_, why)] = faults(Written(block))
+    [(_, why)] = faults(Reading(block))
     assert why == "it writes two outputs over %w"
 
 
@@ -156,5 +156,5 @@ def test_nothing_is_written_over_what_waits_in_the_file():
     block.ops.add(id=98, type="spill", inputs=[exp.outputs[0]], outputs=["in the file"])
     over = block.ops.add(id=99, type="exp", inputs=["in the file"], outputs=["after"])
     over.in_place.add(output=0, input=0)
-    assert (len(block.ops) - 1, "it writes over %in the file, which waits in the file") in faults(Written(block))
+    assert (len(block.ops) - 1, "it writes over %in the file, which waits in the file") in faults(Reading(block))
     assert not keeps_every_value(block)

@@ -13,8 +13,8 @@ from compiler.passes.pipeline import MUST_PRECEDE, PASSES, run_passes
 from compiler.passes.share_memory import share_memory
 from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading
 from prograd_proto.identity import program_sha256
-from prograd_proto.written import Written
 from runtime.step import aliases_of
 
 
@@ -347,7 +347,7 @@ def test_a_dead_read_does_not_keep_an_update_from_being_in_place():
 def in_state(program: Program, state: str, entry: str = "train") -> list[str]:
     """The ops whose results lie in the memory of a state, views not among them."""
     block = bound_block(program.compile().desc, entry)
-    aliases = aliases_of(Written(block))
+    aliases = aliases_of(Reading(block))
     there = [(i, op) for i, op in enumerate(block.ops) if i not in aliases.views]
     return [op.type for _, op in there for name in op.outputs if aliases.places[name].root == state]
 

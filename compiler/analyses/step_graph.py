@@ -14,7 +14,7 @@ from itertools import islice
 from math import inf
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.placement import aligned
 from runtime.step import InPlaceLaw, chosen, ends_of, in_place_pairs, leaves_no_copy, made_outside, scratch_of, views_of
 
@@ -133,7 +133,7 @@ class StepGraph:
 
 def step_graph(desc: pb.BlockDesc) -> StepGraph:
     """The graph of a block with static types."""
-    block = Written(desc)
+    block = Reading(desc)
     state_of = {p.tensor: p.state for p in desc.parameters if p.WhichOneof("source") == "state"}
     outside = {*state_of, *made_outside(block)}
     graph = _values(block, outside)
@@ -158,7 +158,7 @@ def step_graph(desc: pb.BlockDesc) -> StepGraph:
     return graph
 
 
-def _values(block: Written, outside: Collection[str]) -> StepGraph:
+def _values(block: Reading, outside: Collection[str]) -> StepGraph:
     """The graph with its values; what may be in place is still missing."""
     views = set(views_of(block))
     roots = [parameter.tensor for parameter in block.desc.parameters]
@@ -196,7 +196,7 @@ def _values(block: Written, outside: Collection[str]) -> StepGraph:
     return graph
 
 
-def _order_views(block: Written, graph: StepGraph) -> None:
+def _order_views(block: Reading, graph: StepGraph) -> None:
     """Let the readers of a view wait for it: the value itself is written by another op."""
     maker = {block.outputs[i][0]: i for i, writes in enumerate(graph.writes) if not writes}
     for before, inputs in zip(graph.before, block.inputs, strict=True) if maker else ():

@@ -13,7 +13,7 @@ from compiler.analyses.lifespans import lifespan_of, lifespans_of, pass_of
 from compiler.passes.plan_memory import block_buffers, plan_of, spilled_buffers
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.placement import PAGE, Buffer, aligned, check_placement, planned_offsets
 from runtime.step import aliases_of, ends_of
 
@@ -130,7 +130,7 @@ def busiest(buffers: Sequence[Buffer]) -> tuple[int, int]:
 
 def _tenants(program: pb.ProgramDesc, block: pb.BlockDesc) -> dict[str, list[Tenant]]:
     """The tenants of each buffer, by its name, in the order of their definitions."""
-    written = Written(block)
+    written = Reading(block)
     aliases, types = aliases_of(written), written.types
     lifespans = lifespans_of(program, block)
     last_read = {name: i for i, op in enumerate(block.ops) for name in op.inputs}

@@ -14,7 +14,7 @@ from typing import Final
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.placement import PAGE, QUICK, Buffer, Effort, Placement, check_placement, place
 from runtime.step import aliases_of, buffers_of, scratch_of, spilled_of, spills
 
@@ -56,14 +56,14 @@ def plan_from(block: pb.BlockDesc, buffers: Sequence[Buffer], placed: Placement)
 
 def block_buffers(block: pb.BlockDesc) -> list[Buffer]:
     """The buffers of a block with static types, scratch included."""
-    written = Written(block)
+    written = Reading(block)
     scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(written)]
     return buffers_of(written, aliases_of(written), scratch)
 
 
 def spilled_buffers(block: pb.BlockDesc) -> list[Buffer]:
     """The buffers of a block with static types that lie in the file beside the arena."""
-    written = Written(block)
+    written = Reading(block)
     return spilled_of(written, aliases_of(written)) if any(map(spills, set(written.op_types))) else []
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from compiler.passes.bound_blocks import bound_blocks
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.step import InPlaceLaw, chosen, in_place_pairs, leaves_no_copy, views_of
 
 
@@ -25,13 +25,13 @@ def share_memory(program: pb.ProgramDesc) -> None:
 
 def share_in_block(desc: pb.BlockDesc) -> None:
     """Mark every view and every output of one block that may be written in place."""
-    _Sharing(Written(desc)).mark()
+    _Sharing(Reading(desc)).mark()
 
 
 class _Sharing:
     """One walk over a block: in the memory of which tensor each one lies."""
 
-    def __init__(self, block: Written) -> None:
+    def __init__(self, block: Reading) -> None:
         views = views_of(block)
         self._block = block
         self._views = set(views)

@@ -8,8 +8,8 @@ from compiler.analyses.lifespans import pass_of
 from compiler.analyses.use_def import needed
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading
 from prograd_proto.text.words import LIFESPANS, STAGES
-from prograd_proto.written import Written
 from runtime.step import ends_of, is_view
 
 
@@ -24,7 +24,7 @@ def ops_that_run_are_read(program: pb.ProgramDesc) -> Iterator[str]:
             yield f"block {number}: op {op.id} ({op.type}) computes what nothing reads"
 
 
-def backward_ops_help_a_forward_op(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def backward_ops_help_a_forward_op(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """An op that helps to differentiate names an op that was there before it, a forward op unless that is gone."""
     helpers = [op for op in block.ops if op.gradient_of]
     stages = {op.id: op.stage for op in block.ops} if helpers else {}
@@ -36,7 +36,7 @@ def backward_ops_help_a_forward_op(program: pb.ProgramDesc, block: Written) -> I
             yield f"{what}, whose stage is {STAGES.get(stages[op.gradient_of], 'unknown')}"
 
 
-def tensors_keep_their_lifespans(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def tensors_keep_their_lifespans(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """A tensor is defined and read, itself or through a view, only within the lifespan that was declared for it."""
     declared = {tensor.name: tensor.lifespan for tensor in block.tensors if tensor.lifespan}
     if not declared:

@@ -21,9 +21,9 @@ from compiler.passes.training_rules import (
 from prograd_proto import ProgramError, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
+from prograd_proto.blocks import Reading
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import trains
-from prograd_proto.written import Written
 from registry.op import find_op
 from runtime.step import ends_of, faults
 
@@ -47,7 +47,7 @@ def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
     for number, desc in enumerate(program.blocks):
         digest = hashlib.sha256(around + desc.SerializeToString()).digest()
         if digest not in known:
-            block = Written(desc)
+            block = Reading(desc)
             for rule in BLOCK_RULES:
                 _report(rule, rule(program, block), f"block {number}: ")
             known.add(digest)
@@ -95,7 +95,7 @@ def evaluating_does_not_train(program: pb.ProgramDesc) -> Iterator[str]:
             yield f"the run evaluates the entry {entry.name!r}, which trains"
 
 
-def tensors_are_defined_once(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def tensors_are_defined_once(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """Every tensor has a name, is described once and defined once."""
     names = [parameter.tensor for parameter in block.desc.parameters]
     names += chain.from_iterable(block.outputs)
@@ -116,7 +116,7 @@ def tensors_are_defined_once(program: pb.ProgramDesc, block: Written) -> Iterato
         yield f"%{name} is described, and nothing defines it"
 
 
-def tensors_are_defined_before_use(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def tensors_are_defined_before_use(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """An op reads only what a parameter or an earlier op defines, so the order has no cycle."""
     defined = {"", *(parameter.tensor for parameter in block.desc.parameters)}
     for op, inputs, outputs in zip(block.ops, block.inputs, block.outputs, strict=True):
@@ -129,7 +129,7 @@ def tensors_are_defined_before_use(program: pb.ProgramDesc, block: Written) -> I
             yield f"the end of the step reads %{name}"
 
 
-def tensors_have_sizes(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def tensors_have_sizes(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """No extent of a tensor is negative, and no tensor is larger than a tebibyte."""
     bad = {type for type in set(block.types.values()) if _has_no_size(type)}
     for name, type in block.types.items() if bad else ():
@@ -137,7 +137,7 @@ def tensors_have_sizes(program: pb.ProgramDesc, block: Written) -> Iterator[str]
             yield f"%{name} is {type}"
 
 
-def op_ids_are_unique(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def op_ids_are_unique(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """Every op has an id of its own, from 1."""
     seen: set[int] = {0}
     for op in block.ops:
@@ -146,7 +146,7 @@ def op_ids_are_unique(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
         seen.add(op.id)
 
 
-def random_streams_are_separate(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def random_streams_are_separate(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """Within a block ops of one random stream draw the same numbers: they have the same type."""
     types: dict[int, str] = {}
     for op in block.ops:
@@ -154,7 +154,7 @@ def random_streams_are_separate(program: pb.ProgramDesc, block: Written) -> Iter
             yield f"op {op.id} ({op.type}) draws from the stream of an op of another type"
 
 
-def types_are_as_inferred(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def types_are_as_inferred(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """Every op is known, has all its operands and attributes, and outputs of the types that inference gives."""
     alike: set[object] = set()  # a deep program repeats few different ops, and its types are few objects
     types = block.types
@@ -181,7 +181,7 @@ def types_are_as_inferred(program: pb.ProgramDesc, block: Written) -> Iterator[s
         alike.add(key)
 
 
-def parameters_have_the_states_types(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def parameters_have_the_states_types(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """One tensor stands for a state; it has the state's type, and so has the one that becomes its value."""
     states = {state.name: type_of(state) for state in program.states}
     pairs = [(p.state, p.tensor) for p in block.desc.parameters if p.WhichOneof("source") == "state"]
@@ -192,7 +192,7 @@ def parameters_have_the_states_types(program: pb.ProgramDesc, block: Written) ->
         yield f"two tensors stand for the state {state!r}"
 
 
-def states_are_updated_once(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def states_are_updated_once(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """A block updates a state at most once; a block that trains updates every trainable parameter it reads."""
     updated = [update.state for update in block.desc.updates]
     for name in _repeated(updated):
@@ -205,13 +205,13 @@ def states_are_updated_once(program: pb.ProgramDesc, block: Written) -> Iterator
         yield f"the trainable parameter {name!r} is read and not updated"
 
 
-def in_place_keeps_every_value(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def in_place_keeps_every_value(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """An op writes in place what its kernel allows, over what nothing reads afterwards and what may change."""
     for i, why in faults(block):
         yield f"op {block.ops[i].id} ({block.op_types[i]}): {why}"
 
 
-def repetitions_repeat(program: pb.ProgramDesc, block: Written) -> Iterator[str]:
+def repetitions_repeat(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """An op that computes another one again follows it, and has its type, attributes and random stream."""
     if not any(op.recompute_of for op in block.ops):
         return
@@ -225,7 +225,7 @@ def repetitions_repeat(program: pb.ProgramDesc, block: Written) -> Iterator[str]
 
 
 ProgramRule = Callable[[pb.ProgramDesc], Iterator[str]]
-BlockRule = Callable[[pb.ProgramDesc, Written], Iterator[str]]
+BlockRule = Callable[[pb.ProgramDesc, Reading], Iterator[str]]
 
 PROGRAM_RULES: tuple[ProgramRule, ...] = (
     states_have_different_names,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.step import Touched, aliases_of, scratch_of
 
 
@@ -14,7 +14,7 @@ def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
 
     Views and constants touch none, as they have nothing to compute.
     """
-    written = Written(block)
+    written = Reading(block)
     scratch = scratch_of(written)
     sizes = {name: type.nbytes for name, type in (*written.types.items(), *(named for row in scratch for named in row))}
     aliases = aliases_of(written)
@@ -39,7 +39,7 @@ def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
 
 def buffers_of_ops(block: pb.BlockDesc) -> list[set[str]]:
     """Of each op the buffers that it reads, writes and needs beside."""
-    written = Written(block)
+    written = Reading(block)
     places = aliases_of(written).places
     return [
         {places[name].root for name in (*op.inputs, *op.outputs) if name} | {name for name, _ in row}

@@ -3,7 +3,7 @@
 * `program_pb2`: the generated messages of program.proto
 * `dtypes`: element types by name; `elements`: their bytes
 * `tensor_types`: TensorType and shapes in Python
-* `written`: a block as lists, read once
+* `blocks`: what a block says, read once
 * `attributes`: attribute messages to Python values and back
 * `files`: load and save; `atomic`: how a file is replaced
 * `identity`: the hash of a program, the hash of states

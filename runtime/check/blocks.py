@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.check.names import check_size, check_unique, static_type
 from runtime.check.ops import Listed, check_op, described, op_types
 from runtime.kernel import require
@@ -91,7 +91,7 @@ def _check_definitions(
 def _check_in_place(program: pb.ProgramDesc, block: pb.BlockDesc) -> None:
     """Every pair of an op keeps the in-place law."""
     if any(op.in_place for op in block.ops):
-        for i, why in faults(Written(block)):
+        for i, why in faults(Reading(block)):
             require(False, f"{described(program, block.ops[i])}: {why}")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.engines.reference.kernels import KERNELS
 
 
@@ -31,7 +31,7 @@ class Aliases:
     views: set[int]  # positions of the ops that have nothing to compute
 
 
-def aliases_of(block: Written, pinned: Collection[str] = ()) -> Aliases:
+def aliases_of(block: Reading, pinned: Collection[str] = ()) -> Aliases:
     """The places of a block's tensors, as its ops say in `in_place`; nothing is written over a pinned tensor.
 
     Pinned tensors are read by the end of the step, like those that are fetched.
@@ -76,14 +76,14 @@ def is_transfer(op_type: str) -> bool:
     return op_type in KERNELS and KERNELS[op_type].file != ""
 
 
-def made_outside(block: Written) -> set[str]:
+def made_outside(block: Reading) -> set[str]:
     """The tensors that ops make and that lie outside the arena: constants, and what is spilled."""
     types = {op_type for op_type in set(block.op_types) if op_type == "constant" or spills(op_type)}
     columns = zip(block.op_types, block.outputs, strict=True)
     return {name for op_type, outputs in columns if op_type in types for name in outputs}
 
 
-def views_of(block: Written) -> list[int]:
+def views_of(block: Reading) -> list[int]:
     """The positions of the ops that make views, in order."""
     types = {op_type for op_type in set(block.op_types) if is_view(op_type)}
     return [i for i, op_type in enumerate(block.op_types) if op_type in types]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.step.aliases import ends_of, in_place_pairs, spills, views_of
 
 Pair = tuple[int, int]
@@ -31,7 +31,7 @@ class InPlaceLaw:
         views: the positions of the ops whose output is the memory of their operand, in order.
     """
 
-    def __init__(self, block: Written, views: Collection[int]) -> None:
+    def __init__(self, block: Reading, views: Collection[int]) -> None:
         self._block = block
         self._views = set(views)
         self.begins: dict[str, str] = {}
@@ -91,7 +91,7 @@ class InPlaceLaw:
         return kept
 
 
-def faults(block: Written) -> Iterator[tuple[int, str]]:
+def faults(block: Reading) -> Iterator[tuple[int, str]]:
     """The position of each op with a pair that breaks the law, and why it does."""
     if not any(block.in_place):
         return
@@ -130,7 +130,7 @@ def leaves_no_copy(new_value: bool, lasts: bool) -> bool:
     return new_value or not lasts
 
 
-def _fault_of(law: InPlaceLaw, block: Written, i: int, pairs: Sequence[Pair]) -> str | None:
+def _fault_of(law: InPlaceLaw, block: Reading, i: int, pairs: Sequence[Pair]) -> str | None:
     written, read = set[int](), set[int]()
     for output, position in pairs:
         why = law.objection(i, output, position)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
 from runtime.placement.check import check_placement, planned_offsets
 from runtime.step.aliases import Aliases, aliases_of
@@ -28,7 +28,7 @@ class Places(NamedTuple):
 
 
 def places_of(
-    block: Written,
+    block: Reading,
     aliases: Aliases,
     scratch: Sequence[Sequence[tuple[str, TensorType]]],
     plan: pb.MemoryPlan | None = None,
@@ -53,7 +53,7 @@ def check_plans(program: pb.ProgramDesc) -> None:
         for binding in entry.bindings:
             if not binding.plan.placements:
                 continue
-            block = Written(program.blocks[binding.block])
+            block = Reading(program.blocks[binding.block])
             try:
                 places_of(block, aliases_of(block), scratch_of(block), binding.plan)
             except ProgramError as error:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.engines.reference.kernels import KERNELS
 
 
-def scratch_of(block: Written) -> list[list[tuple[str, TensorType]]]:
+def scratch_of(block: Reading) -> list[list[tuple[str, TensorType]]]:
     """For each op the scratch arrays that its kernel asks for, named by the file or, where it is silent, here."""
     known: dict[object, tuple[TensorType, ...]] = {}  # a deep program repeats few different ops
     types = block.types

@@ -16,7 +16,7 @@ import numpy as np
 
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.written import Written
+from prograd_proto.blocks import Reading
 from runtime.aligned_memory import address_ranges, aligned_bytes, view
 from runtime.dtypes import numpy_dtype
 from runtime.engines.reference.kernels import KERNELS
@@ -92,7 +92,7 @@ def bind(
         memory: gives at least so many aligned bytes for the arena.
         file: gives at least so many bytes for what is spilled; not called if nothing is.
     """
-    written = Written(block)
+    written = Reading(block)
     scratch, aliases = scratch_of(written), aliases_of(written, pinned)
     places = places_of(written, aliases, scratch, None if pinned else plan)
     arena = memory(places.arena_bytes)

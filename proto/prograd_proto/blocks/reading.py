@@ -10,7 +10,7 @@ from prograd_proto.tensor_types import TensorType, type_of
 
 
 @dataclass(frozen=True)
-class Written:
+class Reading:
     """What a block says, for as long as nobody edits it; lists have an element for each op, in order."""
 
     desc: pb.BlockDesc
