@@ -75,11 +75,12 @@ def show(options: argparse.Namespace) -> None:
 def check(options: argparse.Namespace) -> None:
     """Load a program, verify every rule of a well-formed one and every plan, and say what it is."""
     from compiler.commands.well_formed import well_formed
+    from compiler.target import TARGET
     from runtime.step import check_plans
 
     program = well_formed(options.program)
     try:
-        check_plans(program)
+        check_plans(program, TARGET)
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from None
     ops = sum(len(block.ops) for block in program.blocks)

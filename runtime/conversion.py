@@ -10,7 +10,7 @@ import numpy as np
 from prograd_proto import TensorType
 from runtime.aligned_memory import aligned_bytes, view
 from runtime.dtypes import array_type
-from runtime.engines.reference.kernels import KERNELS
+from runtime.evaluate import call_of
 from runtime.kernel import BFLOAT16, Array
 
 
@@ -22,13 +22,11 @@ def conversion(
     `memory` gives the aligned bytes.
     """
     type = array_type(array)
-    kernel = KERNELS["cast"]
     made = TensorType(dtype, type.shape)
     out = view(memory(made.nbytes), 0, made)
     if type.dtype == dtype:
         return out, partial(np.copyto, out, array)
-    scratch = [view(memory(needed.nbytes), 0, needed) for needed in kernel.rule(type, dtype=dtype).scratch]
-    return out, kernel.bind([array], [out], scratch, {"dtype": dtype}, 0)
+    return out, call_of("cast", {"dtype": dtype}, [array], [out], memory=memory)
 
 
 def converted(array: Array, dtype: str) -> Array:

@@ -1,17 +1,19 @@
-"""The value of an op whose operands are constants, by its kernel as in a step: what a compiler folds with."""
+"""One op alone, by its kernel as in a step: what a compiler folds with, and what makes initial values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from prograd_proto import TensorType, attributes_of
+from prograd_proto import Attribute, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
-from runtime.aligned_memory import aligned_array
+from runtime.aligned_memory import aligned_array, aligned_bytes, view
+from runtime.dtypes import array_type
 from runtime.engines.reference.kernels import KERNELS
 from runtime.kernel import Array
+from runtime.operators import CONTRACTS
 
 
 def evaluate(op: pb.OpDesc, operands: Sequence[pb.SmallTensor | None]) -> list[pb.SmallTensor]:
@@ -20,18 +22,33 @@ def evaluate(op: pb.OpDesc, operands: Sequence[pb.SmallTensor | None]) -> list[p
     Raises ProgramError if the kernel does not take operands of these types, ExecutionError or ArithmeticError if it
     cannot compute with their elements.
     """
-    kernel = KERNELS[op.type]
     attributes = attributes_of(op)
     inputs = [_array(operand) if operand is not None else None for operand in operands]
-    made = kernel.rule(*(None if x is None else TensorType(x.dtype.name, x.shape) for x in inputs), **attributes)
-    outputs, scratch = ([aligned_array(type) for type in types] for types in made)
+    types = [None if x is None else array_type(x) for x in inputs]
+    outputs = [aligned_array(type) for type in CONTRACTS[op.type].outputs(*types, **attributes)]
     with np.errstate(all="ignore"):
-        kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)()
+        call_of(op.type, attributes, inputs, outputs)()
     return [_small_tensor(array) for array in outputs]
 
 
+def call_of(
+    op_type: str,
+    attributes: dict[str, Attribute],
+    inputs: Sequence[Array | None],
+    outputs: Sequence[Array],
+    *,
+    random_stream: int = 0,
+    memory: Callable[[int], Array] = aligned_bytes,
+) -> Callable[[], object]:
+    """The call that computes an op of these arrays; `memory` gives the aligned bytes for its scratch."""
+    kernel = KERNELS[op_type]
+    wanted = kernel.scratch([None if x is None else array_type(x) for x in inputs], attributes)
+    scratch = [view(memory(type.nbytes), 0, type) for type in wanted]
+    return kernel.bind(inputs, outputs, scratch, attributes, random_stream)
+
+
 def _array(tensor: pb.SmallTensor) -> Array:
-    [type], _ = KERNELS["constant"].rule(value=tensor)
+    [type] = CONTRACTS["constant"].outputs(value=tensor)
     dtype = np.dtype(type.dtype)
     return np.frombuffer(tensor.data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(type.static_shape)
 

@@ -1,78 +1,51 @@
-"""Kernels: the function that computes an op, with its own rule of types.
+"""Kernels of the reference engine: the NumPy function that computes an op, declared beside the rule of its contract.
 
 A kernel is `f(x, w, *, axis, out, scratch)`: inputs by position (None is an absent optional one), attributes by
 name and without defaults, because the file has them all. `out` is the output array, or a list of them when the
 rule gives several; `scratch` is the list of arrays that the rule asked for. A kernel with a parameter
 `random_stream` gets the op's stream. It writes into `out` and allocates nothing beyond small change.
 
-A rule is `rule(x, w, *, axis) -> Types`: from input types and attributes to output and scratch types. It refuses
-what the kernel cannot compute, by `require`. Its annotated keyword parameters are the kernel's attributes. The
-loader applies it to every op of a file before anything is allocated: NumPy would broadcast into a wrong `out`
-in silence, a native kernel would write out of bounds.
+The declaration makes both: the operator's contract (`runtime.contract`), which any engine and the check of a file
+go by, and the kernel, which is this engine's alone, with its scratch and the outputs that it can write in place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
-from prograd_proto import Attribute, ProgramError, TensorType
-from prograd_proto.attributes import KIND_OF_ANNOTATION
-from prograd_proto.upgrades import declare_version
+from prograd_proto import Attribute, TensorType
+from runtime.contract import Contract, FileSide, Rule, declare
+from runtime.contract import Types as Types
+from runtime.contract import require as require
+from runtime.contract import types as types
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Rule = Callable[..., "Types"]
-FileSide = Literal["", "to", "from"]
 
 BFLOAT16: Final = np.dtype([("bfloat16", np.uint16)])
 """NumPy has no bfloat16; arrays hold its bits, in a dtype that nothing else has and nothing computes with."""
 
-KERNELS: dict[str, Kernel] = {}
+KERNELS: Final[dict[str, Kernel]] = {}
 """Every kernel by the name of its operator."""
-
-_VARIADIC_FLAG = 0x04  # of a code object: the function takes *args
-
-
-class Types(NamedTuple):
-    """What a rule gives: the types of the outputs and of the scratch arrays."""
-
-    outputs: tuple[TensorType, ...]
-    scratch: tuple[TensorType, ...] = ()
-
-
-def types(*outputs: TensorType, scratch: Sequence[TensorType] = ()) -> Types:
-    """The result of a rule."""
-    return Types(outputs, tuple(scratch))
-
-
-def require(condition: bool, message: str) -> None:
-    """Raise ProgramError unless `condition` holds; the loader adds the file, the op and the user's line."""
-    if not condition:
-        raise ProgramError(message)
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The function of an operator, its rule, and what the rule's signature says."""
+    """The function of an operator, and the memory that it needs or saves."""
 
-    name: str
+    contract: Contract
     function: Callable[..., object]
-    rule: Rule
-    version: int
+    rule: Rule  # of the contract; its scratch is this function's
     in_place: tuple[tuple[int, int], ...]  # (output, input) pairs that may share memory
-    view: bool  # output 0 has the bytes of input 0: where they share memory, there is nothing to compute
     elementwise: bool  # the function is a ufunc: inputs and outputs by position
-    halves: bool  # it only moves elements, and takes 16-bit floats too, bfloat16 as uint16
-    file: FileSide  # "to" the file beside the arena, where its output lies, or "from" it; "" for all others
-    random: bool  # the function takes random_stream
-    inputs: tuple[str, ...]
-    optional: int  # how many of the last inputs may be absent
-    variadic: bool
-    attributes: dict[str, str]  # name -> word of prograd_proto.attributes.KINDS
+
+    def scratch(self, inputs: Sequence[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:
+        """The types of the arrays that the function may overwrite while it runs."""
+        return self.rule(*inputs, **attributes).scratch
 
     def bind(
         self,
@@ -86,18 +59,13 @@ class Kernel:
         if self.elementwise:
             return partial(self.function, *inputs, *outputs)
         more: dict[str, object] = {"scratch": list(scratch)} if scratch else {}
-        if self.random:
+        if self.contract.random:
             more["random_stream"] = random_stream
-        if self.halves:
+        if self.contract.halves:
             inputs = [None if array is None else _bits(array) for array in inputs]
             outputs = [_bits(array) for array in outputs]
-        out = outputs[0] if len(outputs) == 1 and not self.many_outputs else list(outputs)
+        out = outputs[0] if len(outputs) == 1 and not self.contract.variadic_outputs else list(outputs)
         return partial(self.function, *inputs, out=out, **attributes, **more)
-
-    @property
-    def many_outputs(self) -> bool:
-        """Whether `out` is a list even when the op has one output: variadic outputs."""
-        return getattr(self.function, "variadic_outputs", False)
 
 
 def _bits(array: Array) -> Array:
@@ -115,7 +83,7 @@ def kernel(
     variadic_outputs: bool = False,
     namespace: str = "",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Declare the decorated function as the kernel of the operator of its name.
+    """Declare the operator with the decorated function's name, and the function as its kernel.
 
     Args:
         rule: from input types and attributes to output and scratch types.
@@ -128,15 +96,23 @@ def kernel(
         namespace: of a plugin's kernels, the plugin's name; it stands before a dot in the op type.
     """
 
-    def declare(function: Callable[..., None]) -> Callable[..., None]:
-        function.variadic_outputs = variadic_outputs  # pyright: ignore[reportFunctionMemberAccess]: read by many_outputs
-        name = function.__name__.removesuffix("_")
+    def declared(function: Callable[..., None]) -> Callable[..., None]:
+        contract = declare(
+            function.__name__.removesuffix("_"),
+            rule,
+            version=version,
+            view=view,
+            halves=halves,
+            random=_takes_random_stream(function),
+            file=file,
+            variadic_outputs=variadic_outputs,
+            namespace=namespace,
+        )
         pairs = ((0, 0),) if view else tuple(in_place)
-        made = _kernel(name, function, rule, version=version, in_place=pairs, view=view, halves=halves, file=file)
-        _register(namespace, made)
+        KERNELS[contract.name] = Kernel(contract, function, rule, pairs, elementwise=False)
         return function
 
-    return declare
+    return declared
 
 
 def elementwise(
@@ -147,52 +123,11 @@ def elementwise(
     in_place: Sequence[tuple[int, int]] = (),
     namespace: str = "",
 ) -> None:
-    """Declare a NumPy ufunc, or a function called like one, as the kernel of operator `name`."""
-    _register(namespace, _kernel(name, ufunc, rule, version=1, in_place=tuple(in_place), elementwise=True))
+    """Declare operator `name`, and a NumPy ufunc, or a function called like one, as its kernel."""
+    contract = declare(name, rule, namespace=namespace)
+    KERNELS[contract.name] = Kernel(contract, ufunc, rule, tuple(in_place), elementwise=True)
 
 
-def _register(namespace: str, declared: Kernel) -> None:
-    name = f"{namespace}.{declared.name}" if namespace else declared.name
-    if name in KERNELS:
-        raise ProgramError(f"kernel {name!r} is declared twice")
-    if namespace:
-        declare_version(name, declared.version)
-    KERNELS[name] = replace(declared, name=name)
-
-
-def _kernel(
-    name: str,
-    function: Callable[..., object],
-    rule: Rule,
-    *,
-    version: int,
-    in_place: tuple[tuple[int, int], ...],
-    view: bool = False,
-    halves: bool = False,
-    file: FileSide = "",
-    elementwise: bool = False,
-) -> Kernel:
-    code = rule.__code__
-    names = code.co_varnames
-    positional = names[: code.co_argcount]
-    keyword = names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    variadic = bool(code.co_flags & _VARIADIC_FLAG)
-    if variadic:
-        positional += (names[code.co_argcount + code.co_kwonlyargcount],)
-    own = getattr(function, "__code__", None)
-    return Kernel(
-        name=name,
-        function=function,
-        rule=rule,
-        version=version,
-        in_place=in_place,
-        view=view,
-        elementwise=elementwise,
-        halves=halves,
-        file=file,
-        random=own is not None and "random_stream" in own.co_varnames[: own.co_argcount + own.co_kwonlyargcount],
-        inputs=positional,
-        optional=len(rule.__defaults__ or ()),
-        variadic=variadic,
-        attributes={key: KIND_OF_ANNOTATION[rule.__annotations__[key]] for key in keyword},
-    )
+def _takes_random_stream(function: Callable[..., None]) -> bool:
+    code = function.__code__
+    return "random_stream" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

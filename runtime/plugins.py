@@ -1,23 +1,30 @@
-"""Kernels of other packages, imported where their plugin's name is given and nowhere else."""
+"""Kernels of other packages, imported where their plugin's name is given and nowhere else.
+
+A module of a plugin declares what a family of prograd's own does: contracts, and kernels of the reference engine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from prograd_proto.plugins import KERNEL_GROUP, load_plugin
-from runtime.engines.reference.kernels import KERNELS
-from runtime.kernel import Kernel
+from runtime.kernel import KERNELS
+from runtime.operators import CONTRACTS, Contract
 
 
-def use_plugin(name: str) -> dict[str, Kernel]:
-    """Import the kernels that an installed package declares under that name, and give them by op type.
+def use_plugin(name: str) -> dict[str, Contract]:
+    """Import the kernels that an installed package declares under that name, and give their contracts by op type.
 
     Programs that use its operators can be loaded from then on. A second call does nothing more.
 
     Raises:
         PluginError: there is no such plugin, or its module cannot be imported or declares wrongly.
     """
-    return load_plugin(KERNEL_GROUP, name, KERNELS, _accept)
+    try:
+        return load_plugin(KERNEL_GROUP, name, CONTRACTS, _accept)
+    finally:
+        for refused in KERNELS.keys() - CONTRACTS.keys():
+            del KERNELS[refused]
 
 
 def use_plugins(names: Iterable[str]) -> None:
@@ -26,5 +33,5 @@ def use_plugins(names: Iterable[str]) -> None:
         use_plugin(name)
 
 
-def _accept(declared: Kernel) -> None:
-    """What can be said of a kernel without its operator was said when it was declared."""
+def _accept(declared: Contract) -> None:
+    """What can be said of a contract without its operator was said when it was declared."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from prograd_proto import program_pb2 as pb
 from runtime.engines.reference.kernels import KERNELS
+from runtime.operators import CONTRACTS
 
 
 def keeps_every_value(block: pb.BlockDesc) -> bool:
@@ -33,12 +34,12 @@ class _Memory:
             if (pair.output, pair.input) not in KERNELS[op.type].in_place:
                 return False
             old, new = op.inputs[pair.input], op.outputs[pair.output]
-            if not (self.view if KERNELS[op.type].view else self.write)(old, new, cells):
+            if not (self.view if CONTRACTS[op.type].view else self.write)(old, new, cells):
                 return False
         for name in op.outputs:
             if name not in self.cell_of:
                 self.cell_of[name], self.held[name] = name, {name}
-                if op.type == "constant" or KERNELS[op.type].file == "to":
+                if op.type == "constant" or CONTRACTS[op.type].file == "to":
                     self.read_only.add(name)
         return found
 

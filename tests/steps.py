@@ -13,6 +13,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.aligned_memory import aligned_bytes
 from runtime.check import check_program
 from runtime.engines.reference.executor import Executor
+from runtime.engines.reference.target import REFERENCE
 from runtime.runs.states import States
 
 
@@ -26,7 +27,7 @@ class Stepper:
 
     def __init__(self, compiled: Compiled | pb.ProgramDesc, entry: str = "train", **options: object) -> None:
         self.program = compiled.desc if isinstance(compiled, Compiled) else compiled
-        check_program(self.program)
+        check_program(self.program, REFERENCE)
         self.states = States(self.program, Path())
         self.states.initialise()
         self.block = bound_block(self.program, entry)

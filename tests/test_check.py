@@ -10,12 +10,12 @@ import pytest
 from mutations import good_programs, mutated, outcome
 
 from compiler import Program, momentum, ops, uniform
-from prograd_proto import ProgramError, TensorType, type_of
+from prograd_proto import ProgramError, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.tensor_types import tensor_desc
 from runtime.check import check_program
-from runtime.check.ops import op_types
+from runtime.engines.reference.target import REFERENCE
 from runtime.runs.run import Run
 
 Change = Callable[[pb.ProgramDesc, pb.BlockDesc], object]
@@ -55,7 +55,8 @@ def renamed_shape(desc: pb.TensorDesc, *extents: int) -> None:
 
 def scratch_of(block: pb.BlockDesc) -> tuple[TensorType, ...]:
     """What the kernel of w's update asks for."""
-    return op_types(op_of(block, "momentum"), {tensor.name: type_of(tensor) for tensor in block.tensors}).scratch
+    op, types = op_of(block, "momentum"), {tensor.name: type_of(tensor) for tensor in block.tensors}
+    return REFERENCE.scratch(op.type, [types[name] for name in op.inputs], attributes_of(op))
 
 
 def with_scratch(block: pb.BlockDesc) -> None:
@@ -644,7 +645,7 @@ REFUSALS: list[tuple[str, Change, str]] = [
 def test_a_good_program_passes_and_is_not_changed():
     program = good()
     before = program.SerializeToString(deterministic=True)
-    check_program(program)
+    check_program(program, REFERENCE)
     assert program.SerializeToString(deterministic=True) == before
 
 
@@ -665,7 +666,7 @@ def test_a_program_that_lies_is_refused_in_a_sentence(change: Change, sentence: 
     words |= {"scratch": len(scratch_of(block)), "more": len(scratch_of(block)) + 1}
     change(program, block)
     with pytest.raises(ProgramError) as error:
-        check_program(program)
+        check_program(program, REFERENCE)
     assert str(error.value) == sentence.format(**words)
 
 

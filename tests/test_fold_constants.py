@@ -12,7 +12,7 @@ from compiler.passes.fold_constants import fold_constants
 from prograd_proto import program_pb2 as pb
 from registry import OPS
 from registry.op import find_op
-from runtime.kernel import KERNELS
+from runtime.operators import CONTRACTS
 
 F, INT, BOOL = ("float32", (2, 3)), ("int64", (2, 3)), ("bool", (2, 3))
 
@@ -151,5 +151,5 @@ def test_a_second_walk_finds_nothing():
 def test_every_operator_that_is_exact_draws_nothing_and_has_one_result():
     names = [name for name, op in OPS.items() if op.traits.exact]
     assert len(names) > 50
-    assert not any(KERNELS[name].random or find_op(name).signature.variadic_outputs for name in names)
+    assert not any(CONTRACTS[name].random or find_op(name).signature.variadic_outputs for name in names)
     assert all(len(find_op(name).signature.outputs) == 1 for name in names)

@@ -18,8 +18,8 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.elements import pack, unpack
 from registry.op import OPS
 from runtime.conversion import converted
-from runtime.engines.reference.kernels import KERNELS
 from runtime.kernel import BFLOAT16
+from runtime.operators import CONTRACTS
 
 HALVES = ["float16", "bfloat16"]
 
@@ -191,7 +191,7 @@ MOVERS = """
 def test_the_same_operators_take_16_bits_in_the_registry_and_in_the_runtime():
     named = set(MOVERS.split())
     assert {name for name, op in OPS.items() if op.halves} == named
-    assert {name for name, kernel in KERNELS.items() if kernel.halves} == named
+    assert {name for name, contract in CONTRACTS.items() if contract.halves} == named
 
 
 def test_every_other_operator_refuses_16_bits_wherever_it_takes_floats():

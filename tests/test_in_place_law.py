@@ -18,6 +18,7 @@ from prograd_proto.blocks import Reading
 from prograd_proto.files import load
 from runtime.check import check_program
 from runtime.engines.reference.kernels import KERNELS
+from runtime.engines.reference.target import REFERENCE
 from runtime.step import faults
 
 GOLDEN = sorted((Path(__file__).parent / "golden" / "compiled").glob("*.pb"))
@@ -60,7 +61,7 @@ def running_blocks(program: pb.ProgramDesc) -> list[pb.BlockDesc]:
 def test_the_law_allows_just_the_pairs_after_which_every_reader_finds_its_value(make):
     allowed = refused = 0
     for block in running_blocks(make()):
-        assert not list(faults(Reading(block)))
+        assert not list(faults(Reading(block), REFERENCE))
         assert keeps_every_value(block)
         for op in block.ops:
             before = list(op.in_place)
@@ -69,7 +70,7 @@ def test_the_law_allows_just_the_pairs_after_which_every_reader_finds_its_value(
                     continue
                 del op.in_place[:]
                 op.in_place.add(output=output, input=position)
-                is_lawful = not list(faults(Reading(block)))
+                is_lawful = not list(faults(Reading(block), REFERENCE))
                 assert is_lawful == keeps_every_value(block), f"{op.type}: {output} over {position}"
                 allowed, refused = allowed + is_lawful, refused + (not is_lawful)
             del op.in_place[:]
@@ -92,7 +93,7 @@ def test_the_law_judges_many_pairs_at_once_as_the_cells_do(make):
             for output, position in KERNELS[op.type].in_place:
                 if rng.random() < 0.5 and position < len(op.inputs) and op.inputs[position]:
                     op.in_place.add(output=output, input=position)
-        verdicts.append(not list(faults(Reading(marked))))
+        verdicts.append(not list(faults(Reading(marked), REFERENCE)))
         assert verdicts[-1] == keeps_every_value(marked)
     assert len(set(verdicts)) == 2
 
@@ -123,7 +124,7 @@ def test_the_compiler_and_the_runtime_refuse_a_pair_in_the_same_words(pairs, sen
         verify(desc)
     assert f"op {add.id} (add): {sentence}; this breaks the rule" in str(refused.value)
     with pytest.raises(ProgramError) as refused:
-        check_program(desc)
+        check_program(desc, REFERENCE)
     assert str(refused.value).endswith(f": {sentence}")
 
 
@@ -137,7 +138,7 @@ def test_a_kernel_that_allows_two_outputs_over_one_operand_gets_one(monkeypatch)
     monkeypatch.setitem(KERNELS, "momentum", replace(KERNELS["momentum"], in_place=pairs))
     del update.in_place[:]
     update.in_place.extend(pb.InPlace(output=output, input=position) for output, position in pairs)
-    [(_, why)] = faults(Reading(block))
+    [(_, why)] = faults(Reading(block), REFERENCE)
     assert why == "it writes two outputs over %w"
 
 
@@ -156,5 +157,7 @@ def test_nothing_is_written_over_what_waits_in_the_file():
     block.ops.add(id=98, type="spill", inputs=[exp.outputs[0]], outputs=["in the file"])
     over = block.ops.add(id=99, type="exp", inputs=["in the file"], outputs=["after"])
     over.in_place.add(output=0, input=0)
-    assert (len(block.ops) - 1, "it writes over %in the file, which waits in the file") in faults(Reading(block))
+    assert (len(block.ops) - 1, "it writes over %in the file, which waits in the file") in faults(
+        Reading(block), REFERENCE
+    )
     assert not keeps_every_value(block)

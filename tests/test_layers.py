@@ -27,6 +27,7 @@ COMPILER_MAY_IMPORT_OF_RUNTIME = {
 
 OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/passes/fold_constants.py", "runtime.evaluate"): "what is folded has the bits of the kernel",
+    ("compiler/target.py", "runtime.engines.reference.target"): "the engine that programs are compiled for",
     (
         "compiler/build/last_batch.py",
         "runtime.files.tensor_files",

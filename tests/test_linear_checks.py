@@ -14,6 +14,7 @@ from prograd_proto.tensor_types import TensorType, tensor_desc
 from prograd_proto.upgrades import Fresh, upgrade
 from runtime.check import check_program
 from runtime.check.run import MAX_BINDINGS
+from runtime.engines.reference.target import REFERENCE
 from runtime.entries import bound_entries
 from runtime.step import check_plans
 
@@ -118,8 +119,8 @@ GROWERS = (operators, states, locations, files, ops, updates, fetches, feeds, en
 
 
 def check(program: pb.ProgramDesc) -> None:
-    check_program(program)
-    check_plans(program)
+    check_program(program, REFERENCE)
+    check_plans(program, REFERENCE)
 
 
 def load(program: pb.ProgramDesc) -> None:
@@ -181,7 +182,7 @@ def test_entries_have_a_limit_of_blocks(small: pb.ProgramDesc):
     binding = program.entries[0].bindings[0]
     count = sum(len(entry.bindings) for entry in program.entries)
     program.entries[0].bindings.extend([binding] * (MAX_BINDINGS - count))
-    check_program(program)
+    check_program(program, REFERENCE)
     program.entries[0].bindings.add().CopyFrom(binding)
     with pytest.raises(ProgramError, match=r"^the entries have 1025 sizes in all; at most 1024 are supported$"):
-        check_program(program)
+        check_program(program, REFERENCE)

@@ -137,4 +137,4 @@ def computed(op: Op, types: list[TensorType | None], attributes: dict) -> list[T
     except ProgramError:
         return None
     halves = halves or any(type.dtype in HALVES for type in made)
-    return made if kernel.halves or not halves else None
+    return made if kernel.contract.halves or not halves else None

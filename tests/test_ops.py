@@ -18,6 +18,7 @@ from prograd_proto.upgrades import FORMAT_VERSION
 from registry import OPS, Op, ops
 from registry.audit import audit_op
 from runtime.kernel import KERNELS
+from runtime.operators import CONTRACTS
 
 ALLOWED = 65536 + 4096
 """Bytes that a kernel may allocate while it computes: NumPy's buffer of 8192 elements, and small change."""
@@ -35,9 +36,8 @@ def test_an_operator_has_a_docstring_a_sample_a_kernel_and_a_large_sample(op: Op
     audit_op(op)
     assert op.__doc__
     assert op.name in {sample.op for sample in SAMPLES}, f"add a line for {op.name} to tests/samples.py"
-    assert op.name in KERNELS, (
-        f"add a kernel for {op.name} to {op.infer.__module__.replace('registry.ops', 'runtime/kernels')}"
-    )
+    family = op.infer.__module__.removeprefix("registry.ops.")
+    assert op.name in KERNELS, f"add a kernel for {op.name} to {family}.py in runtime/engines/reference/kernels"
     assert op.name in {sample.op for sample in LARGE} | {"constant", "size"}, "these two have nothing large"
 
 
@@ -55,16 +55,17 @@ def test_samples_check_the_gradient_to_the_order_that_the_reference_says(op: Op)
 
 
 @each_op
-def test_a_kernel_has_the_signature_of_its_operator(op: Op):
-    kernel = KERNELS[op.name]
+def test_a_contract_has_the_signature_of_its_operator(op: Op):
+    contract = CONTRACTS[op.name]
     signature = op.signature
-    assert kernel.inputs == signature.inputs
-    assert kernel.attributes == {name: spec.kind for name, spec in signature.attributes.items()}
-    assert kernel.optional == sum(default is None for default in signature.defaults.values())
-    assert kernel.variadic == signature.variadic
-    assert kernel.many_outputs == signature.variadic_outputs
-    assert kernel.random == op.random
-    assert kernel.version == op.version
+    assert contract.inputs == signature.inputs
+    assert contract.attributes == {name: spec.kind for name, spec in signature.attributes.items()}
+    assert contract.optional == sum(default is None for default in signature.defaults.values())
+    assert contract.variadic == signature.variadic
+    assert contract.variadic_outputs == signature.variadic_outputs
+    assert contract.random == op.random
+    assert contract.version == op.version
+    assert contract.halves == op.halves
 
 
 @each_op

@@ -31,6 +31,7 @@ from registry import OPS
 from registry.op import find_op
 from runtime.__main__ import main as runtime_main
 from runtime.kernel import KERNELS
+from runtime.operators import CONTRACTS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "tests" / "example_plugin"
@@ -60,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def forget() -> Iterator[Callable[[], None]]:
     """Unloads every plugin, as it happens after the test too."""
-    tables = OPS, KERNELS, upgrades.OPERATOR_VERSIONS, upgrades.OPERATOR_UPGRADES
+    tables = OPS, CONTRACTS, KERNELS, upgrades.OPERATOR_VERSIONS, upgrades.OPERATOR_UPGRADES
     before = [set(table) for table in tables]
 
     def unload() -> None:
@@ -201,8 +202,10 @@ def test_loading_and_checking_a_program_imports_no_plugin_that_is_installed(site
         "import sys, runtime\n"
         "from prograd_proto.files import load; from prograd_proto.text import from_text, to_text\n"
         "from compiler.build.compiled import compile_program; from runtime.check import check_program\n"
+        "from runtime.engines.reference.target import REFERENCE\n"
         "program = load('p.pb'); assert from_text(to_text(program)) == program\n"
-        "uses = lambda: runtime.load('p.pb'), lambda: check_program(program), lambda: compile_program(program, {})\n"
+        "check = lambda: check_program(program, REFERENCE)\n"
+        "uses = lambda: runtime.load('p.pb'), check, lambda: compile_program(program, {})\n"
         "for use in uses:\n"
         "    try: use()\n"
         "    except ValueError as error: print(error)\n"
@@ -374,10 +377,10 @@ def test_kernels_that_are_wrong_are_one_sentence_and_leave_nothing(
 ):
     install(tmp_path, **modules)
     monkeypatch.syspath_prepend(tmp_path)
-    before = set(KERNELS)
+    before = set(KERNELS), set(CONTRACTS)
     assert runtime_main(["check", "p.pb", "--plugin", "zeta"]) == 2
     assert capsys.readouterr().err == f"runtime: the plugin 'zeta' of zeta 2.0: {sentence}\n"
-    assert set(KERNELS) == before
+    assert (set(KERNELS), set(CONTRACTS)) == before
 
 
 UNEQUAL = {

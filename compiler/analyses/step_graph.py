@@ -13,10 +13,11 @@ from functools import cached_property
 from itertools import islice
 from math import inf
 
+from compiler.target import TARGET
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.placement import aligned
-from runtime.step import InPlaceLaw, chosen, ends_of, in_place_pairs, leaves_no_copy, made_outside, scratch_of, views_of
+from runtime.step import InPlaceLaw, chosen, ends_of, leaves_no_copy, made_outside, scratch_of, views_of
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ def step_graph(desc: pb.BlockDesc) -> StepGraph:
     new_values = {graph.value_of[name]: becomes[state] for name, state in state_of.items() if state in becomes}
     graph.becomes.update(new_values)
     value_of, views = graph.value_of, views_of(block)
-    law = InPlaceLaw(block, views)
-    pairs_of = {type: in_place_pairs(type) for type in set(block.op_types)} | dict.fromkeys(
+    law = InPlaceLaw(block, views, TARGET)
+    pairs_of = {type: TARGET.in_place(type) for type in set(block.op_types)} | dict.fromkeys(
         {block.op_types[i] for i in views}, ()
     )
     for i, type in enumerate(block.op_types):
@@ -188,7 +189,7 @@ def _values(block: Reading, outside: Collection[str]) -> StepGraph:
         reads=reads,
         writes=writes,
         over=[[] for _ in reads],
-        scratch=[sum([aligned(type.nbytes) for _, type in row]) for row in scratch_of(block)],
+        scratch=[sum([aligned(type.nbytes) for _, type in row]) for row in scratch_of(block, TARGET)],
         before=[[writer[value] for value in values if writer[value] >= 0] for values in reads],
         fed=fed,
         value_of=value_of,

@@ -13,7 +13,7 @@ from prograd_proto.plugins import OPERATOR_GROUP, load_plugin, namespace_of, req
 from prograd_proto.upgrades import every_op
 from registry.audit import audit_op
 from registry.op import OPS, Op
-from runtime.plugins import Kernel
+from runtime.plugins import Contract
 from runtime.plugins import use_plugin as use_kernels
 
 USED: set[str] = set()
@@ -31,12 +31,12 @@ def use_plugin(name: str) -> None:
     if name in USED:
         return
     operators = load_plugin(OPERATOR_GROUP, name, OPS, audit_op)
-    kernels = use_kernels(name)
-    for type in sorted(operators.keys() ^ kernels.keys()):
+    contracts = use_kernels(name)
+    for type in sorted(operators.keys() ^ contracts.keys()):
         half, other = ("kernel", "operator") if type in operators else ("operator", "kernel")
         raise PluginError(f"the plugin {name!r} declares no {half} {type!r}, and it declares the {other}")
     for type, operator in operators.items():
-        _require_equal(name, operator, kernels[type])
+        _require_equal(name, operator, contracts[type])
     USED.add(name)
 
 
@@ -52,16 +52,16 @@ def require_used(program: pb.ProgramDesc) -> None:
             )
 
 
-def _require_equal(plugin: str, operator: Op[..., Any], kernel: Kernel) -> None:
+def _require_equal(plugin: str, operator: Op[..., Any], contract: Contract) -> None:
     """Raise PluginError unless the kernel has the signature and the version of the operator."""
     signature = operator.signature
     for what, declared, computed in (
-        ("inputs", signature.inputs, kernel.inputs),
-        ("attributes", {name: spec.kind for name, spec in signature.attributes.items()}, kernel.attributes),
-        ("optional inputs", sum(default is None for default in signature.defaults.values()), kernel.optional),
-        ("variadic inputs", signature.variadic, kernel.variadic),
-        ("variadic outputs", signature.variadic_outputs, kernel.many_outputs),
-        ("random numbers", operator.random, kernel.random),
+        ("inputs", signature.inputs, contract.inputs),
+        ("attributes", {name: spec.kind for name, spec in signature.attributes.items()}, contract.attributes),
+        ("optional inputs", sum(default is None for default in signature.defaults.values()), contract.optional),
+        ("variadic inputs", signature.variadic, contract.variadic),
+        ("variadic outputs", signature.variadic_outputs, contract.variadic_outputs),
+        ("random numbers", operator.random, contract.random),
     ):
         if declared != computed:
             raise PluginError(

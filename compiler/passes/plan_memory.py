@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from compiler.errors import CompileError
+from compiler.target import TARGET
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.placement import PAGE, QUICK, Buffer, Effort, Placement, check_placement, place
@@ -57,7 +58,7 @@ def plan_from(block: pb.BlockDesc, buffers: Sequence[Buffer], placed: Placement)
 def block_buffers(block: pb.BlockDesc) -> list[Buffer]:
     """The buffers of a block with static types, scratch included."""
     written = Reading(block)
-    scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(written)]
+    scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(written, TARGET)]
     return buffers_of(written, aliases_of(written), scratch)
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.passes.bound_blocks import bound_blocks
+from compiler.target import TARGET
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.step import InPlaceLaw, chosen, in_place_pairs, leaves_no_copy, views_of
+from runtime.step import InPlaceLaw, chosen, leaves_no_copy, views_of
 
 
 def share_memory(program: pb.ProgramDesc) -> None:
@@ -35,7 +36,7 @@ class _Sharing:
         views = views_of(block)
         self._block = block
         self._views = set(views)
-        self._law = InPlaceLaw(block, views)
+        self._law = InPlaceLaw(block, views, TARGET)
         self._roots: dict[str, str] = {}  # of tensors that lie in the memory of another
         self._becomes = _new_values(block.desc, self._law.begins)
 
@@ -56,7 +57,7 @@ class _Sharing:
 
     def _taken(self, i: int, inputs: Sequence[str], outputs: Sequence[str]) -> list[tuple[int, int]]:
         """The pairs of op number i that are in place, in order; its outputs are put where they then lie."""
-        pairs = in_place_pairs(self._block.op_types[i])
+        pairs = TARGET.in_place(self._block.op_types[i])
         if not pairs:
             return []
         law, becomes, end = self._law, self._becomes, len(self._block.ops)

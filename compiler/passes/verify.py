@@ -18,6 +18,7 @@ from compiler.passes.training_rules import (
     ops_that_run_are_read,
     tensors_keep_their_lifespans,
 )
+from compiler.target import TARGET
 from prograd_proto import ProgramError, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
@@ -207,7 +208,7 @@ def states_are_updated_once(program: pb.ProgramDesc, block: Reading) -> Iterator
 
 def in_place_keeps_every_value(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
     """An op writes in place what its kernel allows, over what nothing reads afterwards and what may change."""
-    for i, why in faults(block):
+    for i, why in faults(block, TARGET):
         yield f"op {block.ops[i].id} ({block.op_types[i]}): {why}"
 
 

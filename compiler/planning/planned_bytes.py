@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from compiler.target import TARGET
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.step import Touched, aliases_of, scratch_of
@@ -15,7 +16,7 @@ def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
     Views and constants touch none, as they have nothing to compute.
     """
     written = Reading(block)
-    scratch = scratch_of(written)
+    scratch = scratch_of(written, TARGET)
     sizes = {name: type.nbytes for name, type in (*written.types.items(), *(named for row in scratch for named in row))}
     aliases = aliases_of(written)
     address = {placement.tensor: placement.offset for placement in plan.placements}
@@ -43,5 +44,5 @@ def buffers_of_ops(block: pb.BlockDesc) -> list[set[str]]:
     places = aliases_of(written).places
     return [
         {places[name].root for name in (*op.inputs, *op.outputs) if name} | {name for name, _ in row}
-        for op, row in zip(block.ops, scratch_of(written), strict=True)
+        for op, row in zip(block.ops, scratch_of(written, TARGET), strict=True)
     ]

@@ -4,7 +4,7 @@
     states    states and their initial values
     blocks    a bound block: definitions, types, in-place, updates, fetches
     bindings  a bound block against the source of its entry
-    ops       one op against its kernel's rule
+    ops       one op against its contract
     run       entries, data, files and what executing does
 
 Every index, name, type, size, path and operator is looked at. What passes can be placed and run without a
@@ -22,12 +22,16 @@ from runtime.check.blocks import check_block
 from runtime.check.ops import listed_operators
 from runtime.check.run import check_data, check_entries, check_files, check_run
 from runtime.check.states import check_states
-from runtime.engines.reference.kernels import KERNELS
+from runtime.operators import CONTRACTS
+from runtime.step.target import Target
 
 
-def check_program(program: pb.ProgramDesc) -> None:
-    """Raise ProgramError with the first fault of a program; it is not changed, and nothing is allocated."""
-    require_plugins((op.type for op in every_op(program)), KERNELS)
+def check_program(program: pb.ProgramDesc, target: Target) -> None:
+    """Raise ProgramError with the first fault of a program; it is not changed, and nothing is allocated.
+
+    Scratch and what is written in place have to be as the kernels of the target, which is to run it, allow.
+    """
+    require_plugins((op.type for op in every_op(program)), CONTRACTS)
     check_states(program)
     check_files(program)
     check_entries(program)
@@ -35,7 +39,7 @@ def check_program(program: pb.ProgramDesc) -> None:
     listed = listed_operators(program)
     for number in bound_blocks(program):
         try:
-            check_block(program, program.blocks[number], states, listed)
+            check_block(program, program.blocks[number], states, listed, target)
         except ProgramError as error:
             raise ProgramError(f"block {number}: {error}") from None
     _check_source_types(program)

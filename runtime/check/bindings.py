@@ -6,7 +6,7 @@ from functools import cache
 
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
-from runtime.kernel import require
+from runtime.contract import require
 
 Interface = dict[str, tuple[TensorType, int]]
 """What each feed and fetch of a block is: its type, how it combines."""

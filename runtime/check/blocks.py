@@ -1,19 +1,26 @@
-"""A bound block: every tensor defined once and before its use, of the type that the kernels give."""
+"""A bound block: every tensor defined once and before its use, of the type that the contracts give."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 
-from prograd_proto import TensorType
+from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.check.names import check_size, check_unique, static_type
-from runtime.check.ops import Listed, check_op, described, op_types
-from runtime.kernel import require
+from runtime.check.ops import Listed, check_op, described
+from runtime.contract import require
 from runtime.step.in_place import faults
+from runtime.step.target import Target
 
 
-def check_block(program: pb.ProgramDesc, block: pb.BlockDesc, states: Mapping[str, TensorType], listed: Listed) -> None:
+def check_block(
+    program: pb.ProgramDesc,
+    block: pb.BlockDesc,
+    states: Mapping[str, TensorType],
+    listed: Listed,
+    target: Target,
+) -> None:
     """Raise ProgramError with the first fault of a block that is to run.
 
     Args:
@@ -21,6 +28,7 @@ def check_block(program: pb.ProgramDesc, block: pb.BlockDesc, states: Mapping[st
         block: one that a binding names.
         states: the types of all states.
         listed: the versions of all operators that the program lists.
+        target: the engine that is to run it.
     """
     check_unique((tensor.name for tensor in block.tensors), "tensor")
     types = {tensor.name: static_type(tensor) for tensor in block.tensors}
@@ -31,10 +39,14 @@ def check_block(program: pb.ProgramDesc, block: pb.BlockDesc, states: Mapping[st
     for op in block.ops:
         require(op.id > 0 and op.id not in seen, f"two ops have the id {op.id}, or it is 0")
         seen.add(op.id)
-        _check_definitions(program, op, types, defined, scratch, listed)
+        given = check_op(program, op, defined, listed)
+        operands = [defined[name] if name else None for name in op.inputs]
+        wanted = target.scratch(op.type, operands, attributes_of(op))
+        _check_outputs(program, op, types, given, defined, scratch)
+        _check_scratch(program, op, types, wanted, defined, scratch)
     for name in types:
         require(name in defined or name in scratch, f"%{name} is described, and nothing defines it")
-    _check_in_place(program, block)
+    _check_in_place(program, block, target)
     _check_ends(block, defined, states)
 
 
@@ -59,25 +71,35 @@ def _check_parameters(
     return defined
 
 
-def _check_definitions(
+def _check_outputs(
     program: pb.ProgramDesc,
     op: pb.OpDesc,
     types: Mapping[str, TensorType],
+    given: Sequence[TensorType],
     defined: dict[str, TensorType],
-    scratch: set[str],
-    listed: Listed,
+    scratch: Set[str],
 ) -> None:
-    """Check an op, and add its outputs to `defined`, its scratch, which no op reads, to `scratch`."""
-    given = check_op(program, op, defined, listed)
+    """Check the outputs of an op, of which its contract gives these types, and add them to `defined`."""
     where = described(program, op)
-    wanted = op_types(op, defined).scratch
-    for type in wanted:
-        check_size(f"scratch of {where}", type)
     for name, type in zip(op.outputs, given, strict=True):
         new = name in types and name not in defined and name not in scratch
         require(new, f"{where}: its output %{name} is not described, or defined twice")
         require(types[name] == type, f"{where}: its output %{name} is {types[name]}, the kernel gives {type}")
         defined[name] = type
+
+
+def _check_scratch(
+    program: pb.ProgramDesc,
+    op: pb.OpDesc,
+    types: Mapping[str, TensorType],
+    wanted: Sequence[TensorType],
+    defined: Mapping[str, TensorType],
+    scratch: set[str],
+) -> None:
+    """Check the scratch of an op, of which its kernel wants these types, and add it to `scratch`: no op reads it."""
+    where = described(program, op)
+    for type in wanted:
+        check_size(f"scratch of {where}", type)
     require(
         len(op.scratch) in (0, len(wanted)),
         f"{where}: its scratch tensors are {len(op.scratch)}, those of its kernel {len(wanted)}",
@@ -88,10 +110,10 @@ def _check_definitions(
         scratch.add(name)
 
 
-def _check_in_place(program: pb.ProgramDesc, block: pb.BlockDesc) -> None:
+def _check_in_place(program: pb.ProgramDesc, block: pb.BlockDesc, target: Target) -> None:
     """Every pair of an op keeps the in-place law."""
     if any(op.in_place for op in block.ops):
-        for i, why in faults(Reading(block)):
+        for i, why in faults(Reading(block), target):
             require(False, f"{described(program, block.ops[i])}: {why}")
 
 

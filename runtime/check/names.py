@@ -9,7 +9,7 @@ from typing import Final
 
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
-from runtime.kernel import require
+from runtime.contract import require
 
 MAX_NAME: Final = 1000
 MAX_RANK: Final = 32

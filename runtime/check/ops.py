@@ -1,4 +1,4 @@
-"""One op against its kernel: the operator, its version, operands, attributes, and the types by the kernel's rule."""
+"""One op against its contract: the operator, its version, operands, attributes, and the types of its outputs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from prograd_proto.attributes import attribute_kind
 from prograd_proto.dtypes import HALVES
 from prograd_proto.plugins import namespace_of, plugin_failed
 from prograd_proto.spelling import LONGEST
-from runtime.engines.reference.kernels import KERNELS
-from runtime.kernel import Kernel, Types, require
+from runtime.contract import require
+from runtime.operators import CONTRACTS, Contract
 
 Listed = Mapping[str, Sequence[int]]
 """By operator, the versions that the program lists."""
@@ -30,19 +30,13 @@ def check_op(
 ) -> list[TensorType]:
     """The output types of an op whose operands have these types; raises ProgramError that names op and line."""
     try:
-        return list(_check(program, op, types, listed).outputs)
+        return list(_check(program, op, types, listed))
     except ProgramError as error:
         raise ProgramError(f"{described(program, op)}: {error}") from None
     except Exception as error:
         if not namespace_of(op.type):
             raise
         raise plugin_failed(described(program, op), error) from error
-
-
-def op_types(op: pb.OpDesc, types: Mapping[str, TensorType]) -> Types:
-    """What the kernel's rule says of an op that was checked."""
-    operands = [types[name] if name else None for name in op.inputs]
-    return KERNELS[op.type].rule(*operands, **attributes_of(op))
 
 
 def described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
@@ -52,50 +46,53 @@ def described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
     return f"op {op.id} ({op.type}{line})"
 
 
-def _check(program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType], listed: Listed) -> Types:
-    if op.type not in KERNELS:
+def _check(
+    program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType], listed: Listed
+) -> tuple[TensorType, ...]:
+    if op.type not in CONTRACTS:
         raise ProgramError(f"this runtime has no kernel {op.type!r}{_closest(op.type)}")
-    kernel = KERNELS[op.type]
-    _check_version(listed.get(op.type, ()), op.type, kernel)
+    contract = CONTRACTS[op.type]
+    _check_version(listed.get(op.type, ()), op.type, contract)
     require(op.location <= len(program.locations), "its location is not in the table")
     require(op.stage in pb.Stage.values() and op.stage != 0, f"its stage {op.stage} is unknown")
     require(not op.blocks, "it has sub-blocks, which no kernel of this runtime takes")
-    require(bool(op.random_stream) == kernel.random, "a random stream and a random kernel go together")
-    _check_operands(op, kernel, types)
-    _check_attributes(op, kernel)
-    result = op_types(op, types)
-    _check_halves(op, kernel, types, result)
+    require(bool(op.random_stream) == contract.random, "a random stream and a random kernel go together")
+    _check_operands(op, contract, types)
+    _check_attributes(op, contract)
+    operands = [types[name] if name else None for name in op.inputs]
+    outputs = contract.outputs(*operands, **attributes_of(op))
+    _check_halves(op, contract, types, outputs)
     require(
-        len(result.outputs) == len(op.outputs),
-        f"its outputs are {len(op.outputs)}, those of its kernel {len(result.outputs)}",
+        len(outputs) == len(op.outputs),
+        f"its outputs are {len(op.outputs)}, those of its kernel {len(outputs)}",
     )
-    return result
+    return outputs
 
 
-def _check_version(listed: Sequence[int], type: str, kernel: Kernel) -> None:
+def _check_version(listed: Sequence[int], type: str, contract: Contract) -> None:
     require(
-        list(listed) == [kernel.version],
-        f"the program lists versions {list(listed[:9])} of {type!r}, this runtime has {kernel.version}",
+        list(listed) == [contract.version],
+        f"the program lists versions {list(listed[:9])} of {type!r}, this runtime has {contract.version}",
     )
 
 
-def _check_operands(op: pb.OpDesc, kernel: Kernel, types: Mapping[str, TensorType]) -> None:
-    fixed = len(kernel.inputs) - kernel.variadic
-    fits = len(op.inputs) > fixed if kernel.variadic else len(op.inputs) == fixed
-    require(fits, f"its kernel takes the operands ({', '.join(kernel.inputs)}), it has {len(op.inputs)}")
+def _check_operands(op: pb.OpDesc, contract: Contract, types: Mapping[str, TensorType]) -> None:
+    fixed = len(contract.inputs) - contract.variadic
+    fits = len(op.inputs) > fixed if contract.variadic else len(op.inputs) == fixed
+    require(fits, f"its kernel takes the operands ({', '.join(contract.inputs)}), it has {len(op.inputs)}")
     for i, name in enumerate(op.inputs):
         require(
-            bool(name) or fixed - kernel.optional <= i < fixed,
-            f"its operand {kernel.inputs[min(i, fixed)]!r} is absent",
+            bool(name) or fixed - contract.optional <= i < fixed,
+            f"its operand {contract.inputs[min(i, fixed)]!r} is absent",
         )
         require(not name or name in types, f"it reads %{name}, which nothing defines before it")
 
 
-def _check_attributes(op: pb.OpDesc, kernel: Kernel) -> None:
+def _check_attributes(op: pb.OpDesc, contract: Contract) -> None:
     kinds = {attribute.name: attribute_kind(attribute) for attribute in op.attributes}
     require(
-        len(kinds) == len(op.attributes) and kinds == kernel.attributes,
-        f"it has the attributes {_shown(kinds)}, its kernel takes {_shown(kernel.attributes)}",
+        len(kinds) == len(op.attributes) and kinds == contract.attributes,
+        f"it has the attributes {_shown(kinds)}, its kernel takes {_shown(contract.attributes)}",
     )
     attributes = attributes_of(op)
     for name, kind in kinds.items():
@@ -103,16 +100,18 @@ def _check_attributes(op: pb.OpDesc, kernel: Kernel) -> None:
         require(static, f"its attribute {name!r} is no static shape")
 
 
-def _check_halves(op: pb.OpDesc, kernel: Kernel, types: Mapping[str, TensorType], result: Types) -> None:
-    if kernel.halves:
+def _check_halves(
+    op: pb.OpDesc, contract: Contract, types: Mapping[str, TensorType], outputs: Sequence[TensorType]
+) -> None:
+    if contract.halves:
         return
     for i, name in enumerate(op.inputs):
-        what = kernel.inputs[min(i, len(kernel.inputs) - 1)]
+        what = contract.inputs[min(i, len(contract.inputs) - 1)]
         half = name and types[name].dtype in HALVES
         require(
             not half, f"{what} is {types[name].dtype if name else ''}, which it cannot compute with; float32 it can"
         )
-    for type in result.outputs:
+    for type in outputs:
         require(type.dtype not in HALVES, f"its output is {type.dtype}, which it does not make; a cast does")
 
 
@@ -123,5 +122,5 @@ def _shown(kinds: Mapping[str, str]) -> str:
 def _closest(name: str) -> str:
     from difflib import get_close_matches  # slow to import, and needed only here
 
-    matches = get_close_matches(name, KERNELS, n=1) if len(name) <= LONGEST else []
+    matches = get_close_matches(name, CONTRACTS, n=1) if len(name) <= LONGEST else []
     return f"; the closest is {matches[0]!r}" if matches else ""

@@ -6,7 +6,7 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from runtime.check.names import check_name, check_path, check_unique
-from runtime.kernel import require
+from runtime.contract import require
 
 MAX_BINDINGS: Final = 1024
 """How many blocks the entries may name in all: plans are read for each of them."""

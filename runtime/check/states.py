@@ -6,7 +6,7 @@ from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.check.names import check_unique, static_type
 from runtime.check.ops import Listed, check_op, listed_operators
-from runtime.kernel import require
+from runtime.contract import require
 
 COUNTERS = ("seed", "step", "total_steps")
 _COUNTER_TYPE = TensorType("int64", ())

@@ -19,6 +19,7 @@ from prograd_proto.spelling import closest
 from runtime.blas import use_one_thread
 from runtime.check import check_program
 from runtime.engines.reference.engine import Engine, new_states
+from runtime.engines.reference.target import REFERENCE
 from runtime.engines.reference.workspace import Workspace
 from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
@@ -116,7 +117,7 @@ class Run:
         if data is not None and not program.HasField("data"):
             raise UsageError("the program says nothing of data, so no file can take its place; feed arrays")
         use_one_thread()
-        check_program(program)
+        check_program(program, REFERENCE)
         self.program = program
         self.folder = Path(folder)
         self.memory = max_memory if isinstance(max_memory, MemoryLimit) else MemoryLimit(max_memory)

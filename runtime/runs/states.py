@@ -14,8 +14,9 @@ from prograd_proto.lifespans import held
 from runtime.aligned_memory import aligned_array
 from runtime.conversion import converted
 from runtime.dtypes import array_type, as_little
-from runtime.engines.reference.kernels import KERNELS
+from runtime.engines.reference.target import REFERENCE
 from runtime.errors import DataError
+from runtime.evaluate import call_of
 from runtime.files.program_files import verified
 from runtime.files.tensor_files import read_arrays
 from runtime.kernel import Array
@@ -92,13 +93,11 @@ class States:
                 array[...] = 0
 
     def _make(self, op: pb.OpDesc, out: Array) -> None:
-        kernel = KERNELS[op.type]
+        attributes = attributes_of(op)
         inputs = [self._at_start(name) for name in op.inputs]
-        types = kernel.rule(*map(array_type, inputs), **attributes_of(op))
-        nbytes = sum(type.nbytes for type in types.scratch)
+        nbytes = sum(type.nbytes for type in REFERENCE.scratch(op.type, [*map(array_type, inputs)], attributes))
         with self._memory.lent(nbytes, "an initial value"), np.errstate(all="ignore"):  # as in a step
-            scratch = [aligned_array(type) for type in types.scratch]
-            kernel.bind(inputs, [out], scratch, attributes_of(op), op.random_stream)()
+            call_of(op.type, attributes, inputs, [out], random_stream=op.random_stream)()
 
     def _at_start(self, name: str) -> Array:
         """The operand of an initial op, one of the counters: initial values are those before the first step, always."""

@@ -3,6 +3,7 @@
 aliases    which tensors of a block are the same bytes: views, and what ops write in place
 in_place   the law of what may be written over what
 scratch    what kernels need besides their operands
+target     what of this depends on the engine: scratch, and what its kernels write in place
 lifetimes  from a bound block to buffers on a two-phase clock
 places     where the buffers lie: by a plan that is safe, else placed anew
 hazards    what must be done before what, from the bytes that ops touch
@@ -12,7 +13,6 @@ from runtime.step.aliases import Aliases as Aliases
 from runtime.step.aliases import Place as Place
 from runtime.step.aliases import aliases_of as aliases_of
 from runtime.step.aliases import ends_of as ends_of
-from runtime.step.aliases import in_place_pairs as in_place_pairs
 from runtime.step.aliases import is_transfer as is_transfer
 from runtime.step.aliases import is_view as is_view
 from runtime.step.aliases import made_outside as made_outside
@@ -31,3 +31,4 @@ from runtime.step.places import check_plans as check_plans
 from runtime.step.places import places_of as places_of
 from runtime.step.scratch import is_scratch as is_scratch
 from runtime.step.scratch import scratch_of as scratch_of
+from runtime.step.target import Target as Target

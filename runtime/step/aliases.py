@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.engines.reference.kernels import KERNELS
+from runtime.operators import CONTRACTS
 
 
 class Place(NamedTuple):
@@ -61,19 +61,14 @@ def ends_of(block: pb.BlockDesc) -> list[str]:
     return [*(f.tensor for f in block.fetches), *(update.tensor for update in block.updates), *block.results]
 
 
-def in_place_pairs(op_type: str) -> tuple[tuple[int, int], ...]:
-    """(output, input) positions that the reference kernel allows to be the same memory; none for an unknown op."""
-    return KERNELS[op_type].in_place if op_type in KERNELS else ()
-
-
 def spills(op_type: str) -> bool:
     """Whether the output of such ops lies in the file beside the arena."""
-    return op_type in KERNELS and KERNELS[op_type].file == "to"
+    return op_type in CONTRACTS and CONTRACTS[op_type].file == "to"
 
 
 def is_transfer(op_type: str) -> bool:
     """Whether such ops only move a tensor to the file beside the arena, or back."""
-    return op_type in KERNELS and KERNELS[op_type].file != ""
+    return op_type in CONTRACTS and CONTRACTS[op_type].file != ""
 
 
 def made_outside(block: Reading) -> set[str]:
@@ -91,4 +86,4 @@ def views_of(block: Reading) -> list[int]:
 
 def is_view(op_type: str) -> bool:
     """Whether output 0 of such ops has the bytes of input 0."""
-    return op_type in KERNELS and KERNELS[op_type].view
+    return op_type in CONTRACTS and CONTRACTS[op_type].view

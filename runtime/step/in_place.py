@@ -18,9 +18,8 @@ from functools import cached_property
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.step.aliases import ends_of, in_place_pairs, spills, views_of
-
-Pair = tuple[int, int]
+from runtime.step.aliases import ends_of, spills, views_of
+from runtime.step.target import Pair, Target
 
 
 class InPlaceLaw:
@@ -29,10 +28,12 @@ class InPlaceLaw:
     Args:
         block: in which every op reads only what is defined before it.
         views: the positions of the ops whose output is the memory of their operand, in order.
+        target: the engine that is to run it.
     """
 
-    def __init__(self, block: Reading, views: Collection[int]) -> None:
+    def __init__(self, block: Reading, views: Collection[int], target: Target) -> None:
         self._block = block
+        self._target = target
         self._views = set(views)
         self.begins: dict[str, str] = {}
         """The tensor that each view has the bytes of, views of views included."""
@@ -44,7 +45,7 @@ class InPlaceLaw:
         """Why op number i cannot write this output over this operand in any order of the ops; None if it can."""
         block, inputs, outputs = self._block, self._block.inputs[i], self._block.outputs[i]
         has_both = 0 <= output < len(outputs) and 0 <= position < len(inputs) and inputs[position]
-        if not has_both or (output, position) not in in_place_pairs(block.op_types[i]):
+        if not has_both or (output, position) not in self._target.in_place(block.op_types[i]):
             return f"its kernel cannot write output {output} over input {position}"
         if i in self._views:
             return None
@@ -91,11 +92,11 @@ class InPlaceLaw:
         return kept
 
 
-def faults(block: Reading) -> Iterator[tuple[int, str]]:
+def faults(block: Reading, target: Target) -> Iterator[tuple[int, str]]:
     """The position of each op with a pair that breaks the law, and why it does."""
     if not any(block.in_place):
         return
-    law = InPlaceLaw(block, [i for i in views_of(block) if block.in_place[i]])
+    law = InPlaceLaw(block, [i for i in views_of(block) if block.in_place[i]], target)
     for i, pairs in enumerate(block.in_place):
         why = _fault_of(law, block, i, pairs)
         if why is not None:

@@ -13,6 +13,7 @@ from runtime.placement.check import check_placement, planned_offsets
 from runtime.step.aliases import Aliases, aliases_of
 from runtime.step.lifetimes import Buffer, buffers_of, spilled_of
 from runtime.step.scratch import is_scratch, scratch_of
+from runtime.step.target import Target
 
 Placed = list[tuple[Buffer, int]]
 """Buffers, each with its offset in bytes."""
@@ -47,15 +48,15 @@ def places_of(
     return Places(*in_arena, _planned_in_file(spilled, plan), plan.file_bytes)
 
 
-def check_plans(program: pb.ProgramDesc) -> None:
-    """Raise ProgramError, as `places_of` does, unless every plan of a checked program can be used."""
+def check_plans(program: pb.ProgramDesc, target: Target) -> None:
+    """Raise ProgramError, as `places_of` does, unless the target can use every plan of a checked program."""
     for entry in program.entries:
         for binding in entry.bindings:
             if not binding.plan.placements:
                 continue
             block = Reading(program.blocks[binding.block])
             try:
-                places_of(block, aliases_of(block), scratch_of(block), binding.plan)
+                places_of(block, aliases_of(block), scratch_of(block, target), binding.plan)
             except ProgramError as error:
                 raise ProgramError(f"entry {entry.name!r}: {error}") from None
 

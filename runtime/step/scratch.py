@@ -1,4 +1,4 @@
-"""What kernels need beside their operands and results: planned like every other buffer."""
+"""What the kernels of an engine need beside their operands and results: planned like every other buffer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.engines.reference.kernels import KERNELS
+from runtime.step.target import Target
 
 
-def scratch_of(block: Reading) -> list[list[tuple[str, TensorType]]]:
-    """For each op the scratch arrays that its kernel asks for, named by the file or, where it is silent, here."""
+def scratch_of(block: Reading, target: Target) -> list[list[tuple[str, TensorType]]]:
+    """For each op the scratch arrays that its kernel of the target asks for, named by the file, else here."""
     known: dict[object, tuple[TensorType, ...]] = {}  # a deep program repeats few different ops
     types = block.types
     result: list[list[tuple[str, TensorType]]] = []
@@ -22,7 +22,7 @@ def scratch_of(block: Reading) -> list[list[tuple[str, TensorType]]]:
         inputs = [types[name] if name else None for name in operands]
         key = op_type, *inputs, *attributes
         if key not in known:
-            known[key] = KERNELS[op_type].rule(*inputs, **attributes_of(op)).scratch
+            known[key] = target.scratch(op_type, inputs, attributes_of(op))
         result.append(_named(op, known[key], types))
     return result
 

@@ -20,8 +20,10 @@ from prograd_proto.blocks import Reading
 from runtime.aligned_memory import address_ranges, aligned_bytes, view
 from runtime.dtypes import numpy_dtype
 from runtime.engines.reference.kernels import KERNELS
+from runtime.engines.reference.target import REFERENCE
 from runtime.errors import UsageError
 from runtime.kernel import Array
+from runtime.operators import CONTRACTS
 from runtime.placement import Buffer, aligned
 from runtime.step import Touched, aliases_of, places_of, scratch_of
 
@@ -93,7 +95,7 @@ def bind(
         file: gives at least so many bytes for what is spilled; not called if nothing is.
     """
     written = Reading(block)
-    scratch, aliases = scratch_of(written), aliases_of(written, pinned)
+    scratch, aliases = scratch_of(written, REFERENCE), aliases_of(written, pinned)
     places = places_of(written, aliases, scratch, None if pinned else plan)
     arena = memory(places.arena_bytes)
     beside = file(places.file_bytes) if places.file_bytes else arena
@@ -119,7 +121,7 @@ def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:
     for op in block.ops:
         if op.type == "constant":
             small = op.attributes[0].tensor_value
-            dtype = numpy_dtype(KERNELS["constant"].rule(value=small).outputs[0].dtype)
+            dtype = numpy_dtype(CONTRACTS["constant"].outputs(value=small)[0].dtype)
             array = np.frombuffer(small.data, dtype.newbyteorder("<")).astype(dtype).reshape(tuple(small.shape))
             array.flags.writeable = False
             arrays[op.outputs[0]] = array

@@ -1,0 +1,120 @@
+"""Contracts: what an operator is to any engine, and to whoever checks a program.
+
+A contract says which operands and attributes an op has, which types its results then have, and what may be assumed
+of whatever computes it. How an engine computes it, and the memory it needs on the way, is that engine's own: of the
+reference engine see `runtime.kernel`.
+
+A rule is `rule(x, w, *, axis) -> Types`: from input types and attributes to output and scratch types. It refuses, by
+`require`, what must not be computed. Its annotated keyword parameters are the op's attributes. The loader applies it
+to every op of a file before anything is allocated: NumPy would broadcast into a wrong `out` in silence, a native
+kernel would write out of bounds. The output types are the contract's. The scratch types are those of the kernel that
+stands beside the rule, and nobody but its engine sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from prograd_proto import ProgramError, TensorType
+from prograd_proto.attributes import KIND_OF_ANNOTATION
+from prograd_proto.upgrades import declare_version
+
+Rule = Callable[..., "Types"]
+FileSide = Literal["", "to", "from"]
+
+CONTRACTS: Final[dict[str, Contract]] = {}
+"""The contracts that were declared, by the name of the operator; `runtime.operators` has all of them."""
+
+_VARIADIC_FLAG: Final = 0x04  # of a code object: the function takes *args
+
+
+class Types(NamedTuple):
+    """What a rule gives: the types of the outputs, and of the scratch arrays of the kernel beside it."""
+
+    outputs: tuple[TensorType, ...]
+    scratch: tuple[TensorType, ...] = ()
+
+
+def types(*outputs: TensorType, scratch: Sequence[TensorType] = ()) -> Types:
+    """The result of a rule."""
+    return Types(outputs, tuple(scratch))
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ProgramError unless `condition` holds; the loader adds the file, the op and the user's line."""
+    if not condition:
+        raise ProgramError(message)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """An operator, as its rule's signature and its declaration say."""
+
+    name: str
+    version: int  # of the operator's meaning
+    outputs: Callable[..., tuple[TensorType, ...]]  # from input types and attributes; raises ProgramError
+    inputs: tuple[str, ...]
+    optional: int  # how many of the last inputs may be absent
+    variadic: bool  # the last input stands for any number of them
+    variadic_outputs: bool  # so do the outputs
+    attributes: dict[str, str]  # name -> word of prograd_proto.attributes.KINDS
+    view: bool  # output 0 has the bytes of input 0: where they share memory, there is nothing to compute
+    halves: bool  # it takes and gives 16-bit floats too
+    random: bool  # its ops have a random stream
+    file: FileSide  # "to" the file beside the arena, where its output lies, or "from" it; "" for all others
+
+
+def declare(
+    name: str,
+    rule: Rule,
+    *,
+    version: int = 1,
+    view: bool = False,
+    halves: bool = False,
+    random: bool = False,
+    file: FileSide = "",
+    variadic_outputs: bool = False,
+    namespace: str = "",
+) -> Contract:
+    """Enter the contract of an operator into the table; raises ProgramError if there is one already.
+
+    Args:
+        name: of the operator.
+        rule: from input types and attributes to output types.
+        version: of the operator's meaning.
+        view: output 0 has the bytes of input 0, so they may be the same memory, and the input keeps its value.
+        halves: it takes and gives 16-bit floats.
+        random: its ops draw from a random stream.
+        file: "to" puts the output into the file beside the arena, "from" reads an operand that lies there.
+        variadic_outputs: the attributes say how many outputs there are.
+        namespace: of a plugin's operators, the plugin's name; it stands before a dot in the op type.
+    """
+    name = f"{namespace}.{name}" if namespace else name
+    if name in CONTRACTS:
+        raise ProgramError(f"kernel {name!r} is declared twice")
+    if namespace:
+        declare_version(name, version)
+    code = rule.__code__
+    names = code.co_varnames
+    positional = names[: code.co_argcount]
+    keyword = names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    variadic = bool(code.co_flags & _VARIADIC_FLAG)
+    if variadic:
+        positional += (names[code.co_argcount + code.co_kwonlyargcount],)
+    CONTRACTS[name] = Contract(
+        name=name,
+        version=version,
+        outputs=lambda *inputs, **attributes: rule(*inputs, **attributes).outputs,
+        inputs=positional,
+        optional=len(rule.__defaults__ or ()),
+        variadic=variadic,
+        variadic_outputs=variadic_outputs,
+        attributes={key: KIND_OF_ANNOTATION[rule.__annotations__[key]] for key in keyword},
+        view=view,
+        halves=halves,
+        random=random,
+        file=file,
+    )
+    return CONTRACTS[name]

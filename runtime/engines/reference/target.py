@@ -1,0 +1,22 @@
+"""What planning a step must know of the reference engine: the scratch of its kernels, and what they write in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prograd_proto import Attribute, TensorType
+from runtime.engines.reference.kernels import KERNELS
+from runtime.step.target import Pair, Target
+
+
+def _in_place(op_type: str) -> Sequence[Pair]:
+    return KERNELS[op_type].in_place if op_type in KERNELS else ()
+
+
+def _scratch(
+    op_type: str, inputs: Sequence[TensorType | None], attributes: dict[str, Attribute]
+) -> tuple[TensorType, ...]:
+    return KERNELS[op_type].scratch(inputs, attributes)
+
+
+REFERENCE = Target(_in_place, _scratch)
