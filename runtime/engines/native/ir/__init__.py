@@ -1,0 +1,27 @@
+"""An IR builder in which loops read as loops: typed values with Python's operators, written down as LLVM's text.
+
+types     what a value is: a kind of number of so many bits, alone or in lanes; numbers as LLVM spells them
+value     a value and its operators
+words     what has no operator: multiply-add, choice, roots, conversions, lanes
+function  instructions, memory, loops, branches and calls of one function
+module    functions, what they declare, and the whole as text
+"""
+
+from runtime.engines.native.ir.function import Function as Function
+from runtime.engines.native.ir.function import Loop as Loop
+from runtime.engines.native.ir.module import Module as Module
+from runtime.engines.native.ir.types import BOOL as BOOL
+from runtime.engines.native.ir.types import DTYPES as DTYPES
+from runtime.engines.native.ir.types import FLOAT32 as FLOAT32
+from runtime.engines.native.ir.types import FLOAT64 as FLOAT64
+from runtime.engines.native.ir.types import INT8 as INT8
+from runtime.engines.native.ir.types import INT32 as INT32
+from runtime.engines.native.ir.types import INT64 as INT64
+from runtime.engines.native.ir.types import UINT8 as UINT8
+from runtime.engines.native.ir.types import UINT32 as UINT32
+from runtime.engines.native.ir.types import UINT64 as UINT64
+from runtime.engines.native.ir.types import Type as Type
+from runtime.engines.native.ir.types import pointer as pointer
+from runtime.engines.native.ir.value import Index as Index
+from runtime.engines.native.ir.value import Operand as Operand
+from runtime.engines.native.ir.value import Value as Value

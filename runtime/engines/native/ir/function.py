@@ -1,0 +1,274 @@
+"""Instructions, memory, loops, branches and calls of one function.
+
+    f = module.function("scale", [pointer(FLOAT32), pointer(FLOAT32)])
+    x, y = f.arguments
+    for i in f.range(0, 1000, 16):
+        f.store(f.load(x, i, lanes=16) * 2.0, y, i)
+    f.end()
+
+The body of a loop runs once, while the IR is written. A loop between known bounds is tested at its bottom; of one turn
+it is no loop, and its index a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from runtime.engines.native.ir.types import INT32, INT64, MASK, Type, number
+from runtime.engines.native.ir.value import Index, Operand, Value
+
+if TYPE_CHECKING:
+    from runtime.engines.native.ir.module import Module
+
+
+class Function:
+    """A function while it is written."""
+
+    def __init__(
+        self, module: Module, name: str, parameters: Sequence[Type], result: Type | None, public: bool
+    ) -> None:
+        self.module, self.target, self.name, self.result = module, module.target, name, result
+        self.parameters = list(parameters)
+        self.arguments = [Value(f"%a{i}", type, self) for i, type in enumerate(parameters)]
+        self._public = public
+        self._lines: list[str] = []
+        self._block = "entry"
+        self._count = 0
+
+    # What is written.
+
+    def emit(self, instruction: str, type: Type) -> Value:
+        """Append an instruction that makes a value."""
+        self._count += 1
+        self._lines.append(f"  %v{self._count} = {instruction}")
+        return Value(f"%v{self._count}", type, self)
+
+    def line(self, instruction: str) -> None:
+        """Append an instruction that makes none."""
+        self._lines.append(f"  {instruction}")
+
+    def end(self, result: Value | None = None) -> None:
+        """Return, and hand the text to the module."""
+        self.line(f"ret {result.type} {result.text}" if result else "ret void")
+        head = f"define {'' if self._public else 'internal '}{self.result or 'void'} @{self.name}"
+        parameters = ", ".join(f"{type} %a{i}" for i, type in enumerate(self.parameters))
+        body = "\n".join(self._lines)
+        self.module.add(f"{head}({parameters}) #0 {{\nentry:\n{body}\n}}\n")
+
+    # Constants.
+
+    def constant(self, type: Type, value: float) -> Value:
+        """A number, in every lane."""
+        return Value(number(type, value), type, self, value)
+
+    def index(self, value: Index) -> Value:
+        """A number of elements as a value."""
+        return value if isinstance(value, Value) else self.constant(INT64, value)
+
+    def splat(self, x: Value, lanes: int) -> Value:
+        """A value alone, in every lane."""
+        type = x.type.of(lanes)
+        if x.known is not None:
+            return self.constant(type, x.known)
+        one = self.emit(f"insertelement {type} poison, {x.type} {x.text}, i32 0", type)
+        spread = f"shufflevector {type} {one.text}, {type} poison, <{lanes} x i32> zeroinitializer"
+        return self.emit(spread, type)
+
+    def counting(self, type: Type) -> Value:
+        """The vector 0, 1, 2 and so on."""
+        return Value(f"<{', '.join(f'{type.scalar} {i}' for i in range(type.lanes))}>", type, self)
+
+    # Arithmetic that depends on the target.
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """A * b + c, rounded once where the target can; elsewhere LLVM would call a function."""
+        if not self.target.fma:
+            return a * b + c
+        return self.intrinsic("fma", a.type, a, b, c)
+
+    def intrinsic(self, name: str, type: Type, *operands: Value) -> Value:
+        """Call one of LLVM's own functions, named by the type of its result."""
+        full = f"llvm.{name}.{type.suffix}"
+        self.module.declare(f"declare {type} @{full}({', '.join(str(x.type) for x in operands)})")
+        return self.emit(f"call {type} @{full}({_listed(operands)})", type)
+
+    # Memory.
+
+    def address(self, base: Value, offset: Operand) -> Value:
+        """The address so many elements on."""
+        assert base.type.element is not None, f"{base.type} is no pointer"
+        at = offset if isinstance(offset, Value) else self.constant(INT64, offset)
+        if at.known == 0:
+            return base
+        element = base.type.element
+        return self.emit(f"getelementptr {element}, ptr {base.text}, {at.type} {at.text}", base.type)
+
+    def load(self, base: Value, at: Index = 0, lanes: int = 0, tail: Index | None = None) -> Value:
+        """The element there, or so many from there on; with a tail only its first lanes are read, others are 0."""
+        element, address = base.type.element, base + at
+        assert element is not None, f"{base.type} is no pointer"
+        type, align = element.of(lanes), max(element.bits // 8, 1)
+        if tail is None or tail == lanes:
+            return self.emit(f"load {type}, ptr {address.text}, align {align}", type)
+        mask, name = self._first_lanes(tail, lanes), f"llvm.masked.load.{type.suffix}.p0"
+        self.module.declare(f"declare {type} @{name}(ptr, i32, {mask.type}, {type})")
+        zero = self.constant(type, 0)
+        return self.emit(
+            f"call {type} @{name}(ptr {address.text}, i32 {align}, {mask.type} {mask.text}, {type} {zero.text})", type
+        )
+
+    def store(self, x: Value, base: Value, at: Index = 0, tail: Index | None = None) -> None:
+        """Write the value there; with a tail only its first lanes."""
+        assert x.type.of(0) == base.type.element, f"{x.type} is stored at {base.type.element}"
+        address, align = base + at, max(x.type.bits // 8, 1)
+        if tail is None or tail == x.type.lanes:
+            self.line(f"store {x.type} {x.text}, ptr {address.text}, align {align}")
+            return
+        mask, name = self._first_lanes(tail, x.type.lanes), f"llvm.masked.store.{x.type.suffix}.p0"
+        self.module.declare(f"declare void @{name}({x.type}, ptr, i32, {mask.type})")
+        self.line(f"call void @{name}({x.type} {x.text}, ptr {address.text}, i32 {align}, {mask.type} {mask.text})")
+
+    def _first_lanes(self, count: Index, lanes: int) -> Value:
+        if isinstance(count, int):
+            return Value(f"<{', '.join(f'i1 {int(i < count)}' for i in range(lanes))}>", MASK.of(lanes), self)
+        narrow = self.emit(f"trunc i64 {count.text} to i32", INT32)
+        return self.counting(INT32.of(lanes)) < narrow
+
+    # Control.
+
+    def range(self, start: Index, stop: Index, step: int = 1) -> Iterator[Index]:
+        """A loop that carries nothing: for i in f.range(0, n)."""
+        for i, _ in self.loop(start, stop, step):
+            yield i
+
+    def loop(self, start: Index, stop: Index, step: int = 1, carry: Sequence[Value] = ()) -> Loop:
+        """A loop that carries values from turn to turn; see Loop."""
+        return Loop(self, start, stop, step, carry)
+
+    @contextmanager
+    def when(self, condition: Value) -> Generator[None]:
+        """What is written inside runs only if the condition, alone, holds."""
+        inside, after = self.label(), self.label()
+        self.line(f"br i1 {condition.text}, label %{inside}, label %{after}")
+        self.begin(inside)
+        yield
+        self.line(f"br label %{after}")
+        self.begin(after)
+
+    def call(self, name: str, *arguments: Value, result: Type | None = None) -> Value | None:
+        """Call a function of this module."""
+        text = f"call {result or 'void'} @{name}({_listed(arguments)})"
+        if result is not None:
+            return self.emit(text, result)
+        self.line(text)
+        return None
+
+    def label(self) -> str:
+        """A name for a block that is still to come."""
+        self._count += 1
+        return f"b{self._count}"
+
+    def begin(self, block: str) -> str:
+        """Go on in this block; gives the name of the one before."""
+        self._lines.append(f"{block}:")
+        before, self._block = self._block, block
+        return before
+
+    @property
+    def block(self) -> str:
+        """The block that is being written."""
+        return self._block
+
+    def reserve(self) -> int:
+        """A line that is written later, by `put`."""
+        self._lines.append("")
+        return len(self._lines) - 1
+
+    def put(self, line: int, text: str) -> None:
+        """Write the reserved line."""
+        self._lines[line] = text
+
+
+class Loop:
+    """A loop, and the values that it carries from turn to turn.
+
+        loop = f.loop(0, n, 16, carry=[total])
+        for i, [total] in loop:
+            loop.carry([total + f.load(x, i, lanes=16)])
+        [total] = loop.results
+
+    Attributes:
+        results: what is carried out of the last turn, or what was put in if there is none.
+    """
+
+    def __init__(self, function: Function, start: Index, stop: Index, step: int, carry: Sequence[Value]) -> None:
+        self._f, self._start, self._stop, self._step = function, start, stop, step
+        self.results = list(carry)
+        self._carried = False
+
+    def carry(self, values: Sequence[Value]) -> None:
+        """Hand the values on to the next turn."""
+        assert [v.type for v in values] == [v.type for v in self.results], "a loop carries the types that it began with"
+        self.results, self._carried = list(values), True
+
+    def __iter__(self) -> Iterator[tuple[Index, list[Value]]]:
+        if not isinstance(self._start, int) or not isinstance(self._stop, int):
+            yield from self._tested_at_top()
+        elif self._start + self._step < self._stop:
+            yield from self._tested_at_bottom()
+        elif self._start < self._stop:
+            yield self._start, list(self.results)
+            self._check()
+
+    def _tested_at_bottom(self) -> Iterator[tuple[Index, list[Value]]]:
+        f, before, top, after = self._f, self._f.block, self._f.label(), self._f.label()
+        f.line(f"br label %{top}")
+        f.begin(top)
+        i, inside, places = self._phis()
+        first = self.results
+        yield i, inside
+        self._check()
+        following = i + self._step
+        again = following < f.index(self._stop)
+        latch = f.block
+        f.line(f"br i1 {again.text}, label %{top}, label %{after}")
+        self._put(places, [i, *inside], [f.index(self._start), *first], before, [following, *self.results], latch)
+        f.begin(after)
+
+    def _tested_at_top(self) -> Iterator[tuple[Index, list[Value]]]:
+        f, before, top, body, after = self._f, self._f.block, self._f.label(), self._f.label(), self._f.label()
+        f.line(f"br label %{top}")
+        f.begin(top)
+        i, inside, places = self._phis()
+        first = self.results
+        goes_on = i < f.index(self._stop)
+        f.line(f"br i1 {goes_on.text}, label %{body}, label %{after}")
+        f.begin(body)
+        yield i, list(inside)
+        self._check()
+        following = i + self._step
+        latch = f.block
+        f.line(f"br label %{top}")
+        self._put(places, [i, *inside], [f.index(self._start), *first], before, [following, *self.results], latch)
+        f.begin(after)
+        self.results = inside
+
+    def _phis(self) -> tuple[Value, list[Value], list[int]]:
+        values = [Value(f"%{self._f.label()}", type, self._f) for type in [INT64, *(v.type for v in self.results)]]
+        return values[0], values[1:], [self._f.reserve() for _ in values]
+
+    def _put(
+        self, places: list[int], phis: list[Value], first: list[Value], before: str, following: list[Value], latch: str
+    ) -> None:
+        for place, phi, a, b in zip(places, phis, first, following, strict=True):
+            text = f"phi {phi.type} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]"
+            self._f.put(place, f"  {phi.text} = {text}")
+
+    def _check(self) -> None:
+        assert self._carried or not self.results, "the body does not hand on what the loop carries"
+
+
+def _listed(values: Sequence[Value]) -> str:
+    return ", ".join(f"{value.type} {value.text}" for value in values)

@@ -1,0 +1,46 @@
+"""Functions, what they declare, and the whole as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.engines.native.ir.function import Function
+from runtime.engines.native.ir.types import Type
+from runtime.engines.native.target import Target
+
+
+class Module:
+    """Functions for one target, compiled together."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._declared: dict[str, None] = {}
+        self._functions: list[str] = []
+
+    def function(
+        self, name: str, parameters: Sequence[Type], result: Type | None = None, *, public: bool = True
+    ) -> Function:
+        """Begin a function; one that is not public can be called from this module only."""
+        return Function(self, name, parameters, result, public)
+
+    def declare(self, line: str) -> None:
+        """What a function calls and does not define: LLVM's own functions."""
+        self._declared[line] = None
+
+    def add(self, function: str) -> None:
+        """A function that is written."""
+        self._functions.append(function)
+
+    @property
+    def text(self) -> str:
+        """All of it, as LLVM reads it."""
+        width = self.target.vector_bytes * 8
+        attributes = f'nounwind "tune-cpu"="{self.target.tune}" "prefer-vector-width"="{width}"'
+        return "\n".join(
+            [
+                f'target triple = "{self.target.triple}"',
+                *self._declared,
+                *self._functions,
+                f"attributes #0 = {{ {attributes} }}\n",
+            ]
+        )

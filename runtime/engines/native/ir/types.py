@@ -1,0 +1,115 @@
+"""What a value is: a kind of number of so many bits, alone or in lanes; and numbers as LLVM spells them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Literal
+
+Kind = Literal["float", "signed", "unsigned", "mask", "pointer"]
+
+
+@dataclass(frozen=True)
+class Type:
+    """The type of a value.
+
+    Attributes:
+        kind: how its bits are read; a mask is what comparisons give.
+        bits: of one element.
+        lanes: of a vector; 0 for a value alone.
+        element: what a pointer points at.
+    """
+
+    kind: Kind
+    bits: int
+    lanes: int = 0
+    element: Type | None = None
+
+    def of(self, lanes: int) -> Type:
+        """The same element in so many lanes; 0 for one alone."""
+        return self if lanes == self.lanes else replace(self, lanes=lanes)
+
+    def bits_of(self, kind: Kind = "signed") -> Type:
+        """Numbers of another kind, of the same width and number."""
+        return replace(self, kind=kind)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it has a point."""
+        return self.kind == "float"
+
+    @cached_property
+    def scalar(self) -> str:
+        """One element, as LLVM spells it."""
+        if self.kind == "pointer":
+            return "ptr"
+        if self.kind == "float":
+            return {16: "half", 32: "float", 64: "double"}[self.bits]
+        return f"i{self.bits}"
+
+    @cached_property
+    def text(self) -> str:
+        """The whole, as LLVM spells it."""
+        return f"<{self.lanes} x {self.scalar}>" if self.lanes else self.scalar
+
+    @cached_property
+    def suffix(self) -> str:
+        """The whole, as names of LLVM's intrinsics spell it."""
+        element = f"f{self.bits}" if self.is_float else f"i{self.bits}"
+        return f"v{self.lanes}{element}" if self.lanes else element
+
+    def __str__(self) -> str:
+        return self.text
+
+
+MASK: Final = Type("mask", 1)
+BOOL: Final = Type("unsigned", 8)
+"""A bool in memory: a byte, 0 or 1."""
+INT8: Final = Type("signed", 8)
+UINT8: Final = Type("unsigned", 8)
+INT32: Final = Type("signed", 32)
+UINT32: Final = Type("unsigned", 32)
+INT64: Final = Type("signed", 64)
+UINT64: Final = Type("unsigned", 64)
+FLOAT32: Final = Type("float", 32)
+FLOAT64: Final = Type("float", 64)
+
+DTYPES: Final = {
+    "bool": BOOL,
+    "uint8": UINT8,
+    "int32": INT32,
+    "int64": INT64,
+    "float32": FLOAT32,
+    "float64": FLOAT64,
+}
+"""What elements of a dtype are in memory."""
+
+
+def pointer(element: Type) -> Type:
+    """The type of an address of such elements."""
+    return Type("pointer", 64, element=element)
+
+
+def number(type: Type, value: float) -> str:
+    """A number of this type, in every lane, as LLVM spells it."""
+    one = _scalar_number(type, value)
+    return f"splat ({type.scalar} {one})" if type.lanes else one
+
+
+def _scalar_number(type: Type, value: float) -> str:
+    if type.kind == "mask":
+        return "true" if value else "false"
+    if type.kind != "float":
+        assert value == int(value), f"{value} is not a whole number"
+        return str(int(value))
+    if type.bits == 32:
+        value = _nearest_single(value)
+    return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
+
+
+def _nearest_single(value: float) -> float:
+    try:
+        return struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")

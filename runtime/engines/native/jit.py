@@ -1,0 +1,105 @@
+"""From IR to functions that can be called: LLVM assembles, no IR passes run, objects are position independent.
+
+    objects = compiled(module)          # the bytes of an object file, to be kept if wished
+    loaded = load(objects, target)
+    scale = loaded.function("scale", 2) # called with two addresses; the interpreter's lock is released meanwhile
+
+An object calls nothing outside of itself and holds no address: arguments are pointers, and a table of pointers is one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from runtime.engines.native.ir.module import Module
+from runtime.engines.native.target import INSTRUCTION_SETS, Target, this_machine
+from runtime.errors import UsageError
+
+LEVEL: Final = 1
+"""Of the code generator: 0 is twice as slow to run, 2 and 3 take longer to compile and give the same speed."""
+
+CPU: Final = {"x86_64": "x86-64", "aarch64": "generic"}
+"""What LLVM starts from; the features of the target are all that is added."""
+
+
+def unavailable() -> str | None:
+    """Why nothing can be compiled here, in a sentence; None if it can."""
+    try:
+        this_machine()
+        _llvm()
+    except UsageError as error:
+        return str(error)
+    return None
+
+
+def compiled(module: Module) -> bytes:
+    """The module as an object file for its target; raises UsageError where LLVM is not installed."""
+    parsed, machine = _assembled(module)
+    return bytes(machine.emit_object(parsed))
+
+
+def assembly(module: Module) -> str:
+    """The module as text that people read, for its target."""
+    parsed, machine = _assembled(module)
+    return str(machine.emit_assembly(parsed))
+
+
+def load(objects: bytes, target: Target) -> Loaded:
+    """Make the functions of an object file callable; it has to be for a target that this machine can run."""
+    return Loaded(objects, target)
+
+
+class Loaded:
+    """Code in memory, for as long as this object lives."""
+
+    def __init__(self, objects: bytes, target: Target) -> None:
+        llvm = _llvm()
+        empty = llvm.parse_assembly(f'target triple = "{target.triple}"\n')
+        self._engine = llvm.create_mcjit_compiler(empty, _machine(target))  # which is from now on the engine's
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(objects))
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where a function begins."""
+        found: int = self._engine.get_function_address(name)
+        assert found, f"there is no function {name}"
+        return found
+
+    def function(self, name: str, arguments: int) -> Callable[..., None]:
+        """A function of so many addresses, or whole numbers of 64 bits."""
+        call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(self.address(name))
+        call.loaded = self  # type: ignore[attr-defined]  # the code stays as long as its caller
+        return call
+
+
+def _assembled(module: Module) -> tuple[Any, Any]:
+    machine = _machine(module.target)
+    parsed = _llvm().parse_assembly(module.text)
+    parsed.verify()
+    return parsed, machine
+
+
+def _machine(target: Target) -> Any:
+    llvm, architecture = _llvm(), INSTRUCTION_SETS[target.name][0]
+    if architecture != llvm.get_process_triple().partition("-")[0]:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=CPU[architecture], features=target.features, opt=LEVEL, reloc="pic", codemodel="small"
+    )
+
+
+@cache
+def _llvm() -> Any:
+    """LLVM, imported when something has to be compiled: it takes 50 ms and 50 MB, and need not be installed."""
+    try:
+        llvm = import_module("llvmlite.binding")
+    except (ImportError, OSError) as error:  # not installed; or built for another system
+        raise UsageError(f'the native engine needs llvmlite (pip install "prograd[native]"): {error}') from None
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm

@@ -1,0 +1,55 @@
+"""Small functions built, compiled and called for every instruction set that this machine can run."""
+
+import platform
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from native.guarded import guarded
+
+from runtime.engines.native import jit
+from runtime.engines.native.ir import DTYPES, Function, Module, Value, pointer
+from runtime.engines.native.target import Target, cpu_features, target, usable
+
+HERE = usable(cpu_features(), platform.machine())
+every_target = pytest.mark.parametrize("target", [target(name) for name in HERE], ids=lambda t: t.name)
+
+
+def call(
+    target: Target, build: Callable[..., None], arrays: Sequence[np.ndarray], end: bool = True
+) -> list[np.ndarray]:
+    """The arrays, between forbidden pages, after a function that `build(f, *pointers)` writes."""
+    module = Module(target)
+    f = module.function("built", [pointer(DTYPES[array.dtype.name]) for array in arrays])
+    build(f, *f.arguments)
+    f.end()
+    copies = [guarded(array, end) for array in arrays]
+    run(module, copies)
+    return copies
+
+
+def run(module: Module, arrays: Sequence[np.ndarray]) -> None:
+    """Compile the module and call its function `built` with the arrays."""
+    function = jit.load(jit.compiled(module), module.target).function("built", len(arrays))
+    function(*[array.ctypes.data for array in arrays])
+
+
+def pointwise(target: Target, expressions, out: np.dtype, *xs: np.ndarray) -> list[np.ndarray]:
+    """What each expression of vectors gives for these elements, the last of them in a masked tail."""
+    lanes = target.lanes(8 * max(x.itemsize for x in xs))
+    size = xs[0].size
+
+    def build(f: Function, *pointers: Value) -> None:
+        operands, results = pointers[: len(xs)], pointers[len(xs) :]
+        for i in f.range(0, size // lanes * lanes, lanes):
+            for expression, y in zip(expressions, results, strict=True):
+                f.store(expression(*(f.load(x, i, lanes) for x in operands)), y, i)
+        if tail := size % lanes:
+            i = size - tail
+            for expression, y in zip(expressions, results, strict=True):
+                f.store(expression(*(f.load(x, i, lanes, tail) for x in operands)), y, i, tail)
+
+    return call(target, build, [*xs, *(np.zeros(size, out) for _ in expressions)])[len(xs) :]

@@ -1,0 +1,60 @@
+"""From IR to code: what objects hold, and what is said where nothing can be compiled."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from native.building import every_target
+
+from runtime.engines.native import jit, target
+from runtime.engines.native.ir import FLOAT32, Module, pointer
+
+
+def doubling(of):
+    module = Module(of)
+    f = module.function("double", [pointer(FLOAT32)])
+    for i in f.range(0, 8):
+        f.store(f.load(f.arguments[0], i) * 2.0, f.arguments[0], i)
+    f.end()
+    return module
+
+
+@every_target
+def test_an_object_is_the_same_bytes_each_time_and_runs_wherever_it_is_put(target):
+    objects = jit.compiled(doubling(target))
+    assert objects == jit.compiled(doubling(target))
+    functions = [jit.load(objects, target).function("double", 1) for _ in range(2)]
+    x = np.arange(8, dtype="f")
+    for function in functions:
+        function(x.ctypes.data)
+    assert x.tolist() == [4.0 * i for i in range(8)]
+
+
+def test_without_llvmlite_the_reason_is_a_sentence_and_the_runtime_works():
+    script = (
+        "import sys; sys.modules['llvmlite.binding'] = None\n"
+        "import runtime, runtime.runs.run\nfrom runtime.engines.native import jit\nprint(jit.unavailable())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == (
+        'the native engine needs llvmlite (pip install "prograd[native]"): '
+        "import of llvmlite.binding halted; None in sys.modules\n"
+    )
+
+
+def test_on_a_cpu_without_an_instruction_set_the_reason_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(target.platform, "machine", lambda: "s390x")
+    target.this_machine.cache_clear()
+    assert jit.unavailable() == "the native engine has no code for this CPU, s390x"
+    target.this_machine.cache_clear()
+
+
+def test_here_it_is_available():
+    assert jit.unavailable() is None
+
+
+def test_a_function_that_is_not_there_is_a_mistake_of_its_author():
+    here = target.this_machine()
+    with pytest.raises(AssertionError, match="there is no function triple"):
+        jit.load(jit.compiled(doubling(here)), here).function("triple", 1)
