@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from small_programs import rich, save
+from subjects.small_programs import rich, save
 
 COMMAND = ("execute", "p.pb", "--checkpoint", "runs/c", "--every", "4", "--keep", "2", "--metrics")
 FAULTS = ("ENOSPC", "EIO", "EACCES", "EMFILE")

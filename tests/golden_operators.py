@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from cases import build
-from interpret import compute
+from oracles.interpret import compute
 from samples import SAMPLES, Sample
+from subjects.cases import build
 
 from compiler.passes.list_operators import list_operators
 from prograd_proto import program_pb2 as pb

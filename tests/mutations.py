@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from cases import build
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from samples import SAMPLES
+from subjects.cases import build
 
 from compiler import Program, adam, constant, global_norm, ops, sgd, warmup_cosine
 from compiler.passes.list_operators import list_operators

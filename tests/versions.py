@@ -27,22 +27,22 @@ NUMPYS: Final = {"2.0": "3.11", "2.1": "3.11", "2.2": "3.11", "2.3": "3.11", "2.
 """By minor version of NumPy, the oldest of our Pythons that it has a wheel for."""
 
 KERNEL_TESTS: Final = (
-    "test_ops.py",
-    "test_kernels.py",
-    "test_array_operators.py",
-    "test_half_casts.py",
-    "test_special_functions.py",
-    "test_decompositions.py",
-    "test_broadcasting.py",
-    "test_odd_calls.py",
-    "test_operand_types.py",
-    "test_philox.py",
-    "test_sampling.py",
-    "test_scans.py",
-    "test_spatial.py",
-    "test_data.py",
-    "test_executor.py",
-    "test_training_runs.py",
+    "every_operator/test_ops.py",
+    "operators/test_kernels.py",
+    "operators/test_array_operators.py",
+    "operators/test_half_casts.py",
+    "operators/test_special_functions.py",
+    "operators/test_decompositions.py",
+    "operators/test_broadcasting.py",
+    "every_operator/test_odd_calls.py",
+    "every_operator/test_operand_types.py",
+    "running/test_philox.py",
+    "operators/test_sampling.py",
+    "operators/test_scans.py",
+    "operators/test_spatial.py",
+    "running/test_data.py",
+    "running/test_executor.py",
+    "running/test_training_runs.py",
 )
 REPORT: Final = (
     "import sys, numpy, google.protobuf, safetensors;"

@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from poison import Poisoned
-from spilling import spilled
-from steps import Stepper, bound_block
+from oracles.poison import Poisoned
+from subjects.spilling import spilled
+from subjects.steps import Stepper, bound_block
 
 from compiler import Program
 from compiler.build.compiled import Compiled, compile_program

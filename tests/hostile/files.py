@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from mutations import changed_bytes
-from small_programs import arrays
+from subjects.small_programs import arrays
 
 from hostile.judge import call
 from hostile.messages import STRINGS, mutated

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mutations import good_programs
-from small_programs import linear, rich, save, write_data
+from subjects.small_programs import linear, rich, save, write_data
 
 from prograd_proto import program_pb2 as pb
 

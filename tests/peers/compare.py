@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from interpret import interpret
+from oracles.interpret import interpret
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from compiler import Value, gradients

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as tf
-from steps import Stepper
+from subjects.steps import Stepper
 
 import compiler
 from compiler import Program, Value, constant, ops

@@ -1,0 +1,169 @@
+"""The command `compiler`, as a user sees it: what it prints, and how it ends."""
+
+from pathlib import Path
+
+import pytest
+from subjects.commands import run_compiler as run
+
+from compiler import Program, ops, sgd, zeros
+from prograd_proto.files import load, save
+from prograd_proto.text import from_text
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A small program that trains and evaluates, compiled for 4 rows."""
+    program = Program("line")
+    x = program.input("x", "float32", ("batch", 3))
+    w = program.parameter("w", (3,), zeros())
+    loss = ops.mean(ops.square(x * w - 1.0))
+    program.minimize(loss, sgd(0.1))
+    path = tmp_path / "line.pb"
+    program.compile(batch=4).save(path)
+    return path
+
+
+def test_show_prints_text_that_parses_back_to_the_program(program, capsys):
+    code, out, err = run(capsys, "show", program)
+    assert (code, err) == (0, "")
+    assert from_text(out) == load(program)
+    line = "tests/commands/test_compiler_cli.py:19"
+    assert f"%mul_1: float32[batch, 3] = mul(%x, %w)  # forward, op 1, {line}" in out
+
+
+def test_show_of_an_entry_prints_only_its_block(program, capsys):
+    code, out, _ = run(capsys, "show", program, "--entry", "evaluate", "--bound")
+    assert code == 0
+    assert "float32[4, 3]" in out
+    assert "batch, 3" not in out
+    assert "sgd" not in out
+
+
+def test_show_of_an_entry_prints_the_block_of_the_sizes_that_are_asked_for(program, capsys):
+    code, out, _ = run(capsys, "show", program, "--entry", "evaluate", "--bound", "--bind", "batch=1")
+    assert code == 0
+    assert "float32[1, 3]" in out
+    assert "float32[4, 3]" not in out
+
+
+def test_show_of_an_unknown_entry_names_the_ones_there_are(program, capsys):
+    code, out, err = run(capsys, "show", program, "--entry", "tran")
+    assert (code, out) == (3, "")
+    assert err == f"compiler: {program}: there is no entry 'tran'; did you mean 'train'?\n"
+
+
+def test_check_says_what_the_program_is(program, capsys):
+    code, out, err = run(capsys, "check", program)
+    assert (code, err) == (0, "")
+    assert out.startswith("OK ops=")
+    assert "states=4 entries=train,evaluate program_sha256=" in out
+
+
+def test_check_refuses_a_program_that_breaks_a_rule(program, capsys):
+    desc = load(program)
+    desc.blocks[0].ops[0].inputs[0] = "nothing"
+    save(desc, program, force=True)
+    code, out, err = run(capsys, "check", program)
+    assert (code, out) == (3, "")
+    assert "reads %nothing; this breaks the rule: an op reads only what a parameter or an earlier op defines" in err
+
+
+def test_compile_binds_another_size(program, capsys, tmp_path):
+    output = tmp_path / "wide.pb"
+    code, out, err = run(capsys, "compile", program, "--bind", "batch=64", "-o", output)
+    assert (code, err) == (0, "")
+    assert out.startswith("OK program_sha256=")
+    sizes = [[dim.size for dim in binding.dims] for binding in load(output).entries[0].bindings]
+    assert sizes == [[64]]
+
+
+def test_compile_takes_the_text_form(program, capsys, tmp_path):
+    _, text, _ = run(capsys, "show", program)
+    (tmp_path / "line.txt").write_text(text)
+    code, _, err = run(capsys, "compile", tmp_path / "line.txt", "-o", tmp_path / "again.pb")
+    assert (code, err) == (0, "")
+    assert load(tmp_path / "again.pb") == load(program)
+
+
+def test_compile_overwrites_only_when_forced(program, capsys):
+    before = program.read_bytes()
+    code, out, err = run(capsys, "compile", program, "--bind", "batch=8", "-o", program)
+    assert (code, out) == (2, "")
+    assert err == f"compiler: {program}: the file exists; use force to replace it\n"
+    assert program.read_bytes() == before
+    assert run(capsys, "compile", program, "--bind", "batch=8", "-o", program, "--force")[0] == 0
+    assert program.read_bytes() != before
+
+
+def test_compile_dumps_the_program_after_a_pass(program, capsys):
+    code, out, _ = run(capsys, "compile", program, "--dump-after", "eliminate_dead_ops")
+    assert code == 0
+    assert out.startswith("program line")
+    assert out.splitlines()[-1].startswith("OK program_sha256=")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["--dump-after", "eliminate"],
+            "there is no pass 'eliminate'; did you mean 'eliminate_dead_ops'?; the passes are ",
+        ),
+        (["--bind", "batch"], "--bind batch: write symbol=size, as in batch=64"),
+        (["--bind", "batch=²"], "--bind batch=²: write symbol=size, as in batch=64"),
+        (["--bind", "btch=3"], "there is no symbol 'btch' in this program; did you mean 'batch'?"),
+        (["--bind", "batch=0"], "batch=0: a symbol is bound to a whole number, 1 or more, of at most 64 bits"),
+    ],
+)
+def test_compile_explains_what_it_cannot_do(program, capsys, arguments, sentence):
+    code, _, err = run(capsys, "compile", program, *arguments)
+    assert code in (2, 3)
+    assert sentence in err
+
+
+def test_ops_lists_operators_and_knows_near_misses(capsys):
+    code, out, _ = run(capsys, "ops", "matmul")
+    assert (code, out) == (
+        0,
+        "matmul(a, b, transpose_a, transpose_b): "
+        "The matrix product a @ b over the last two axes, either operand transposed first if asked.\n",
+    )
+    code, out, _ = run(capsys, "ops", "flip")
+    assert (code, out) == (0, "flip(x, axes): The elements in the opposite order along `axes`, all of them if empty.\n")
+    assert run(capsys, "ops", "matmull") == (
+        3,
+        "",
+        "compiler: there is no operator 'matmull'; did you mean 'matmul'?\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "compiler: the following arguments are required: VERB; see compiler --help\n"),
+        (
+            ["sho"],
+            "compiler: argument VERB: invalid choice: 'sho' (choose from 'show', 'check', 'compile', 'upgrade', ",
+        ),
+        (["show"], "compiler: the following arguments are required: program; see compiler show --help\n"),
+    ],
+)
+def test_usage_errors_are_one_sentence(capsys, arguments, sentence):
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(sentence)
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["show", "check", "compile", "diff", "place", "ops"])
+def test_the_help_of_every_verb_has_an_example(capsys, verb):
+    code, out, _ = run(capsys, verb, "--help")
+    assert code == 0
+    assert f"example:\n  compiler {verb} " in out
+
+
+def test_a_missing_or_damaged_file_is_one_sentence(tmp_path, capsys):
+    assert run(capsys, "show", tmp_path / "none.pb") == (3, "", f"compiler: {tmp_path}/none.pb: no such file\n")
+    (tmp_path / "noise.pb").write_bytes(b"\xff\x00noise")
+    code, out, err = run(capsys, "check", tmp_path / "noise.pb")
+    assert (code, out, err.count("\n")) == (3, "", 1)

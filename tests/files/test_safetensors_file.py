@@ -1,0 +1,162 @@
+"""Our reader of safetensors beside the package's, on whole, cut and changed files, and on files that change."""
+
+import io
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import SafetensorError
+from safetensors.numpy import load, save, save_file
+from subjects.small_programs import linear, write_data
+from subjects.small_programs import save as save_program
+
+import runtime
+from compiler import Program, from_file, ops, sgd
+from runtime.errors import Damaged
+from runtime.files.file_reader import FileReader
+from runtime.files.tensor_files import read_safetensors
+
+ARRAYS = {
+    "wide": np.arange(6, dtype=np.float64).reshape(2, 3),
+    "none": np.zeros((0, 4), np.float32),
+    "one": np.array(7, np.int64),
+    "small": np.arange(5, dtype=np.uint8),
+    "truth": np.array([True, False, True]),
+    "half": np.arange(3, dtype=np.float16),
+    "short": np.arange(3, dtype=np.int16),
+}
+
+
+def written(folder: Path, raw: bytes) -> Path:
+    path = folder / "t.safetensors"
+    path.write_bytes(raw)
+    return path
+
+
+def test_a_whole_file_is_read_as_the_package_reads_it(tmp_path):
+    raw = save(ARRAYS, metadata={"a": "b", "ü": "\n"})
+    tensors, metadata = read_safetensors(written(tmp_path, raw))
+    assert metadata == {"a": "b", "ü": "\n"}
+    assert tensors.keys() == ARRAYS.keys()
+    for name, array in load(raw).items():
+        assert (tensors[name].dtype, tensors[name].shape) == (array.dtype, array.shape)
+        assert tensors[name].tobytes() == array.tobytes()
+
+
+def test_every_cut_is_found_and_what_is_read_of_changed_files_is_what_the_package_reads(tmp_path):
+    raw = save(ARRAYS)
+    draw = random.Random(5)
+    for trial in range(800):
+        changed = bytearray(raw)
+        if trial * 3 < len(raw):
+            del changed[trial * 3 :]
+        else:
+            for _ in range(draw.randrange(1, 4)):
+                changed[draw.randrange(len(raw) // 2)] = draw.randrange(256)
+        path = written(tmp_path, bytes(changed))
+        try:
+            ours = read_safetensors(path)[0]
+        except Damaged:
+            continue
+        theirs = load(bytes(changed))  # what we read, the package reads, and reads the same
+        assert {n: a.tobytes() for n, a in ours.items()} == {n: a.tobytes() for n, a in theirs.items()}
+
+
+def described(header: object, elements: bytes = b"") -> bytes:
+    text = json.dumps(header).encode() if not isinstance(header, bytes) else header
+    return len(text).to_bytes(8, "little") + text + elements
+
+
+def entry(dtype: object, shape: object, *offsets: object) -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": list(offsets)}
+
+
+CRAFTED = [
+    (b"", "it ends too early"),
+    (b"\xff" * 8 + b"{}", f"its header claims {2**64 - 1} bytes, and the file has 10"),
+    (described([]), "its header is no JSON object"),
+    (described(b"[" * 100_000), "its header is nested too deeply"),
+    (described(b'{"a":1,"a":1}'), "its header has a name twice"),
+    (described({"__metadata__": 5}), "its metadata are no texts by name"),
+    (described({"__metadata__": {"a": 5}}), "its metadata are no texts by name"),
+    (described({"a": 5}), "what it says of 'a' is no type, shape and place"),
+    (described({"a": entry("U8", [1], 0)}, b"1"), "what it says of 'a' is no type, shape and place"),
+    (described({"a": entry("U8", [-1], 0, 1)}, b"1"), "what it says of 'a' has numbers that are no counts"),
+    (described({"a": entry("U8", [True], 0, 1)}, b"1"), "what it says of 'a' has numbers that are no counts"),
+    (described({"a": entry("U8", 5, 0, 1)}, b"1"), "what it says of 'a' has numbers that are no counts"),
+    (described({"a": entry("F32", [9], 0, 1)}, b"1"), "the elements of 'a' take 1 bytes, which is not F32[9]"),
+    (described({"a": entry("U8", [1], 1, 2)}, b"12"), "the elements of 'a' begin at 1, those before end at 0"),
+    (described({"a": entry("U8", [1], 0, 1)}, b"12"), "its tensors take 1 bytes, and 2 are there"),
+    (described({"a": entry("F4", [2], 0, 1)}, b"1"), "the elements of 'a' are F4, which prograd does not read"),
+    (described({"a": entry("BOOL", [1], 0, 1)}, b"\2"), "'a' has a bool that is neither 0 nor 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("raw", "reason"), CRAFTED)
+def test_what_is_crafted_is_one_sentence(tmp_path, raw, reason):
+    path = written(tmp_path, raw)
+    with pytest.raises(Damaged) as caught:
+        read_safetensors(path)
+    assert str(caught.value) == f"{path}: this cannot be read as a safetensors file: {reason}"
+    if "which prograd" not in reason and "bool" not in reason:  # these two the package takes
+        with pytest.raises(SafetensorError):
+            load(raw)
+
+
+def test_a_reader_that_hashes_sees_every_byte_once_whatever_is_taken(tmp_path):
+    path = written(tmp_path, bytes(range(256)) * 9000)
+
+    class Bytes(io.BytesIO):
+        update = io.BytesIO.write
+        digest = io.BytesIO.getvalue
+
+    with path.open("rb") as stream:
+        reader = FileReader(stream, Bytes())
+        assert reader.take(3) == b"\0\1\2"
+        reader.skip(2_000_000)
+        reader.take(5)
+        assert reader.sha256() == path.read_bytes()
+
+
+def with_values_from_a_file(folder: Path) -> Path:
+    """A program whose buffer `table` begins each epoch with what a file has."""
+    save_file({"table": np.arange(3, dtype=np.float32)}, folder / "table.safetensors")
+    write_data(folder)
+    program = Program("table", seed=1)
+    x = program.input("x", "float32", ("batch", 3))
+    w = program.parameter("w", (3,))
+    table = program.buffer("table", (3,), from_file("table.safetensors", "table"), lifespan="epoch")
+    program.update(table, table + ops.sum(x, axes=(0,)))
+    program.minimize(ops.mean(ops.square(x * (w - table))), sgd(rate=0.1))
+    return save_program(program, folder, evaluate=None, keep_best=None)
+
+
+def test_a_file_that_is_replaced_in_mid_run_changes_nothing(tmp_path):
+    path = with_values_from_a_file(tmp_path)
+    whole = runtime.load(path)
+    list(whole.train())
+    run = runtime.load(path)
+    events = run.train()
+    next(events)
+    save_file({"table": np.full(3, 9, np.float32)}, tmp_path / "table.safetensors")
+    list(events)
+    assert run.states.sha256() == whole.states.sha256()
+    with pytest.raises(runtime.DataError, match="the file's SHA-256 is "):
+        runtime.load(path)
+
+
+def test_what_a_file_has_when_it_is_read_is_what_was_verified(tmp_path, monkeypatch):
+    path = save_program(linear(), tmp_path)
+    file = tmp_path / "rows.safetensors"
+    fill = FileReader.fill
+
+    def cut_short(self: FileReader, out: memoryview) -> None:
+        file.write_bytes(file.read_bytes()[:-8])  # while it is open, after its size was looked at
+        fill(self, out)
+
+    monkeypatch.setattr(FileReader, "fill", cut_short)
+    with pytest.raises(runtime.DataError) as caught:
+        list(runtime.load(path).train())
+    assert str(caught.value).startswith(f"{file}: the file's SHA-256 is ")

@@ -1,0 +1,219 @@
+"""What the pages say is so: commands, programs, links, paths, the reference, the page on adding an operator."""
+
+import ast
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiler import clipping, initialisers, optimizers, schedules, trust_ratios
+from compiler.reference import reference
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ROOMS = ("proto", "registry", "compiler", "runtime")
+PAGES = sorted(
+    path for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "proto/*.md") for path in ROOT.glob(pattern)
+)
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def test_ci_runs_the_two_commands_of_the_readme_and_then_make_check():
+    commands = fenced(README, "sh")
+    assert len(commands) == 2
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()
+    run = [line for line in script if line and not line.startswith("#")]
+    assert run == ["set -euo pipefail", 'cd "$(dirname "$0")/.."', *(c.rstrip("\n") for c in commands), "make check"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no executable bit")
+def test_the_ci_script_is_executable():
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def test_the_program_and_the_commands_of_the_readme_work(tmp_path: Path):
+    program, library, *_ = fenced(README, "python")
+    assert len(program.splitlines()) <= 25
+    shutil.copy(ROOT / "examples/digits.safetensors", tmp_path)
+    np.save(tmp_path / "images.npy", np.zeros((5, 8, 8, 1), np.uint8))
+    assert python(tmp_path, "-c", program) == ""
+    shown = README.split("complete:")[1].split("The same from Python")[0].replace("\\\n", "")
+    commands = re.findall(r"^    \$ (.*)$", shown, re.MULTILINE)
+    results = [python(tmp_path, "-m", *shlex.split(command, comments=True)).splitlines()[-1] for command in commands]
+    assert [result.partition(" ")[0] for result in results[:5]] == ["OK"] * 5
+    assert field(results[3], "state_sha256") == field(results[4], "state_sha256")
+    assert np.load(tmp_path / "p.npy").shape == (5, 10)
+    accuracy = float(python(tmp_path, "-c", library).split()[0])
+    assert accuracy == pytest.approx(float(field(results[1], "accuracy")), rel=1e-5)
+    assert accuracy > 0.9
+
+
+@each_page
+def test_links_lead_somewhere(page: Path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", page.read_text(encoding="utf-8"))):
+        path, _, anchor = target.partition("#")
+        assert not path.startswith("http"), f"{target}: pages stand on their own"
+        linked = page.parent / path if path else page
+        assert linked.exists(), f"{target} does not exist"
+        assert not anchor or anchor in anchors(linked), f"{target}: there is no such heading"
+
+
+@each_page
+def test_paths_that_a_page_names_exist(page: Path):
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    folders = "|".join((*ROOMS, "tests", "docs", "examples", "benchmarks", r"\.ci"))
+    for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
+        assert (ROOT / path).exists(), f"{path} does not exist"
+
+
+def test_the_operator_reference_is_what_the_registry_says():
+    current = (ROOT / "docs/ops.md").read_text(encoding="utf-8") == reference()
+    assert current, "docs/ops.md is of other operators: run `make docs`"
+
+
+def test_the_page_on_training_runs_and_names_all_that_there_is(tmp_path: Path):
+    page = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+    for code in fenced(page, "python"):
+        python(tmp_path, "-c", code)
+    told = set(re.findall(r"`(?:\w+\.)*(\w+)", page))
+    inner = {"keeping", "rate_for", "as_schedule", "fans", "require_clip"}
+    for module in (optimizers, trust_ratios, schedules, initialisers, clipping):
+        here = {name for name, thing in vars(module).items() if getattr(thing, "__module__", "") == module.__name__}
+        functions = {name for name in here if name.islower() and not name.startswith("_")}
+        assert functions - inner <= told
+
+
+def test_decisions_are_numbered_without_gaps():
+    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs/decisions").glob("*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_an_operator_is_added_by_pasting_the_page_about_it(tmp_path: Path):
+    for folder in (*ROOMS, "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    page = (ROOT / "docs/adding-an-op.md").read_text(encoding="utf-8")
+    *pasted, program = fenced(page, "python")
+    for block in pasted:
+        paste(tmp_path, block)
+    done = python(
+        tmp_path,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/every_operator/test_ops.py",
+        "-k",
+        "weighted_mean",
+    )
+    tried = re.search(r"(\d+) passed", done)
+    assert tried
+    assert int(tried[1]) >= 3 + 2 * 6 + 1  # the operator, two samples in six ways, the large sample
+    assert "weighted_mean(%x, " in python(tmp_path, "-c", program)
+    message = re.search(r"weighted_mean\(x: float32.*$", page, re.MULTILINE)
+    operands = "program.input('a', 'float32', ('batch', 10)), program.input('b', 'float64', (10,))"
+    wrong = f"{program}\nops.weighted_mean({operands})"
+    assert message
+    assert message[0] in python(tmp_path, "-c", wrong, fails=True)
+
+
+def test_what_is_public_has_a_docstring():
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for room in ROOMS
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if not path.name.endswith("_pb2.py")
+        for name in undocumented(path)
+    ]
+    assert missing == []
+
+
+def fenced(text: str, language: str) -> list[str]:
+    """The code blocks of a page in one language."""
+    return [code for word, code in FENCE.findall(text) if word == language]
+
+
+def paste(root: Path, block: str):
+    """Do what the first line of a block says."""
+    first, _, code = block.partition("\n")
+    at_end = re.fullmatch(r"# at the end of (\S+)", first)
+    in_list = re.fullmatch(r"# in the list (\w+) of (\S+)", first)
+    assert at_end or in_list, first
+    if at_end:
+        path = root / at_end[1]
+        path.write_text(f"{path.read_text(encoding='utf-8')}\n\n{code}", encoding="utf-8")
+    else:
+        path = root / in_list[2]
+        text = path.read_text(encoding="utf-8")
+        assert text.count(f"\n{in_list[1]} = [\n") == 1
+        path.write_text(text.replace(f"\n{in_list[1]} = [\n", f"\n{in_list[1]} = [\n{code}"), encoding="utf-8")
+
+
+@each_page
+def test_a_page_names_no_form_of_a_command_that_imports_from_the_working_folder(page: Path):
+    assert not re.findall(
+        r"python[0-9.]* (?:-[a-zA-Z]+ )*-m (?:runtime|compiler)", page.read_text(encoding="utf-8").replace("-P ", "\0")
+    )
+
+
+@pytest.mark.parametrize("command", ["runtime", "compiler"])
+def test_the_form_that_is_documented_runs_no_module_of_the_working_folder(command: str, tmp_path: Path):
+    (tmp_path / f"{command}.py").write_text("print('not prograd')")
+    done = subprocess.run([sys.executable, "-P", "-m", command, "--help"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.startswith(f"usage: {command} ")
+    assert done.returncode == 0
+
+
+def test_every_dependency_has_an_upper_bound():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [needed for needed in project["dependencies"] if not re.search(r"<\d+$", needed)] == []
+
+
+def python(folder: Path, *arguments: str, fails: bool = False) -> str:
+    """What a fresh interpreter prints in that folder; what lies there goes before what this one imports."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(folder), str(folder / "proto"), *sys.path))}
+    command = [sys.executable, "-W", "error", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+    assert bool(done.returncode) == fails, done.stdout + done.stderr
+    return done.stderr if fails else done.stdout
+
+
+def field(line: str, name: str) -> str:
+    """The value of `name=` in a result line."""
+    return dict(part.split("=", 1) for part in line.split()[1:])[name]
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as links write them."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def undocumented(path: Path) -> list[str]:
+    """The module, classes, functions and methods of a file that have no docstring and should have one."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    missing = [] if ast.get_docstring(tree) else ["the file"]
+    rules = {"ops", "kernels"} & set(path.parts)  # rules and kernels are documented by their operator
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not rules:
+            missing += nameless(node)
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            missing += nameless(node)
+            missing += [name for part in node.body if isinstance(part, ast.FunctionDef) for name in nameless(part)]
+    return missing
+
+
+def nameless(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
+    overload = any("overload" in ast.unparse(decorator) for decorator in node.decorator_list)
+    private = node.name.startswith("_")
+    return [] if private or overload or ast.get_docstring(node) else [node.name]

@@ -1,0 +1,101 @@
+"""The arrows between the rooms, read from the imports of every file."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compiler import Program, ops
+
+ROOT = Path(__file__).parents[2]
+
+ROOMS = {
+    "prograd_proto": (ROOT / "proto" / "prograd_proto", {"prograd_proto", "google"}),
+    "registry": (ROOT / "registry", {"prograd_proto", "registry"}),
+    "compiler": (ROOT / "compiler", {"prograd_proto", "registry", "compiler", "runtime"}),
+    "runtime": (ROOT / "runtime", {"prograd_proto", "runtime", "numpy", "safetensors", "tqdm"}),
+}
+
+COMPILER_MAY_IMPORT_OF_RUNTIME = {
+    "runtime.step": "a compiler knows what its target writes over what, and when it needs it",
+    "runtime.placement": "and how it lays out memory",
+    "runtime.plugins": "the two halves of a plugin are held together where both are known",
+}
+
+OF_RUNTIME_IN_ONE_FILE = {
+    ("compiler/passes/fold_constants.py", "runtime.evaluate"): "what is folded has the bits of the kernel",
+    ("compiler/target.py", "runtime.engines.reference.target"): "the engine that programs are compiled for",
+    (
+        "compiler/build/last_batch.py",
+        "runtime.files.tensor_files",
+    ): "rows are counted in the file that the runtime reads",
+    ("compiler/build/last_batch.py", "runtime.errors"): "and what is wrong with it is said as the runtime says it",
+}
+
+LAZY = {"tqdm": "a bar is drawn only on a terminal"}
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """Every imported module, and whether it is imported when the file is."""
+    tree = ast.parse(path.read_text())
+    inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.Lambda) for n in ast.walk(f)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) not in inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name the whole path"
+            yield node.module or "", id(node) not in inside
+
+
+def files() -> list[object]:
+    found = [(room, path) for room, (folder, _) in ROOMS.items() for path in sorted(folder.rglob("*.py"))]
+    return [pytest.param(room, path, id=str(path.relative_to(ROOT))) for room, path in found]
+
+
+@pytest.mark.parametrize(("room", "path"), files())
+def test_a_file_imports_only_what_its_room_may(room: str, path: Path):
+    for module, at_once in imports(path):
+        top = module.partition(".")[0]
+        assert top in ROOMS[room][1] or top in sys.stdlib_module_names, f"{path} imports {module}"
+        assert not (at_once and top in LAZY), f"{path} imports {module} at once: {LAZY.get(top)}"
+        if room == "compiler" and top == "runtime":
+            allowed = any(module == name or module.startswith(f"{name}.") for name in COMPILER_MAY_IMPORT_OF_RUNTIME)
+            allowed = allowed or (str(path.relative_to(ROOT)), module) in OF_RUNTIME_IN_ONE_FILE
+            assert allowed, f"{path} imports {module}; of the runtime only {list(COMPILER_MAY_IMPORT_OF_RUNTIME)}"
+
+
+def test_the_runtime_loads_numpy_and_protobuf_and_nothing_else():
+    script = (
+        "import sys; before = set(sys.modules); import runtime, runtime.runs.run, runtime.__main__\n"
+        "names = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(*sorted(n for n in names if n not in sys.stdlib_module_names and not n.startswith('_')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["google", "numpy", "prograd_proto", "runtime"]
+
+
+def test_a_program_with_a_plan_runs_without_what_places_buffers(tmp_path: Path):
+    program = Program("planned")
+    program.outputs(y=ops.exp(program.input("x", "float32", (4,))))
+    program.compile().save(tmp_path / "p.pb")
+    script = (
+        "import sys, numpy, runtime; run = runtime.load('p.pb')\n"
+        "run.predict(numpy.ones(4, 'float32')); print('runtime.placement.placement' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
+def test_nothing_in_the_rooms_evaluates_text_or_unpickles():
+    forbidden = {"eval", "exec", "compile", "__import__"}
+    for _, (folder, _) in ROOMS.items():
+        for path in folder.rglob("*.py"):
+            if path.name.endswith("_pb2.py"):
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+                assert called not in forbidden, f"{path}:{node.lineno} calls {called}"
+            assert "pickle" not in {module for module, _ in imports(path)}, path

@@ -1,0 +1,330 @@
+"""Plans for threads: within their limit, worth what is said, and with the bits of the plan for the least memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.memory import Placed, is_safe, most_alive
+from oracles.poison import Poisoned
+from subjects.budgets import deep
+from subjects.commands import run_compiler as run
+from subjects.random_training import training_programs
+from subjects.spilling import spilled
+from subjects.steps import Oracle, Stepper, bound_block, same_bits
+
+from compiler import Program, constant, ops, sgd
+from compiler.analyses.costs import operations_of
+from compiler.build.compiled import Compiled
+from compiler.commands.plan import room_in_words
+from compiler.errors import CompileError
+from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.plan_memory import block_buffers, plan_of
+from compiler.planning.planned_bytes import touched_by_plan
+from compiler.planning.room_for_threads import LIMIT, Room, make_room
+from compiler.planning.simulated_threads import run_on, times_faster
+from prograd_proto import program_pb2 as pb
+from prograd_proto.files import load
+from runtime.__main__ import main as runtime_main
+from runtime.aligned_memory import aligned_bytes
+from runtime.engines.reference.bind import bind
+from runtime.step import dependencies
+
+
+def towers(layers: int = 3, width: int = 32) -> Program:
+    """Two stacks of layers that have nothing to tell each other until their outputs are added."""
+    program = Program("towers", seed=1)
+    outputs = []
+    for tower in "ab":
+        x = program.input(tower, "float32", ("n", width))
+        for layer in range(layers):
+            x = ops.relu(x @ program.parameter(f"{tower}{layer}", (width, width), constant(0.01 * (layer + 1))))
+        outputs.append(x)
+    program.minimize(ops.mean(ops.square(outputs[0] + outputs[1])), sgd(0.01))
+    return program
+
+
+def plans(compiled: Compiled) -> list[pb.MemoryPlan]:
+    return [binding.plan for entry in compiled.desc.entries for binding in entry.bindings]
+
+
+# Threads in simulation
+
+
+def test_threads_take_what_is_ready_the_lowest_rank_first():
+    before = [set(), set(), {0}, set(), {2, 1}]
+    assert run_on(1, before, [3, 1, 2, 4, 1]) == ([0, 1, 2, 3, 4], [0, 3, 4, 6, 10], [3, 4, 6, 10, 11])
+    assert run_on(2, before, [3, 1, 2, 4, 1]) == ([0, 1, 3, 2, 4], [0, 0, 3, 1, 5], [3, 1, 5, 5, 6])
+    assert run_on(2, before, [3, 1, 2, 4, 1], [0, 2, 0, 1, 0]).order == [0, 3, 2, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("before", "costs", "threads", "faster"),
+    [
+        ([set(), set()], [3, 3], 2, 2.0),
+        ([set(), set()], [3, 3], 1, 1.0),
+        ([set(), {0}, {1}], [3, 3, 1], 4, 1.0),
+        ([set(), set(), set()], [1, 1, 2], 2, 2.0),  # the longest first
+        ([set(), set(), {1}, {2}], [4, 1, 1, 4], 2, 10 / 6),  # the way to the end, not the op, is the longest
+        ([set(), {0}], [0, 0], 2, 1.0),
+        ([], [], 2, 1.0),
+    ],
+)
+def test_the_longest_way_to_the_end_begins(before: list[set[int]], costs: list[int], threads: int, faster: float):
+    assert times_faster(before, costs, threads) == faster
+
+
+@given(st.data(), st.integers(1, 4))
+def test_no_more_ops_run_at_once_than_there_are_threads_and_none_before_its_time(data: st.DataObject, threads: int):
+    count = data.draw(st.integers(0, 12))
+    before = [data.draw(st.sets(st.integers(0, i - 1), max_size=3)) if i else set[int]() for i in range(count)]
+    costs = data.draw(st.lists(st.integers(0, 5), min_size=count, max_size=count))
+    found = run_on(threads, before, costs)
+    assert sorted(found.order) == list(range(count))
+    for i, needed in enumerate(before):
+        assert found.stop[i] == found.start[i] + costs[i]
+        assert found.start[i] == 0 or found.start[i] in found.stop, "no thread waits for nothing"
+        assert all(found.stop[j] <= found.start[i] for j in needed)
+        assert all(found.order.index(j) < found.order.index(i) for j in needed)
+        at_once = [j for j in range(count) if found.start[j] <= found.start[i] < found.stop[j]]
+        assert len(at_once) <= threads
+    assert max(found.stop, default=0) >= sum(costs) / threads
+
+
+# The bytes that ops touch
+
+
+@given(training_programs(), st.integers(0, 2), st.randoms(use_true_random=False))
+@settings(max_examples=15)
+def test_the_compiler_sees_the_hazards_that_the_runtime_finds(program: Program, pairs: int, random: Random):
+    stepper = Stepper(spilled(program.compile(rows=16).desc, random.randrange, pairs))
+    block = stepper.block
+    plan = plan_of(block)
+    bound = bind(block, stepper.states.arrays, plan=plan, file=aligned_bytes)
+    of_runtime = dependencies(bound.touched())
+    position = {op.desc.id: i for i, op in enumerate(bound.ops)}
+    seen = 0
+    for op, needed in zip(block.ops, dependencies(touched_by_plan(block, plan)), strict=True):
+        if op.id not in position:  # a view or a constant: nothing to compute
+            assert not needed
+            continue
+        assert {position[block.ops[j].id] for j in needed} == of_runtime[position[op.id]]
+        seen += 1
+    assert seen == len(bound.ops)
+
+
+# Room
+
+
+def test_two_towers_get_room_and_then_do_twice_as_much_at_once():
+    compiled = towers().compile(n=16)
+    before = plans(compiled)[0].arena_bytes
+    room = compiled.plan(threads=2).bindings[0].room
+    assert room is not None
+    assert room.tight.arena_bytes == before < plans(compiled)[0].arena_bytes <= LIMIT * before
+    assert room.tight_gain < 1.5
+    assert room.gain > 1.95
+
+
+def test_a_chain_keeps_the_plan_that_it_had():
+    program = Program()
+    y = program.input("x", "float32", (8, 8))
+    for _ in range(10):
+        y = ops.tanh(y @ y)
+    program.outputs(y=y)
+    compiled = program.compile()
+    compiled.plan()
+    before = compiled.desc.SerializeToString(deterministic=True)
+    room = compiled.plan(threads=4).bindings[0].room
+    assert room is not None
+    assert (room.gain, room.tight_gain, room.free_gain, room.of_order, room.longer) == (1, 1, 1, 1, 0)
+    assert compiled.desc.SerializeToString(deterministic=True) == before
+
+
+def test_a_budget_that_has_nothing_left_gives_no_room():
+    compiled = towers().compile(n=16)
+    compiled.plan()
+    before = pb.BlockDesc.FromString(bound_block(compiled.desc).SerializeToString())
+    [train, *_] = compiled.plan(plans(compiled)[0].arena_bytes, threads=2).bindings
+    assert train.room is not None
+    assert train.plan == train.room.tight
+    assert train.room.gain == train.room.tight_gain < train.room.free_gain
+    assert bound_block(compiled.desc) == before
+
+
+def test_a_budget_takes_the_place_of_the_limit():
+    block = bound_block(towers(layers=2).compile(n=16).desc)
+    tight = plan_of(block)
+    gains = []
+    for times in (1, 1.1, 1.5, 4):
+        other = pb.BlockDesc()
+        other.CopyFrom(block)
+        room = make_room(other, tight, 3, int(times * tight.arena_bytes))
+        assert room.plan.arena_bytes <= times * tight.arena_bytes
+        gains.append(room.gain)
+    assert gains[0] < gains[-1]
+    assert room.plan.arena_bytes > LIMIT * tight.arena_bytes
+
+
+def test_what_runs_again_stays_in_its_order_and_within_the_budget():
+    compiled = deep(depth=4).compile(n=256)
+    budget = plans(compiled)[0].arena_bytes * 3 // 4
+    compiled.plan(budget)
+    order = [op.id for op in bound_block(compiled.desc).ops]
+    [train, *_] = compiled.plan(budget, threads=2).bindings
+    assert train.repeated
+    assert train.plan.arena_bytes <= budget
+    assert [op.id for op in bound_block(compiled.desc).ops] == order
+
+
+def test_a_plan_does_not_depend_on_earlier_ones():
+    fresh, again = towers().compile(n=16), towers().compile(n=16)
+    fresh.plan(threads=2)
+    for threads in (3, 2, 2):
+        again.plan(threads=threads)
+    assert again.desc == fresh.desc
+    again.plan(10**6)
+    assert again.desc == planned_within(10**6).desc
+
+
+def planned_within(budget: int) -> Compiled:
+    compiled = towers().compile(n=16)
+    compiled.plan(budget)
+    return compiled
+
+
+@given(training_programs(), st.integers(2, 3))
+@settings(max_examples=8)
+def test_any_program_keeps_its_limit_and_its_bits_and_gains_no_less(program: Program, threads: int):
+    plain, roomy = program.compile(rows=16), program.compile(rows=16)
+    plain.plan()
+    rooms = [binding.room for binding in roomy.plan(threads=threads).bindings]
+    blocks = bound_blocks(roomy.desc)
+    for room, tight, plan, block in zip(rooms, plans(plain), plans(roomy), blocks, strict=True):
+        assert room is not None
+        assert room.tight == tight
+        assert plan.arena_bytes <= max(LIMIT * tight.arena_bytes, tight.arena_bytes)
+        assert 1 <= room.tight_gain <= room.gain <= min(threads, room.free_gain)
+        gain = times_faster(dependencies(touched_by_plan(block, plan)), operations_of(block), threads)
+        assert gain == room.gain, "what is said is true of the block as it is written"
+        offset = {placement.tensor: placement.offset for placement in plan.placements}
+        placed = [Placed(b.nbytes, b.start, b.stop, offset[b.name]) for b in block_buffers(block) if b.nbytes]
+        assert is_safe(placed, plan.arena_bytes)
+        assert plan.lower_bound == most_alive(placed)
+        assert not plan.optimal or plan == tight or plan.arena_bytes == plan.lower_bound
+    steppers = [Poisoned(roomy), *(Stepper(roomy, threads=n, tiny=0.0, plan=plans(roomy)[0]) for n in (1, 2, 3))]
+    oracle = Oracle(plain.desc, steppers[0].snapshot())
+    for seed in range(5):
+        x = np.random.default_rng(seed).normal(size=(16, 4))
+        wanted = oracle.step(x=x)
+        for stepper in steppers:
+            same_bits(stepper.step(x=x), wanted)
+            same_bits(stepper.snapshot(), oracle.states)
+    for stepper in steppers:
+        stepper.executor.close()
+
+
+def test_what_moves_spilled_values_stays_in_its_place():
+    program = spilled(towers().compile(n=16).desc, Random(1).randrange)
+    block = bound_block(program)
+    order, tight = [op.id for op in block.ops], plan_of(block)
+    room = make_room(block, tight, 2)
+    assert (room.of_order, [op.id for op in block.ops]) == (1, order)
+    assert room.plan.file_bytes == tight.file_bytes > 0
+
+
+# The command
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two towers, compiled for 16 rows."""
+    monkeypatch.chdir(tmp_path)
+    towers().compile(n=16).save("towers.pb")
+    return Path("towers.pb")
+
+
+def test_what_room_gains_and_takes_is_said(program: Path, capsys):
+    code, out, err = run(capsys, "plan", program, "--threads", 2)
+    assert (code, err) == (0, "")
+    assert [line for line in out.splitlines()[:-1] if "peak" not in line] == [
+        "train with {n=16}: arena 26.1 KiB (lower bound 24.1 KiB), persistent 24.0 KiB",
+        "  updates: 5 immediate; 1 deferred, as the step then needs less memory or keeps more threads busy",
+        "  2 threads: at most 1.99 times faster, 1.23 in 23.6 KiB; ops in the order in which 2 threads start them",
+        "evaluate with {n=16}: arena 8.00 KiB (lower bound 6.00 KiB), persistent 24.0 KiB",
+        "  2 threads: at most 1.98 times faster, 1.00 in 6.00 KiB; ops in the order in which 2 threads start them",
+        "evaluate with {n=1}: arena 512 bytes (lower bound 384 bytes), persistent 24.0 KiB",
+        "  2 threads: at most 1.98 times faster, 1.00 in 384 bytes; ops in the order in which 2 threads start them",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "2 threads: at most 1.50 times faster, 1.00 in 512 bytes"),
+        ({"longer": 4}, "2 threads: at most 1.50 times faster, 1.00 in 512 bytes; buffers last 4 ops longer"),
+        (
+            {"free_gain": 1.9},
+            "2 threads: at most 1.50 times faster, 1.00 in 512 bytes, 1.90 if no buffers shared memory",
+        ),
+        ({"tight": pb.MemoryPlan(arena_bytes=640)}, "2 threads: at most 1.50 times faster"),
+        ({"gain": 1.0, "free_gain": 1.0}, "2 threads: no faster, in whatever memory"),
+    ],
+)
+def test_room_has_words_for_all_that_it_is(changes: dict[str, Any], words: str):
+    plan, tight = pb.MemoryPlan(arena_bytes=640), pb.MemoryPlan(arena_bytes=512)
+    room = Room(plan, 2, gain=1.5, of_order=1, longer=0, tight=tight, tight_gain=1.0, free_gain=1.5)
+    assert room_in_words(replace(room, **changes)) == words
+
+
+def test_a_run_with_room_ends_with_the_same_states(program: Path, capsys):
+    run(capsys, "plan", program, "--threads", "2", "-o", "roomy.pb")
+    assert run(capsys, "check", "roomy.pb")[0] == 0
+    for name in "ab":
+        np.save(f"{name}.npy", np.random.default_rng(ord(name)).normal(size=(128, 32)).astype(np.float32))
+    ends = set[str]()
+    options = ["--entry", "train", "--feed", "a=@a.npy", "--feed", "b=@b.npy", "--steps", "10"]
+    for path, threads in [("towers.pb", 1), *(("roomy.pb", threads) for threads in (1, 2, 3))]:
+        for schedule in ("fifo", "parallel"):
+            more = ["--schedule", schedule, "--threads", str(threads)]
+            assert runtime_main(["execute", path, *options, *more]) == 0
+            ends.add(capsys.readouterr().out.split("state_sha256=")[1])
+    assert len(ends) == 1
+
+
+def test_the_file_has_the_plan_and_diff_says_what_changed(program: Path, capsys):
+    assert run(capsys, "plan", program, "--threads", "2", "-o", "roomy.pb")[0] == 0
+    compiled = towers().compile(n=16)
+    compiled.plan(threads=2)
+    assert load("roomy.pb").entries == compiled.desc.entries
+    assert load("roomy.pb").blocks == compiled.desc.blocks
+    code, out, _ = run(capsys, "diff", program, "roomy.pb")
+    assert code == 1
+    tight, roomy = (load(path).entries[0].bindings[0].plan.arena_bytes for path in (program, "roomy.pb"))
+    assert f"  plan: arena bytes: {tight} -> {roomy}" in out.splitlines()
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two", "1.5", ""])
+def test_other_numbers_of_threads_are_refused(number: str, program: Path, capsys):
+    assert run(capsys, "plan", program, f"--threads={number}") == (
+        2,
+        "",
+        f"compiler: argument --threads: {number!r} is not a whole number of 1 or more, of at most 18 digits; "
+        "see compiler plan --help\n",
+    )
+
+
+@pytest.mark.parametrize("number", [0, -2, 1.5, "2"])
+def test_in_python_they_are_refused_in_a_sentence_too(number):
+    compiled = towers().compile(n=16)
+    before = compiled.desc.SerializeToString(deterministic=True)
+    with pytest.raises(CompileError) as caught:
+        compiled.plan(threads=number)
+    assert str(caught.value) == f"threads={number}: a plan is for a whole number of threads, 1 or more"
+    assert compiled.desc.SerializeToString(deterministic=True) == before

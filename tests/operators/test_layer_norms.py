@@ -1,0 +1,132 @@
+"""Normalisation of each element of a batch against loops over its numbers."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from subjects.evaluate import block_of, computed, evaluate
+from subjects.values import check_orders, define
+
+from compiler.train.backward import gradients
+from prograd_proto import TensorType
+from registry import Block, OpError, ops
+from runtime.engines.reference.kernels import windows
+
+RNG = np.random.default_rng(5)
+
+CHUNKS = pytest.mark.parametrize("chunk", [1, windows.CHUNK_BYTES])
+
+
+def standardized(numbers, epsilon):
+    """A list of numbers brought to mean 0 and deviation 1, its mean and 1 / its deviation."""
+    center = sum(numbers) / len(numbers)
+    root = (sum((number - center) ** 2 for number in numbers) / len(numbers) + epsilon) ** -0.5
+    return [(number - center) * root for number in numbers], center, root
+
+
+@CHUNKS
+@pytest.mark.parametrize(("shape", "axis"), [((4, 5), -1), ((3, 2, 4), 1), ((2, 3, 4), 2), ((3, 4), 0)])
+def test_layer_norm_standardizes_the_last_axes(shape, axis, chunk, monkeypatch):
+    monkeypatch.setattr(windows, "CHUNK_BYTES", chunk)
+    x, scale, bias = RNG.normal(3, 2, shape), RNG.normal(size=shape[axis:]), RNG.normal(size=shape[axis:])
+    y, mean, root = evaluate(lambda *v: list(ops.layer_norm(*v, axis=axis, epsilon=0.1)), x, scale, bias)
+    for place in np.ndindex(*shape[: axis % len(shape)]):
+        unit, center, inverse = standardized([float(number) for number in x[place].reshape(-1)], 0.1)
+        np.testing.assert_allclose(y[place], np.reshape(unit, scale.shape) * scale + bias)
+        np.testing.assert_allclose([mean[place].item(), root[place].item()], [center, inverse])
+
+
+@CHUNKS
+@pytest.mark.parametrize(("shape", "groups"), [((2, 3, 4), 2), ((3, 2, 2, 6), 3), ((2, 2, 1, 2, 4), 4), ((3, 4), 1)])
+def test_group_norm_standardizes_each_group_of_channels(shape, groups, chunk, monkeypatch):
+    monkeypatch.setattr(windows, "CHUNK_BYTES", chunk)
+    channels = shape[-1]
+    x, scale, bias = RNG.normal(3, 2, shape), RNG.normal(size=channels), RNG.normal(size=channels)
+    y, mean, root = evaluate(lambda *v: list(ops.group_norm(*v, groups=groups, epsilon=0.1)), x, scale, bias)
+    width = channels // groups
+    for n, group in product(range(shape[0]), range(groups)):
+        own = slice(group * width, (group + 1) * width)
+        numbers = x[n, ..., own]
+        unit, center, inverse = standardized([float(number) for number in numbers.reshape(-1)], 0.1)
+        np.testing.assert_allclose(y[n, ..., own], np.reshape(unit, numbers.shape) * scale[own] + bias[own])
+        found = mean.reshape(shape[0], groups)[n, group], root.reshape(shape[0], groups)[n, group]
+        np.testing.assert_allclose(found, [center, inverse])
+
+
+def test_instance_norm_standardizes_each_channel_of_each_image():
+    x, scale, bias = RNG.normal(3, 2, (2, 3, 4, 3)), RNG.normal(size=3), RNG.normal(size=3)
+    y = evaluate(lambda *v: ops.instance_norm(*v, epsilon=0.1), x, scale, bias)
+    for n, c in product(range(2), range(3)):
+        unit, _, _ = standardized([float(number) for number in x[n, ..., c].reshape(-1)], 0.1)
+        np.testing.assert_allclose(y[n, ..., c].reshape(-1), np.array(unit) * scale[c] + bias[c])
+    plain = evaluate(lambda x: ops.instance_norm(x, epsilon=0.1), x)
+    np.testing.assert_allclose(plain * scale + bias, y, rtol=1e-12, atol=1e-12)
+
+
+@CHUNKS
+@pytest.mark.parametrize(("shape", "axis"), [((4, 5), -1), ((3, 2, 4), 1)])
+def test_rms_norm_divides_by_the_root_of_the_mean_square(shape, axis, chunk, monkeypatch):
+    monkeypatch.setattr(windows, "CHUNK_BYTES", chunk)
+    x, scale = RNG.normal(3, 2, shape), RNG.normal(size=shape[axis:])
+    y, root = evaluate(lambda *v: list(ops.rms_norm(*v, axis=axis, epsilon=0.1)), x, scale)
+    for place in np.ndindex(*shape[: axis % len(shape)]):
+        numbers = [float(number) for number in x[place].reshape(-1)]
+        inverse = (sum(number**2 for number in numbers) / len(numbers) + 0.1) ** -0.5
+        np.testing.assert_allclose(y[place], x[place] * inverse * scale)
+        np.testing.assert_allclose(root[place].item(), inverse)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("shape", [(2, 5), (2, 3, 5), (1, 2, 2, 4)])
+def test_local_response_norm_divides_by_the_power_of_neighbouring_channels(shape, size):
+    x = RNG.normal(size=shape)
+    y = evaluate(lambda x: ops.local_response_norm(x, size=size, alpha=0.3, beta=0.6, bias=1.5), x)
+    for c in range(shape[-1]):
+        near = [d for d in range(c - (size - 1) // 2, c + size // 2 + 1) if 0 <= d < shape[-1]]
+        total = sum(x[..., d] ** 2 for d in near)
+        np.testing.assert_allclose(y[..., c], x[..., c] / (1.5 + 0.3 / size * total) ** 0.6)
+
+
+def test_layer_norm_finds_a_small_variance_far_from_zero():
+    x = (1e4 + RNG.normal(size=(8, 512))).astype("float32")
+    y = evaluate(lambda x: ops.layer_norm(x)[0], x)
+    np.testing.assert_allclose(y.std(1), 1, atol=1e-2)
+    np.testing.assert_allclose(y.mean(1), 0, atol=1e-2)
+
+
+@pytest.mark.parametrize("op", ["layer_norm", "group_norm"])
+@pytest.mark.parametrize("part", [[1], [2], [1, 2], [0, 2]])
+def test_gradients_flow_through_any_of_the_statistics(op, part):
+    x = RNG.normal(size=(3, 4))
+    attributes = {"groups": 2} if op == "group_norm" else {}
+    block, [value] = block_of((x,))
+    made = [getattr(ops, op)(value, **attributes)[i] for i in part]
+    [dx] = gradients(made, [value])
+    [found] = computed(block, [dx], (x,))
+    change = RNG.normal(size=x.shape)
+    plus, minus = (sum(y.sum() for y in computed(block, made, (x + s * change,))) for s in (1e-5, -1e-5))
+    assert np.vdot(found, change) == pytest.approx((plus - minus) / 2e-5, rel=1e-5, abs=1e-8)
+
+
+def test_local_response_norm_has_second_gradients():
+    block = Block()
+    x = define(block, "x", (2, 2, 5))
+    y = ops.local_response_norm(x, size=3, alpha=0.5)
+    check_orders(y, [x], {"x": RNG.normal(size=(2, 2, 5))}, 2)
+
+
+def test_normalisation_leaves_a_batch_without_size_alone():
+    x = Block().define("x", TensorType("float64", ("n", 4, 6, 2)))
+    assert ops.layer_norm(x, axis=1)[1].shape == ("n", 1, 1, 1)
+    assert ops.group_norm(x, groups=2)[1].shape == ("n", 1, 1, 2, 1)
+    assert ops.local_response_norm(x, size=3).shape == x.shape
+
+
+def test_parameters_of_another_shape_are_refused_in_a_sentence():
+    _, [x, scale] = block_of((np.zeros((3, 4)), np.zeros(3)))
+    with pytest.raises(OpError) as refused:
+        ops.layer_norm(x, scale)
+    assert str(refused.value) == "layer_norm(x: float64[3, 4], scale: float64[3]): scale is float64[3], not float64[4]"
+    with pytest.raises(OpError) as refused:
+        ops.group_norm(x, groups=3)
+    assert str(refused.value) == "group_norm(x: float64[3, 4]): groups=3 does not divide 4 channels"

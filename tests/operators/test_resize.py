@@ -1,0 +1,159 @@
+"""Resizing and sampling of images against loops over their places."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from subjects.evaluate import block_of, evaluate, gradient
+from subjects.values import check_orders, define
+
+from prograd_proto import TensorType
+from registry import Block, OpError, ops
+
+RNG = np.random.default_rng(31)
+
+
+def place(i, old, new, coordinates):
+    if coordinates == "align_corners":
+        return i * (old - 1) / (new - 1) if new > 1 else 0
+    if coordinates == "asymmetric" or (coordinates == "pytorch_half_pixel" and new == 1):
+        return i * old / new
+    return (i + 0.5) * old / new - 0.5
+
+
+def kernel(mode, d):
+    """The weight of an element at a distance."""
+    if mode == "linear":
+        return max(0, 1 - d)
+    if d >= 2:
+        return 0
+    return 1.25 * d**3 - 2.25 * d**2 + 1 if d <= 1 else -0.75 * (d**3 - 5 * d**2 + 8 * d - 4)
+
+
+def row_of(old, at, mode):
+    """How much of each of `old` elements the place takes."""
+    row = np.zeros(old)
+    for pixel in range(math.floor(at) - 2, math.floor(at) + 4):
+        row[min(max(pixel, 0), old - 1)] += kernel(mode, abs(at - pixel))
+    return row
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize(
+    ("shape", "size"), [((2, 3, 4, 2), (7, 5)), ((1, 6, 5, 1), (2, 1)), ((2, 4, 3), (9,)), ((1, 3, 2, 4, 1), (2, 5, 4))]
+)
+def test_resize_weighs_the_neighbours_of_each_place(mode, coordinates, shape, size):
+    x = RNG.normal(size=shape)
+    expected = x
+    for axis, (old, new) in enumerate(zip(shape[1:-1], size, strict=True), 1):
+        rows = np.array([row_of(old, place(i, old, new, coordinates), mode) for i in range(new)])
+        expected = np.moveaxis(np.tensordot(expected, rows, (axis, 1)), -1, axis)
+    found = evaluate(lambda x: ops.resize(x, size=size, mode=mode, coordinates=coordinates), x)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("nearest_mode", "chosen"),
+    # at 0, 0.5, 1, 1.5, 2 and beyond the end at 2.5
+    [
+        ("round_prefer_floor", [0, 0, 1, 1, 2, 2]),
+        ("round_prefer_ceil", [0, 1, 1, 2, 2, 2]),
+        ("floor", [0, 0, 1, 1, 2, 2]),
+        ("ceil", [0, 1, 1, 2, 2, 2]),
+    ],
+)
+def test_the_nearest_element_is_chosen_by_its_mode(nearest_mode, chosen):
+    x = np.arange(3.0).reshape(1, 3, 1)
+    y = evaluate(lambda x: ops.resize(x, size=(6,), coordinates="asymmetric", nearest_mode=nearest_mode), x)
+    np.testing.assert_array_equal(y.reshape(-1), chosen)
+
+
+def test_shrinking_takes_the_pixel_under_each_new_center():
+    x = np.arange(7.0).reshape(1, 7, 1)
+    y = evaluate(lambda x: ops.resize(x, size=(3,), nearest_mode="floor"), x)
+    np.testing.assert_array_equal(y.reshape(-1), [0, 3, 5])  # at 0.67, 3 and 5.33
+
+
+def test_upsampling_repeats_pixels():
+    x = RNG.normal(size=(2, 3, 4, 2))
+    y = evaluate(lambda x: ops.upsample(x, factors=(2, 3)), x)
+    np.testing.assert_array_equal(y, x.repeat(2, 1).repeat(3, 2))
+
+
+def reflected(at, first, last):
+    while last > first and not first <= at <= last:
+        at = 2 * first - at if at < first else 2 * last - at
+    return at
+
+
+def weights_along(at, size, mode, padding_mode, align_corners):
+    """(pixel, weight) for one coordinate of a grid."""
+    first, last = (0, size - 1) if align_corners else (-0.5, size - 0.5)
+    at = (at + 1) / 2 * (size - 1) if align_corners else ((at + 1) * size - 1) / 2
+
+    def back(at):
+        if padding_mode == "reflection":
+            at = reflected(at, first, last)
+        return at if padding_mode == "zeros" else min(max(at, 0), size - 1)
+
+    if mode == "cubic":
+        low = math.floor(at)
+        found = [(back(low + i), kernel("cubic", abs(at - low - i))) for i in (-1, 0, 1, 2)]
+    else:
+        at = back(at)
+        low = math.floor(at)
+        found = [(low + i, 1 - abs(at - low - i)) for i in (0, 1)] if mode == "linear" else [(round(at), 1)]
+    return [(int(pixel), weight) for pixel, weight in found if 0 <= pixel < size]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_grid_sample_weighs_the_pixels_around_each_place(mode, padding_mode, align_corners):
+    x, grid = RNG.normal(size=(2, 4, 5, 3)), RNG.uniform(-2.5, 2.5, (2, 3, 6, 2))
+    how = dict(mode=mode, padding_mode=padding_mode, align_corners=align_corners)
+    expected = np.zeros((2, 3, 6, 3))
+    for n, r, c in product(range(2), range(3), range(6)):
+        across, down = (weights_along(grid[n, r, c, i], (5, 4)[i], **how) for i in (0, 1))
+        for (row, a), (column, b) in product(down, across):
+            expected[n, r, c] += a * b * x[n, row, column]
+    found = evaluate(lambda x, grid: ops.grid_sample(x, grid, **how), x, grid)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("padding_mode", ["border", "reflection"])
+def test_at_the_ends_of_the_image_a_place_has_no_gradient_as_in_pytorch(padding_mode):
+    x, ends = RNG.normal(size=(1, 4, 5, 1)), np.array([[[[-1.0, 0.2], [1.0, 0.3], [0.1, 1.0]]]])
+    how = dict(padding_mode=padding_mode, align_corners=True)
+    _, dgrid = gradient(lambda x, grid: ops.grid_sample(x, grid, **how), x, ends)
+    assert (dgrid[0, 0] == 0).tolist() == [[True, False], [True, False], [False, True]]
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_resizing_and_sampling_have_second_gradients(mode):
+    block = Block()
+    x, grid = define(block, "x", (1, 3, 4, 1)), define(block, "grid", (1, 2, 3, 2))
+    feeds = {"x": RNG.normal(size=(1, 3, 4, 1)), "grid": RNG.uniform(-0.9, 0.9, (1, 2, 3, 2))}
+    wide = ops.resize(x, size=(5, 6), mode=mode)
+    y = ops.grid_sample(wide * wide, grid, mode=mode)
+    check_orders(y * y, [x, grid], feeds, 2)
+
+
+def test_a_batch_without_size_is_left_alone():
+    block = Block()
+    x, grid = (block.define(name, TensorType("float32", ("n", 3, 4, 2))) for name in ("x", "grid"))
+    assert ops.resize(x, size=(5, 6), mode="cubic").shape == ("n", 5, 6, 2)
+    assert ops.resize(x, size=(5, 6), axes=(2, 3)).shape == ("n", 3, 5, 6)
+    assert ops.grid_sample(x, grid).shape == ("n", 3, 4, 2)
+
+
+def test_modes_that_are_not_known_are_refused_in_a_sentence():
+    _, [x] = block_of((np.zeros((1, 3, 2)),))
+    with pytest.raises(OpError) as refused:
+        ops.resize(x, size=(2,), mode="bilinear")
+    assert str(refused.value) == (
+        "resize(x: float64[1, 3, 2]): mode='bilinear', coordinates='half_pixel', "
+        "nearest_mode='round_prefer_floor' are not all known"
+    )

@@ -1,0 +1,60 @@
+"""Steps during which every byte of the arena, or its file, that the lifetimes call dead is filled with NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from subjects.steps import Stepper
+
+from compiler.build.compiled import Compiled
+from compiler.passes.plan_memory import block_buffers, spilled_buffers
+from prograd_proto import program_pb2 as pb
+from runtime.aligned_memory import aligned_bytes
+
+POISON = 0xFF
+"""A byte that makes every float NaN and every integer -1."""
+
+
+class Poisoned(Stepper):
+    """A stepper by the file's plan that fills its memory before a step, and around each op where no buffer lives."""
+
+    def __init__(self, compiled: Compiled | pb.ProgramDesc, entry: str = "train") -> None:
+        desc = compiled.desc if isinstance(compiled, Compiled) else compiled
+        [plan] = [entry_.bindings[0].plan for entry_ in desc.entries if entry_.name == entry]
+        self._arena, self._file = aligned_bytes(plan.arena_bytes), aligned_bytes(plan.file_bytes)
+        super().__init__(desc, entry, plan=plan, memory=self._given(self._arena), file=self._given(self._file))
+        self._offsets = {placement.tensor: placement.offset for placement in (*plan.placements, *plan.spilled)}
+        self._buffers = [(self._arena, block_buffers(self.block)), (self._file, spilled_buffers(self.block))]
+
+    def step(self, **feeds: np.ndarray | float) -> dict[str, np.ndarray]:
+        self._arena.fill(POISON)
+        self._file.fill(POISON)
+        for name, array in feeds.items():
+            self.executor.feeds[name][...] = array
+        calls = {op.desc.id: op.call for op in self.executor._bound.ops}
+        with np.errstate(all="ignore"):
+            for call in self.executor._before:
+                call()
+            for i, op in enumerate(self.block.ops):
+                self._kill(2 * i)
+                calls.get(op.id, lambda: None)()  # views and constants have nothing to compute
+                self._kill(2 * i + 1)
+            for call in self.executor._after:
+                call()
+        return {name: array.copy() for name, array in self.executor.fetches.items()}
+
+    def _given(self, memory: np.ndarray) -> Callable[[int], np.ndarray]:
+        def give(nbytes: int) -> np.ndarray:
+            assert nbytes == len(memory), "the runtime takes the plan as it is"
+            return memory
+
+        return give
+
+    def _kill(self, now: int) -> None:
+        for memory, buffers in self._buffers:
+            dead = np.ones(len(memory), bool)
+            for buffer in buffers:
+                if buffer.start <= now < buffer.stop:
+                    dead[self._offsets[buffer.name] :][: buffer.nbytes] = False
+            memory[dead] = POISON

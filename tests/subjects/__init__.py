@@ -1,0 +1,17 @@
+"""What tests try: programs, models and steps, and the short words with which tests make and run them.
+
+evaluate            a function of Values on arrays, and its gradient: for tests of single operators
+values              numbers for the values of a program under construction; derivatives of any order; lines of tests
+cases               a sample as a program, and the check of its gradients by differences
+one_pass            a small program before and after one pass
+models              small models twice: as ops, and as NumPy with gradients by hand
+budgets             networks whose step a budget makes smaller
+hazards             programs whose ops may run in several orders
+spilling            programs that move tensors to the file beside the arena and back
+odd_networks        random programs with much to simplify
+random_programs     strategies for programs: any message of the schema
+random_training     strategies for training programs
+small_programs      small training runs in folders of their own, with data
+steps               steps of a compiled program, by the executor and by the oracle
+commands            both commands, called in the process of the test
+"""

@@ -1,0 +1,42 @@
+"""Networks whose step a budget makes smaller, and where a plan puts their buffers."""
+
+from __future__ import annotations
+
+from oracles.memory import Placed
+
+from compiler import Program, constant, momentum, ops
+from compiler.passes.plan_memory import block_buffers
+from compiler.train.optimizers import Optimizer
+from prograd_proto import program_pb2 as pb
+
+
+def deep(optimizer: Optimizer | None = None, *, depth: int = 8, width: int = 8) -> Program:
+    """A perceptron with more bytes in its activations than in its weights; some units are dropped."""
+    program = Program("deep", seed=3)
+    x = h = program.input("x", "float32", ("n", width))
+    for i in range(depth):
+        w = program.parameter(f"w{i}", (width, width), constant(0.1 + i / 50))
+        h = ops.dropout(ops.tanh(h @ w), rate=0.25)
+    program.minimize(ops.mean(ops.square(h - x)), optimizer or momentum(0.1))
+    return program
+
+
+def normalised(optimizer: Optimizer | None = None, *, depth: int = 4) -> Program:
+    """Convolutions with batch normalisation, whose running averages are states that the forward pass updates."""
+    program = Program("normalised", seed=4)
+    h = program.input("x", "float32", ("n", 6, 6, 4))
+    for i in range(depth):
+        w = program.parameter(f"w{i}", (3, 3, 4, 4), constant(0.03 * (i + 1)))
+        scale, bias = program.parameter(f"s{i}", (4,), constant(1.0)), program.parameter(f"b{i}", (4,))
+        mean, variance = program.buffer(f"m{i}", (4,)), program.buffer(f"v{i}", (4,), constant(1.0))
+        y, new_mean, new_variance, *_ = ops.batch_norm(ops.conv2d(h, w, padding=(1, 1)), scale, bias, mean, variance)
+        program.update(mean, new_mean)
+        program.update(variance, new_variance)
+        h = ops.relu(y) + h
+    program.minimize(ops.mean(ops.square(h)), optimizer or momentum(0.01))
+    return program
+
+
+def placed_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
+    offsets = {placement.tensor: placement.offset for placement in plan.placements}
+    return [Placed(b.nbytes, b.start, b.stop, offsets[b.name]) for b in block_buffers(block) if b.nbytes]

@@ -1,0 +1,35 @@
+"""Both commands, called in the process of the test: how they end, and what they print."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.__main__ import main as compiler
+from runtime.__main__ import main as runtime
+
+
+def run_compiler(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """The exit code and what was printed on stdout and stderr."""
+    try:
+        code = compiler([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def run_runtime(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[str], str]:
+    """The exit code, the lines of stdout, and stderr."""
+    try:
+        code = runtime([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    out, err = capsys.readouterr()
+    return code, out.splitlines(), err
+
+
+def fields(line: str) -> dict[str, str]:
+    """The names and values of a result line."""
+    word, *pairs = line.split(" ")
+    assert word == "OK"
+    return dict(pair.split("=", 1) for pair in pairs)
