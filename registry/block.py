@@ -59,6 +59,7 @@ class Block:
         self._constants: dict[tuple[str, bytes], Value] = {}
         self._location: int | None = None
         self._gradient_of = 0
+        self.prefix = ""  # of the names of what forward ops compute
         self._stage: pb.Stage = pb.STAGE_FORWARD
 
     def value(self, name: str) -> Value:
@@ -159,7 +160,8 @@ class Block:
             self._stage, self._location, self._gradient_of = before
 
     def _free_stem(self, type: str, suffixes: list[str]) -> str:
-        stem = f"{type}_{self.next_id}"
+        in_scope = self._stage == pb.STAGE_FORWARD and type != "constant"  # which all share, as gradients belong to all
+        stem = f"{self.prefix if in_scope else ''}{type}_{self.next_id}"
         while any(stem + suffix in self.types for suffix in suffixes):
             stem += "_"
         return stem

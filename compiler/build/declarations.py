@@ -21,8 +21,7 @@ _OVER: dict[str, pb.Over] = {"last": pb.OVER_LAST, "mean": pb.OVER_MEAN, "sum": 
 
 def declared_type(what: str, name: str, dtype: str, shape: Sequence[int | str], taken: Container[str]) -> TensorType:
     """The type of a new tensor; raises OpError unless name, dtype and shape can be, and the name is not taken."""
-    if not name or not name.isprintable() or ":" in name:
-        raise OpError(f"{what}: a name is not empty, and all printable without a colon")
+    require_name(what, name)
     if name == RESERVED:
         raise OpError(f"{what}: the name {RESERVED!r} belongs to the files that states are saved to; take another one")
     if name in taken:
@@ -47,6 +46,12 @@ def declared_state(
         if isinstance(extent, str):
             raise OpError(f"{what}: the extent {extent!r} is a symbol; a state lives on, so its extents are numbers")
     return type
+
+
+def require_name(what: str, name: str) -> None:
+    """Raise OpError for what cannot be a name, nor stand before one."""
+    if not isinstance(name, str) or not name or not name.isprintable() or ":" in name:  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise OpError(f"{what}: a name is not empty, and all printable without a colon")
 
 
 def require_dtype(what: str, dtype: str) -> None:

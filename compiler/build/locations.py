@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 _OWN = (
-    *(str(Path(__file__).parents[2] / room) + os.sep for room in ("compiler", "registry")),
+    *(str(Path(__file__).parents[2] / room) + os.sep for room in ("compiler", "registry", "prograd")),
     contextlib.__file__,  # our context managers are entered through it
 )
 
@@ -21,7 +21,7 @@ class Locations:
         self._numbers: dict[tuple[str, int], int] = {}
 
     def here(self) -> int:
-        """The number of the innermost line outside the compiler and the registry."""
+        """The number of the innermost line outside the compiler, the registry and the layers."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]: the documented way to the caller's frame
         while frame is not None and frame.f_code.co_filename.startswith(_OWN):
             frame = frame.f_back

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import ChainMap
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import wraps
 from itertools import count
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
@@ -16,6 +17,7 @@ from compiler.build.data import data_desc, run_desc
 from compiler.build.declarations import Over, declared_state, declared_type, over_number, require_dtype
 from compiler.build.locations import Locations
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
+from compiler.build.scopes import Scopes
 from compiler.build.state_table import StateTable
 from compiler.build.whole_numbers import require_whole
 from compiler.passes.leave_frozen import mark
@@ -68,6 +70,7 @@ class Program:
         self._streams = count(1)
         self._states = StateTable(self.locations.here, self._streams)
         self.states = self._states.descs
+        self._scopes = Scopes()
         self._updates: dict[str, Value] = {}
         self._totals: dict[str, Value] = {}
         self._train_fetches: Outputs = {}
@@ -138,6 +141,15 @@ class Program:
         return self._block
 
     @_with_the_line
+    def scope(self, name: str, *, reuse: bool = False) -> AbstractContextManager[None]:
+        """A context in which names of parameters, buffers and of what ops compute begin with `name` and a dot.
+
+        Scopes may lie in each other. With `reuse`, a parameter or buffer that is there already, of the same type, is
+        used again, so that a function that declares its states may be called twice.
+        """
+        return self._scopes.entered(self._block, name, reuse=reuse)
+
+    @_with_the_line
     def input(self, name: str, dtype: DTypeName, shape: Sequence[int | str]) -> Value:
         """A tensor that is fed at every step; extents that are strings are bound by `compile`."""
         value = self._block.define(name, declared_type(f"input {name!r}", name, dtype, shape, self._names()))
@@ -159,7 +171,7 @@ class Program:
         """A state that is trained; Glorot's uniform values unless `initial` is given.
 
         Args:
-            name: of the state, unique in the program.
+            name: of the state, behind those of the scopes that are open; unique in the program.
             shape: all extents are numbers.
             initial: one of compiler.train.initialisers.
             dtype: float32 or float64. In float16 or bfloat16 it takes half the memory, is read through `cast`, and
@@ -168,6 +180,9 @@ class Program:
             rate_scale: multiplies the learning rate.
             decay_scale: multiplies the weight decay.
         """
+        name = self._scopes.named(name)
+        if self._scopes.has(f"parameter {name!r}", self.states.get(name), pb.STATE_KIND_PARAMETER, dtype, shape):
+            return self.state(name)
         type = declared_state(f"parameter {name!r}", name, dtype, shape, initial, self._names())
         if dtype not in REALS:
             raise OpError(f"parameter {name!r}: {dtype} cannot be trained; use float32 or float64, or a buffer")
@@ -189,6 +204,9 @@ class Program:
 
         With lifespan "epoch" it goes back to its initial value at the start of each epoch.
         """
+        name = self._scopes.named(name)
+        if self._scopes.has(f"buffer {name!r}", self.states.get(name), pb.STATE_KIND_BUFFER, dtype, shape):
+            return self.state(name)
         type = declared_state(f"buffer {name!r}", name, dtype, shape, initial, self._names())
         if lifespan not in ("always", "epoch"):
             raise OpError(f"buffer {name!r}: lifespan={lifespan!r} is neither 'always' nor 'epoch'")
