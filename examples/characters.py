@@ -12,9 +12,9 @@ Characters are their ASCII codes. A row is 64 of them, and every one but the fir
 from math import log
 from pathlib import Path
 
-from compiler import Program, Value, adamw, constant, global_norm, normal, ops, warmup_cosine, zeros
+from prograd import Program, Value, adamw, global_norm, layers, normal, ops, warmup_cosine, zeros
 
-CODES, LENGTH, SIZE, HEADS, LAYERS = 128, 64, 32, 4, 2
+CODES, LENGTH, SIZE, HEADS, BLOCKS = 128, 64, 32, 4, 2
 
 
 def build() -> Program:
@@ -25,11 +25,11 @@ def build() -> Program:
     codes = ops.cast(text, dtype="int64")
     table = program.parameter("embedding", (CODES, SIZE), normal(0.0, 1.0))
     x = ops.embedding(table, codes)
-    for i in range(LAYERS):
+    for i in range(BLOCKS):
         x = x + attention(program, f"layer{i}.attention", x)
         x = x + feed_forward(program, f"layer{i}.forward", x)
     w = program.parameter("output.w", (SIZE, CODES), normal(0.0, 0.02))
-    logits = layer_norm(program, "output", x) @ w  # of the character that comes after each
+    logits = layers.layer_norm(program, "output", x) @ w  # of the character that comes after each
 
     loss = ops.softmax_cross_entropy(logits[:, :-1], codes[:, 1:])
     program.minimize(loss, adamw(rate=warmup_cosine(1e-2), clip=global_norm(1.0)))
@@ -46,7 +46,7 @@ def attention(program: Program, name: str, x: Value) -> Value:
     w = program.parameter(f"{name}.w", (SIZE, 3 * SIZE))
     out = program.parameter(f"{name}.out", (SIZE, SIZE))
 
-    heads = ops.reshape(layer_norm(program, name, x) @ w, shape=("batch", LENGTH, 3, HEADS, SIZE // HEADS))
+    heads = ops.reshape(layers.layer_norm(program, name, x) @ w, shape=("batch", LENGTH, 3, HEADS, SIZE // HEADS))
     q, k, v = ops.unstack(ops.transpose(heads, axes=(2, 0, 3, 1, 4)))
     positions = ops.range.on(program)(stop=LENGTH)
     q, k = (ops.rotary_embedding(each, positions) for each in (q, k))
@@ -59,14 +59,7 @@ def feed_forward(program: Program, name: str, x: Value) -> Value:
     w1 = program.parameter(f"{name}.w1", (SIZE, 4 * SIZE))
     b1 = program.parameter(f"{name}.b1", (4 * SIZE,), zeros())
     w2 = program.parameter(f"{name}.w2", (4 * SIZE, SIZE))
-    return ops.relu(layer_norm(program, name, x) @ w1 + b1) @ w2
-
-
-def layer_norm(program: Program, name: str, x: Value) -> Value:
-    """Mean 0 and deviation 1 for each character, then a scale and a bias that are trained."""
-    scale = program.parameter(f"{name}.scale", (SIZE,), constant(1.0))
-    bias = program.parameter(f"{name}.bias", (SIZE,), zeros())
-    return ops.layer_norm(x, scale, bias)[0]
+    return ops.relu(layers.layer_norm(program, name, x) @ w1 + b1) @ w2
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ runtime execute examples/digits_cnn.pb     trains it, evaluating on the rows wit
 
 from pathlib import Path
 
-from compiler import Program, Value, adam, constant, he_normal, ops, warmup_cosine, zeros
+from prograd import Program, adam, he_normal, layers, ops, warmup_cosine
 
 
 def build() -> Program:
@@ -16,14 +16,12 @@ def build() -> Program:
     label = program.input("label", "int64", ("batch",))
 
     x = ops.cast(image, dtype="float32") / 16.0
-    x = convolution(program, "conv1", x, channels=16)
-    x = convolution(program, "conv2", x, channels=32)
+    x = ops.relu(layers.conv_norm(program, "conv1", x, 16, initial=he_normal()))
+    x = ops.relu(layers.conv_norm(program, "conv2", x, 32, initial=he_normal()))
     x = ops.max_pool2d(x, window=(2, 2), stride=(2, 2))
-    x = convolution(program, "conv3", x, channels=64)
+    x = ops.relu(layers.conv_norm(program, "conv3", x, 64, initial=he_normal()))
     x = ops.dropout(ops.reshape(x, shape=("batch", -1)), rate=0.5)
-    w = program.parameter("output.w", (4 * 4 * 64, 10), he_normal())
-    b = program.parameter("output.b", (10,), zeros())
-    logits = x @ w + b
+    logits = layers.dense(program, "output", x, 10, initial=he_normal())
 
     loss = ops.softmax_cross_entropy(logits, label)
     program.minimize(loss, adam(rate=warmup_cosine(3e-3)))
@@ -33,21 +31,6 @@ def build() -> Program:
     program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
     program.run(epochs=20, split="train", evaluate="test")
     return program
-
-
-def convolution(program: Program, name: str, x: Value, *, channels: int) -> Value:
-    """A 3 x 3 convolution that keeps height and width, batch normalisation, relu."""
-    w = program.parameter(f"{name}.w", (3, 3, int(x.shape[-1]), channels), he_normal())
-    scale = program.parameter(f"{name}.scale", (channels,), constant(1.0))
-    bias = program.parameter(f"{name}.bias", (channels,), zeros())
-    mean = program.buffer(f"{name}.mean", (channels,), zeros())
-    variance = program.buffer(f"{name}.variance", (channels,), constant(1.0))
-
-    y = ops.conv2d(x, w, padding=(1, 1, 1, 1))
-    y, new_mean, new_variance, *_ = ops.batch_norm(y, scale, bias, mean, variance)
-    program.update(mean, new_mean)
-    program.update(variance, new_variance)
-    return ops.relu(y)
 
 
 if __name__ == "__main__":

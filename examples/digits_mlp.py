@@ -6,12 +6,11 @@ runtime execute examples/digits_mlp.pb     trains it and keeps the parameters of
                                            it takes for which
 """
 
-from itertools import pairwise
 from pathlib import Path
 
-from compiler import Program, Value, global_norm, glorot_uniform, metrics, momentum, ops, warmup_cosine, zeros
+from prograd import Program, global_norm, layers, metrics, momentum, ops, warmup_cosine
 
-SIZES = (64, 64, 32, 10)
+SIZES = (64, 32)
 
 
 def build() -> Program:
@@ -21,10 +20,9 @@ def build() -> Program:
     label = program.input("label", "int64", ("batch",))
 
     x = ops.reshape(ops.cast(image, dtype="float32") / 16.0, shape=("batch", 64))
-    for i, (fan_in, fan_out) in enumerate(pairwise(SIZES), start=1):
-        x = dense(program, f"layer{i}", x, fan_in, fan_out)
-        if fan_out != SIZES[-1]:
-            x = ops.tanh(x)
+    for i, size in enumerate(SIZES, start=1):  # biases do not decay
+        x = ops.tanh(layers.dense(program, f"layer{i}", x, size, bias_decay=0.0))
+    x = layers.dense(program, "layer3", x, 10, bias_decay=0.0)
     loss = ops.softmax_cross_entropy(x, label)
 
     rate = warmup_cosine(0.1, warmup=20)
@@ -36,13 +34,6 @@ def build() -> Program:
     program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
     program.run(epochs=20, split="train", evaluate="test", keep_best="loss", best="min", stop_after=5)
     return program
-
-
-def dense(program: Program, name: str, x: Value, fan_in: int, fan_out: int) -> Value:
-    """A fully connected layer; its bias does not decay."""
-    w = program.parameter(f"{name}.w", (fan_in, fan_out), glorot_uniform())
-    b = program.parameter(f"{name}.b", (fan_out,), zeros(), decay_scale=0.0)
-    return x @ w + b
 
 
 if __name__ == "__main__":

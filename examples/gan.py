@@ -11,7 +11,7 @@ function of the seed and the step, so that each run sees the same fakes.
 from itertools import pairwise
 from pathlib import Path
 
-from compiler import Program, Value, adam, ops, zeros
+from prograd import Program, Value, adam, ops, zeros
 
 BATCH, NOISE, HIDDEN, PIXELS = 64, 16, 128, 64
 

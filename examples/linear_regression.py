@@ -10,7 +10,7 @@ nothing better.
 
 from pathlib import Path
 
-from compiler import Program, momentum, normal, ops, zeros
+from prograd import Program, momentum, normal, ops, zeros
 
 
 def build() -> Program:

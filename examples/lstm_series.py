@@ -9,7 +9,7 @@ month, `seasonal` repeats the last twelve months with what they rose above the t
 
 from pathlib import Path
 
-from compiler import Program, Value, adam, normal, ops, warmup_cosine, zeros
+from prograd import Program, adam, layers, normal, ops, warmup_cosine, zeros
 
 BEFORE, AFTER, HIDDEN, SCALE = 36, 12, 32, 3.0
 
@@ -23,7 +23,7 @@ def build() -> Program:
     # The network sees differences from the last known month and forecasts them, so that the level does not matter.
     last = before[:, -1:]
     x = ops.reshape((before - last) / SCALE, shape=("batch", BEFORE, 1))
-    _, h, _ = ops.lstm(x, *lstm_weights(program))
+    _, h, _ = layers.lstm(program, "lstm", x, HIDDEN)
     w = program.parameter("output.w", (HIDDEN, AFTER), normal(0.0, 0.01))
     b = program.parameter("output.b", (AFTER,), zeros())
     forecast = last + SCALE * (h[0] @ w + b)
@@ -41,16 +41,6 @@ def build() -> Program:
     program.data("co2.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
     program.run(epochs=40, split="train", evaluate="test", every=10)
     return program
-
-
-def lstm_weights(program: Program) -> tuple[Value, ...]:
-    """Of one layer with its four gates side by side: for the input, for the state, and a bias for each."""
-    return (
-        program.parameter("lstm.input", (1, 4 * HIDDEN)),
-        program.parameter("lstm.state", (HIDDEN, 4 * HIDDEN)),
-        program.parameter("lstm.input_bias", (4 * HIDDEN,), zeros()),
-        program.parameter("lstm.state_bias", (4 * HIDDEN,), zeros()),
-    )
 
 
 if __name__ == "__main__":

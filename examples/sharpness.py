@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import reduce
 from pathlib import Path
 
-from compiler import Program, Value, gradients, normal, ops, sgd, zeros
+from prograd import Program, Value, gradients, normal, ops, sgd, zeros
 
 RATE, HIDDEN = 0.8, 32
 

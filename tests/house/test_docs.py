@@ -18,7 +18,7 @@ from compiler.reference import reference
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-ROOMS = ("proto", "registry", "compiler", "runtime")
+ROOMS = ("proto", "registry", "compiler", "runtime", "prograd")
 PAGES = sorted(
     path for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "proto/*.md") for path in ROOT.glob(pattern)
 )

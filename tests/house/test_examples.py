@@ -28,7 +28,7 @@ def test_every_program_has_its_script():
 
 @each_example
 def test_an_example_is_short(script: Path):
-    assert 40 <= len(script.read_text(encoding="utf-8").splitlines()) <= 100
+    assert 30 <= len(script.read_text(encoding="utf-8").splitlines()) <= 100
 
 
 @each_example

@@ -17,6 +17,7 @@ ROOMS = {
     "registry": (ROOT / "registry", {"prograd_proto", "registry"}),
     "compiler": (ROOT / "compiler", {"prograd_proto", "registry", "compiler", "runtime"}),
     "runtime": (ROOT / "runtime", {"prograd_proto", "runtime", "numpy", "safetensors", "tqdm"}),
+    "prograd": (ROOT / "prograd", {"prograd_proto", "registry", "compiler", "runtime", "prograd"}),
 }
 
 COMPILER_MAY_IMPORT_OF_RUNTIME = {

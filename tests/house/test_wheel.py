@@ -22,10 +22,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_wheel_has_four_names_and_their_types(wheel: Path):
+def test_the_wheel_has_five_names_and_their_types(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
-    assert tops == {"compiler", "prograd_proto", "registry", "runtime"}
+    assert tops == {"compiler", "prograd", "prograd_proto", "registry", "runtime"}
     assert {f"{top}/py.typed" for top in tops} <= set(names)
     assert wheel.name.endswith("-py3-none-any.whl")
     assert "prograd_proto/program.proto" in names
@@ -41,7 +41,8 @@ def test_the_runtime_works_when_registry_and_compiler_are_deleted(wheel: Path, t
     script = (
         f"import sys; sys.path[:] = [p for p in sys.path if 'prograd' not in p and p != {str(ROOT)!r} "
         f"and p != {str(ROOT / 'proto')!r}]; sys.path.insert(0, {str(site)!r})\n"
-        "import runtime; assert runtime.__file__.startswith(sys.path[0]), runtime.__file__\n"
+        "import prograd, runtime; assert runtime.__file__.startswith(sys.path[0]), runtime.__file__\n"
+        "assert prograd.load is runtime.load\n"
         "from runtime.__main__ import main; sys.exit(main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", script, "execute", "digits_mlp.pb", "--epochs", "1", "-q"]
@@ -52,7 +53,7 @@ def test_the_runtime_works_when_registry_and_compiler_are_deleted(wheel: Path, t
 
 def test_the_wheel_is_the_same_to_the_byte_wherever_and_whenever_it_is_built(wheel: Path, tmp_path: Path):
     copy = tmp_path / "elsewhere"
-    kept = ("pyproject.toml", "README.md", "LICENSE", "compiler", "registry", "runtime", "proto")
+    kept = ("pyproject.toml", "README.md", "LICENSE", "compiler", "prograd", "registry", "runtime", "proto")
     copy.mkdir()
     for name in kept:
         source = ROOT / name

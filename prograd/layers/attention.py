@@ -1,0 +1,74 @@
+"""Attention with several heads, to a sequence itself or to another one."""
+
+from __future__ import annotations
+
+from prograd import Program, Value, ops
+from prograd.layers.asked import channels, refuse, tensor
+from prograd.layers.dense import dense
+from prograd.layers.embedding import places
+
+
+def attention(
+    program: Program,
+    name: str,
+    x: Value,
+    heads: int,
+    *,
+    to: Value | None = None,
+    mask: Value | None = None,
+    lengths: Value | None = None,
+    causal: bool = False,
+    rotary: bool = False,
+    bias: bool = True,
+) -> Value:
+    """What each place of the sequences x [n, l, c] takes from the places that it sees: [n, l, c].
+
+    Four dense layers make the queries of x, keys and values of `to`, and the result from what all heads took.
+
+    Args:
+        program: declares `w` [c, c] and `b` [c] under `name.q`, `name.k`, `name.v` and `name.out`.
+        name: of the layer.
+        x: sequences of floats.
+        heads: into how many parts the channels are divided.
+        to: the sequences [n, s, c'] that are seen; x itself unless given.
+        mask: which places are seen, bool, or a float that is added to the scores; broadcasts to [n, heads, l, s].
+        lengths: int64 [n]: of each row of `to` only so many places are seen.
+        causal: place i sees the places 0 to i.
+        rotary: turn queries and keys by where they are: Su et al., 2021.
+        bias: False leaves all b out.
+    """
+    what = f"attention {name!r}"
+    size = channels(program, what, x, rank=3)
+    seen = x if to is None else to
+    channels(program, f"{what}, to", seen, rank=3)
+    if heads < 1 or size % heads:
+        refuse(program, f"{what}: heads={heads} does not divide {size} channels")
+
+    q = _heads(dense(program, f"{name}.q", x, size, bias=bias), heads)
+    k = _heads(dense(program, f"{name}.k", seen, size, bias=bias), heads)
+    v = _heads(dense(program, f"{name}.v", seen, size, bias=bias), heads)
+    if rotary:
+        q, k = (ops.rotary_embedding(each, places(program, each.shape[2])) for each in (q, k))
+    y = ops.scaled_dot_product_attention(q, k, v, _mask(program, what, seen, mask, lengths), causal=causal)
+    y = ops.reshape(ops.transpose(y, axes=(0, 2, 1, 3)), shape=x.shape)
+    return dense(program, f"{name}.out", y, size, bias=bias)
+
+
+def _heads(x: Value, heads: int) -> Value:
+    """From [n, l, heads * d] to [n, heads, l, d]."""
+    n, length, size = x.shape
+    return ops.transpose(ops.reshape(x, shape=(n, length, heads, int(size) // heads)), axes=(0, 2, 1, 3))
+
+
+def _mask(program: Program, what: str, seen: Value, mask: Value | None, lengths: Value | None) -> Value | None:
+    """The mask, less what lies behind the lengths."""
+    if lengths is None:
+        return mask
+    tensor(program, f"{what}, lengths", lengths)
+    within = ops.unsqueeze(places(program, seen.shape[1]) < ops.unsqueeze(lengths, axes=(-1,)), axes=(1, 2))
+    if mask is not None and mask.dtype != "bool":
+        refuse(
+            program,
+            f"{what}: mask is {mask.type}, and with lengths a mask is bool; make one mask of both, and give no lengths",
+        )
+    return within if mask is None else ops.logical_and(mask, within)

@@ -1,0 +1,67 @@
+"""Rows of a table by number, and what tells the places of a sequence apart."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from prograd import Program, Value, normal, ops
+from prograd.layers.asked import Initial, channels, refuse, tensor
+
+
+def embedding(
+    program: Program,
+    name: str,
+    numbers: Value,
+    count: int,
+    size: int,
+    *,
+    initial: Initial = None,
+    padding_index: int | None = None,
+    dtype: Literal["float32", "float64"] = "float32",
+) -> Value:
+    """The rows of a table with these numbers: whole numbers [...] become [..., size].
+
+    Args:
+        program: declares the parameter `name.w` [count, size].
+        name: of the layer.
+        numbers: of rows, each from 0 to count - 1.
+        count: of rows.
+        size: of a row.
+        initial: of the table; normal with deviation 1 unless given.
+        padding_index: a row that is read like any other and not trained.
+        dtype: of the table.
+    """
+    tensor(program, f"embedding {name!r}", numbers)
+    table = program.parameter(f"{name}.w", (count, size), initial or normal(0.0, 1.0), dtype=dtype)
+    return ops.embedding(table, numbers, padding_index=padding_index)
+
+
+def positions(program: Program, name: str, x: Value, *, count: int = 0, initial: Initial = None) -> Value:
+    """The sequences x [n, l, c] with a row of a table added at each place.
+
+    Declares the parameter `name.w` [count, c], normal with deviation 0.02 unless `initial` is given; `count` is l
+    unless given, and more where other entries or bindings have longer sequences.
+    """
+    what = f"positions {name!r}"
+    size, length = channels(program, what, x, rank=3), x.shape[-2]
+    if not count and isinstance(length, str):
+        refuse(program, f"{what}: x is {x.type}, whose length is a symbol; give count, the longest length there is")
+    if isinstance(length, int) and 0 < count < length:
+        refuse(program, f"{what}: count={count} places are fewer than the {length} of x, which is {x.type}")
+    table = program.parameter(f"{name}.w", (count or int(length), size), initial or normal(0.0, 0.02), dtype=x.dtype)
+    if table.shape[0] == length:
+        return x + table
+    return x + ops.gather(table, places(program, length))
+
+
+def sinusoidal_positions(program: Program, x: Value, *, base: float = 10000.0) -> Value:
+    """The sequences x [n, l, c] with sines and cosines of each place added: Vaswani et al., 2017. No states."""
+    size = channels(program, "sinusoidal_positions", x, rank=3)
+    return x + ops.sinusoidal_positions(places(program, x.shape[-2]), size=size, base=base, dtype=x.dtype)
+
+
+def places(program: Program, length: int | str) -> Value:
+    """The numbers 0, 1, 2 ... of the places of a sequence; its length may be a symbol."""
+    if isinstance(length, int):
+        return ops.range.on(program)(stop=length)
+    return ops.cumsum(ops.full.on(program)(shape=(length,), value=1, dtype="int64"), exclusive=True)

@@ -1,0 +1,57 @@
+"""The block that transformers repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prograd import Program, Value, ops
+from prograd.layers.asked import channels
+from prograd.layers.attention import attention
+from prograd.layers.dense import dense
+from prograd.layers.norm import layer_norm
+from prograd.layers.residual import residual
+
+
+def transformer_block(
+    program: Program,
+    name: str,
+    x: Value,
+    heads: int,
+    *,
+    width: int = 0,
+    mask: Value | None = None,
+    lengths: Value | None = None,
+    causal: bool = False,
+    rotary: bool = False,
+    rate: float = 0.0,
+    activation: Callable[[Value], Value] = ops.gelu,
+) -> Value:
+    """Attention, then two dense layers, each normalised before and added to what came in: Xiong et al., 2020.
+
+    Args:
+        program: declares states under `name.norm1`, `name.attention`, `name.norm2`, `name.forward1`, `name.forward2`.
+        name: of the block.
+        x: sequences of floats [n, l, c].
+        heads: of attention.
+        width: of the first dense layer; 4 * c unless given.
+        mask: as in `attention`.
+        lengths: as in `attention`.
+        causal: as in `attention`.
+        rotary: as in `attention`.
+        rate: of dropout before each sum.
+        activation: between the dense layers.
+    """
+    size = channels(program, f"transformer_block {name!r}", x, rank=3)
+
+    def attend(x: Value) -> Value:
+        x = layer_norm(program, f"{name}.norm1", x)
+        return attention(
+            program, f"{name}.attention", x, heads, mask=mask, lengths=lengths, causal=causal, rotary=rotary
+        )
+
+    def forward(x: Value) -> Value:
+        x = layer_norm(program, f"{name}.norm2", x)
+        x = activation(dense(program, f"{name}.forward1", x, width or 4 * size))
+        return dense(program, f"{name}.forward2", x, size)
+
+    return residual(residual(x, attend, rate=rate), forward, rate=rate)

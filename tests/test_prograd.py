@@ -1,0 +1,74 @@
+"""`import prograd`: the public names of builder and library in one package, looked up when they are used."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import compiler
+import prograd
+import runtime
+
+ROOMS_AND_MODULES = {"analyses", "build", "commands", "compare", "errors", "passes", "planning", "reference", "train"}
+
+
+def python(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """A script of a user's, in a folder of his."""
+    (folder / "script.py").write_text(script)
+    command = [sys.executable, "script.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_public_names_of_builder_and_library_are_there_and_are_the_same():
+    public = {name for name in vars(compiler) if not name.startswith("_")} - ROOMS_AND_MODULES
+    for name in public:
+        assert getattr(prograd, name) is getattr(compiler, name)
+    for name in dir(runtime):
+        if name != "use_plugin":  # the builder's, which uses both halves of a plugin
+            assert getattr(prograd, name) is getattr(runtime, name)
+    assert set(dir(prograd)) == public | set(dir(runtime)) | {"layers"}
+
+
+def test_type_checkers_know_the_names_that_are_looked_up():
+    import ast
+
+    tree = ast.parse(Path(prograd.__file__).read_text())
+    told = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert sorted(alias.name for alias in told if alias.asname == alias.name) == dir(prograd)
+
+
+def test_importing_it_imports_nothing_and_loading_needs_no_compiler(tmp_path: Path):
+    seen = "[m for m in ('compiler', 'registry', 'runtime', 'numpy', 'google.protobuf') if m in sys.modules]"
+    done = python(tmp_path, f"import sys, prograd\nprint({seen})\nprograd.load, prograd.Run\nprint({seen})")
+    assert done.stdout.splitlines() == ["[]", "['runtime', 'numpy', 'google.protobuf']"]
+
+
+def test_a_name_that_is_not_there_is_said_with_one_that_is():
+    with pytest.raises(AttributeError, match=r"^there is no 'Progam' in prograd; did you mean 'Program'\?$"):
+        _ = prograd.Progam  # pyright: ignore
+
+
+@pytest.mark.parametrize("name", ["compiler", "registry", "runtime", "prograd_proto"])
+def test_a_file_that_hides_a_package_is_named(name: str, tmp_path: Path):
+    (tmp_path / f"{name}.py").write_text("")
+    done = python(tmp_path, "from prograd import Program")
+    assert done.stderr.splitlines()[-1] == (
+        f"ImportError: {tmp_path / name}.py hides the package {name!r}, which prograd is made of; "
+        "rename it, or run Python from another folder"
+    )
+    assert python(tmp_path, "import prograd.layers").stderr.splitlines()[-1] == done.stderr.splitlines()[-1]
+
+
+def test_a_file_that_hides_the_compiler_does_not_matter_to_who_only_runs(tmp_path: Path):
+    (tmp_path / "compiler.py").write_text("")
+    done = python(tmp_path, "import prograd; print(prograd.load.__module__)")
+    assert (done.stdout, done.stderr) == ("runtime.runs.run\n", "")
+
+
+def test_the_line_of_an_op_that_a_layer_appends_is_the_users():
+    program = prograd.Program()
+    x = program.input("x", "float32", ("batch", 4))
+    prograd.layers.dense(program, "hidden", x, 3)
+    lines = {program.locations.text(op.location).partition(":")[0] for op in program.block.desc.ops}
+    assert {Path(line).name for line in lines} == {"test_prograd.py"}
