@@ -48,7 +48,7 @@ def step_of_program():
     run = Run(program.compile().desc)
     [bound] = run.bindings("predict")
     assert [op.type for op in bound.block.ops] == ["add"] * OPS
-    executor = run.engine.executor(bound)
+    executor = run.workspaces.executor(bound)
     for array in executor.feeds.values():
         array[...] = np.linspace(0, 1, ELEMENTS)
     executor.step()

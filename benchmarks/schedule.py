@@ -25,7 +25,7 @@ from compiler.planning.simulated_threads import times_faster
 from prograd_proto import program_pb2 as pb
 from runtime.blas import use_one_thread
 from runtime.engines.reference.bind import bind
-from runtime.engines.reference.executor import TRIALS
+from runtime.engines.reference.threads.at_once import TRIALS, AtOnce
 from runtime.placement import aligned
 from runtime.runs.run import Run
 from runtime.step import dependencies
@@ -127,8 +127,9 @@ def with_room(compiled):
 
 def executor_of(desc, entry="train", threads=1):
     run = Run(desc, threads=threads)
-    executor = run.engine.executor(run.bindings(entry)[0])
-    executor._contest = OnThreads()
+    executor = run.workspaces.executor(run.bindings(entry)[0])
+    if isinstance(executor._way, AtOnce):
+        executor._way._contest = OnThreads()
     for _ in range(TRIALS + 5):
         fill(executor)
         executor.step()
@@ -181,19 +182,19 @@ def room(compiled):
     Beside the plan stand the one for two threads, and one in which no two buffers share memory; the plan's arena is 1.
     """
     executor = executor_of(compiled.desc)
-    shortest = [float("inf")] * len(executor.ops)
+    shortest = [float("inf")] * len(executor.parts)
     for _ in range(40):
         fill(executor)
         spells = executor.profile_step()
         shortest = [min(best, spell.stop - spell.start) for best, spell in zip(shortest, spells, strict=True)]
-    nanoseconds = {op.id: round(best * 1e9) for op, best in zip(executor.ops, shortest, strict=True)}
+    nanoseconds = {part.ops[0].id: round(best * 1e9) for part, best in zip(executor.parts, shortest, strict=True)}
     found = []
     for program, of in ((compiled, planned), (with_room(compiled), planned), (compiled, apart)):
         run = Run(program.desc)
         bound = run.bindings("train")[0]
         ops = bind(bound.block, run.states.arrays, plan=of(bound))
         gain = times_faster(dependencies(ops.touched()), [nanoseconds[op.desc.id] for op in ops.ops], 2)
-        found += [f"{ops.arena_bytes / executor.arena_bytes:.2f}", f"{gain:.2f}"]
+        found += [f"{ops.arena_bytes / executor.footprint.arena:.2f}", f"{gain:.2f}"]
     return found
 
 

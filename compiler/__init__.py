@@ -14,7 +14,6 @@ schedules        learning rates as ops
 metrics          of all rows of an epoch or an evaluation
 initialisers     first values of parameters
 plugins          operators of other packages
-target           the engine that programs are compiled for
 pipeline         the list of passes; one file a pass
 plan_program     planning with care and to a budget; rematerialise says what runs again
 rewrite          the walk of those that leave out ops; simplify has its rules in identities and rearrangements

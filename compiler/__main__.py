@@ -75,8 +75,8 @@ def show(options: argparse.Namespace) -> None:
 def check(options: argparse.Namespace) -> None:
     """Load a program, verify every rule of a well-formed one and every plan, and say what it is."""
     from compiler.commands.well_formed import well_formed
-    from compiler.target import TARGET
     from runtime.step import check_plans
+    from runtime.target import TARGET
 
     program = well_formed(options.program)
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from prograd_proto import Attribute, attributes_of
+from prograd_proto import Attribute, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
 from runtime.aligned_memory import aligned_array, aligned_bytes, view
@@ -41,10 +41,17 @@ def call_of(
     memory: Callable[[int], Array] = aligned_bytes,
 ) -> Callable[[], object]:
     """The call that computes an op of these arrays; `memory` gives the aligned bytes for its scratch."""
-    kernel = KERNELS[op_type]
-    wanted = kernel.scratch([None if x is None else array_type(x) for x in inputs], attributes)
-    scratch = [view(memory(type.nbytes), 0, type) for type in wanted]
-    return kernel.bind(inputs, outputs, scratch, attributes, random_stream)
+    scratch = [view(memory(type.nbytes), 0, type) for type in _scratch(op_type, attributes, inputs)]
+    return KERNELS[op_type].bind(inputs, outputs, scratch, attributes, random_stream)
+
+
+def scratch_bytes(op_type: str, attributes: dict[str, Attribute], inputs: Sequence[Array | None]) -> int:
+    """The bytes that `call_of` asks for."""
+    return sum(type.nbytes for type in _scratch(op_type, attributes, inputs))
+
+
+def _scratch(op_type: str, attributes: dict[str, Attribute], inputs: Sequence[Array | None]) -> tuple[TensorType, ...]:
+    return KERNELS[op_type].scratch([None if x is None else array_type(x) for x in inputs], attributes)
 
 
 def _array(tensor: pb.SmallTensor) -> Array:

@@ -247,7 +247,7 @@ def outcome(raw: bytes, folder: Path) -> str:
 def step(run: Run, entry: str, bound: Any) -> str:
     rng = np.random.default_rng(0)
     try:
-        executor = run.engine.executor(bound)
+        executor = run.workspaces.executor(bound)
         for feed in executor.feeds.values():
             feed[...] = rng.normal(size=feed.shape) if feed.dtype.kind == "f" else rng.integers(0, 2, feed.shape)
         executor.step()

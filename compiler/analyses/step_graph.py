@@ -13,11 +13,11 @@ from functools import cached_property
 from itertools import islice
 from math import inf
 
-from compiler.target import TARGET
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.placement import aligned
 from runtime.step import InPlaceLaw, chosen, ends_of, leaves_no_copy, made_outside, scratch_of, views_of
+from runtime.target import TARGET
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from compiler.errors import CompileError
-from compiler.target import TARGET
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.placement import PAGE, QUICK, Buffer, Effort, Placement, check_placement, place
 from runtime.step import aliases_of, buffers_of, scratch_of, spilled_of, spills
+from runtime.target import TARGET
 
 MOST_BYTES: Final = 1 << 62
 """Of an arena, and with it of every offset."""

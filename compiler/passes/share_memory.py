@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.passes.bound_blocks import bound_blocks
-from compiler.target import TARGET
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.step import InPlaceLaw, chosen, leaves_no_copy, views_of
+from runtime.target import TARGET
 
 
 def share_memory(program: pb.ProgramDesc) -> None:

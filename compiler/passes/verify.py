@@ -18,7 +18,6 @@ from compiler.passes.training_rules import (
     ops_that_run_are_read,
     tensors_keep_their_lifespans,
 )
-from compiler.target import TARGET
 from prograd_proto import ProgramError, TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
@@ -27,6 +26,7 @@ from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import trains
 from registry.op import find_op
 from runtime.step import ends_of, faults
+from runtime.target import TARGET
 
 T = TypeVar("T", int, str)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.target import TARGET
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.step import Touched, aliases_of, scratch_of
+from runtime.target import TARGET
 
 
 def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:

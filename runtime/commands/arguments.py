@@ -12,6 +12,7 @@ from prograd_proto.printable import sentence
 from prograd_proto.spelling import closest
 from runtime.commands.outcome import EXIT_USAGE
 from runtime.commands.streams import put, say
+from runtime.engines.choice import ENGINES
 
 _DIGITS = 18
 """Of the largest whole numbers that are asked for: below 2^63, and far beyond what can be done."""
@@ -176,8 +177,7 @@ def _profile(verbs: Any, name: str) -> None:
     verb.add_argument(
         "--steps", type=_positive, default=20, metavar="N", help="to measure, after twelve that are not; default 20"
     )
-    _add_who(verb)
-    _add_spill(verb)
+    _add_how(verb)
     verb.add_argument(
         "--by", type=_one_of("type", "stage", "line", "thread", "op"), metavar="{type,stage,line,thread,op}",
         help="one table instead of several",
@@ -214,8 +214,9 @@ def _add_how(group: Any) -> None:
     _add_who(group)
     _add_spill(group)
     group.add_argument(
-        "--engine", type=_one_of("reference"), default="reference", metavar="{reference}", help="what computes"
-    )
+        "--engine", type=_one_of(*ENGINES), default=next(iter(ENGINES)), metavar=f"{{{','.join(ENGINES)}}}",
+        help="what computes",
+    )  # fmt: skip
     group.add_argument("--math", type=_one_of("exact"), default="exact", metavar="{exact}", help="how it computes")
 
 

@@ -14,17 +14,17 @@ from prograd_proto.printable import result_line
 from runtime.check import bound_blocks, check_program
 from runtime.commands.outcome import EXIT_DONE
 from runtime.commands.streams import put
-from runtime.engines.reference.target import REFERENCE
 from runtime.files.program_files import verified_file
 from runtime.step import check_plans
+from runtime.target import TARGET
 
 
 def check(options: argparse.Namespace) -> int:
     """Check every index, name, type, size, path, operator and plan of a program, and the files beside it."""
     program = load(options.program)
     try:
-        check_program(program, REFERENCE)
-        check_plans(program, REFERENCE)
+        check_program(program, TARGET)
+        check_plans(program, TARGET)
     except ProgramError as error:
         raise ProgramError(f"{os.fspath(options.program)}: {error}") from None
     for file in program.files:

@@ -81,9 +81,9 @@ def perform(options: argparse.Namespace) -> Performed:
         options.memory = memory
         run = _loaded(options)
         stack.callback(run.close)
-        run.engine.overtime = overtime
+        run.stepper.overtime = overtime
         trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
-        run.engine.trace = trace
+        run.stepper.trace = trace
         entry = options.entry or run.training_entry()
         between = _limits(options.interrupts, overtime)
         with reproducing(options, run):
@@ -312,14 +312,14 @@ def _kept(options: argparse.Namespace) -> str:
 
 
 def _common_fields(options: argparse.Namespace, run: Run, seconds: float) -> Fields:
-    spilled = [("spill", run.engine.file_bytes)] if run.engine.file_bytes else []
+    spilled = [("spill", run.workspaces.file_bytes)] if run.workspaces.file_bytes else []
     return [
         ("wall", f"{seconds:.3f}"),
-        ("arena", run.engine.arena_bytes),
+        ("arena", run.workspaces.arena_bytes),
         *spilled,
         ("state", run.states.nbytes),
         ("rss", peak_rss()),
-        ("engine", options.engine),
-        ("math", options.math),
+        ("engine", run.engine.name),
+        ("math", run.engine.math),
         ("state_sha256", run.states.sha256()),
     ]

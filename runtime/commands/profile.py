@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,8 @@ from runtime.commands.outcome import EXIT_DONE
 from runtime.commands.streams import put, say
 from runtime.commands.trace import TraceFile, stage_of, thread_name
 from runtime.dtypes import numpy_dtype
-from runtime.engines.reference.executor import TRIALS, Executor
-from runtime.engines.reference.threads.contest import TURNS
-from runtime.engines.reference.threads.stopwatch import Spell
+from runtime.engines.engine import Executor
+from runtime.engines.parts import Part, Spell
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
 from runtime.memory_limit import MemoryLimit
@@ -26,12 +25,9 @@ from runtime.rows.rows import Rows
 from runtime.runs.overtime import Overtime
 from runtime.runs.run import Run, load
 
-WARM_UP: Final = TRIALS + 2 * TURNS + 1
-"""Steps that are not counted: caches fill, and a parallel schedule learns what is worth a thread."""
-
 
 class Spent(NamedTuple):
-    """The time of one group of ops over all steps, and the most bytes of the arena alive while one of them runs."""
+    """The time of parts with one name over all steps, and the most bytes of the arena alive while one of them runs."""
 
     name: str
     calls: int
@@ -44,7 +40,7 @@ class Measured(NamedTuple):
 
     steps: list[list[Spell]]
     wall: float  # seconds of all steps, from the first op or copy to the last
-    alive: list[int]  # bytes of the arena, while each op runs in the order of the list
+    alive: list[int]  # bytes of the arena, while each part runs in the order of the list
 
 
 def profile(options: argparse.Namespace) -> int:
@@ -69,20 +65,22 @@ def _profile(options: argparse.Namespace) -> int:
         data=options.data,
         threads=options.threads,
         schedule=options.schedule,
+        engine=options.engine,
+        math=options.math,
         spill=options.spill,
         max_memory=MemoryLimit(options.max_memory, of_process=True, threads=options.threads),
     )
     try:
         entry = options.entry or run.training_entry()
         bound = run.bindings(entry)[0]
-        executor = run.engine.executor(bound)
+        executor = run.workspaces.executor(bound)
         trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
         measured = _measured(executor, _rows(run, bound, feeds, options.split), bound, options.steps, trace)
     finally:
         run.close()
     if trace is not None:
         trace.write(force=options.force)
-    _print(options, run.program, bound, executor, measured)
+    _print(options, run, bound, executor, measured)
     return EXIT_DONE
 
 
@@ -98,12 +96,13 @@ def _rows(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split
 def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, trace: TraceFile | None) -> Measured:
     found: list[list[Spell]] = []
     wall = 0.0
-    for number in range(WARM_UP + steps):
+    first = executor.warm_up + 1  # and caches fill
+    for number in range(first + steps):
         rows.fill(executor.feeds, number * bound.rows % (len(rows) - bound.rows + 1))
         begin = perf_counter()
         spells = executor.profile_step()
         end = perf_counter()
-        if number < WARM_UP:
+        if number < first:
             continue
         found.append(spells)
         wall += end - begin
@@ -113,29 +112,28 @@ def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, tra
 
 
 def _alive(executor: Executor) -> list[int]:
-    """Bytes of the arena that are alive while each op runs, in the order of the list."""
-    change = [0] * (len(executor.ops) + 1)
+    """Bytes of the arena that are alive while each part runs, in the order of the list."""
+    change = [0] * (len(executor.parts) + 1)
     for buffer in executor.buffers:
-        first = 0 if buffer.fed or not buffer.ops else buffer.ops[0]
-        last = len(executor.ops) - 1 if buffer.kept or not buffer.ops else buffer.ops[-1]
+        first = 0 if buffer.fed or not buffer.parts else buffer.parts[0]
+        last = len(executor.parts) - 1 if buffer.kept or not buffer.parts else buffer.parts[-1]
         change[first] += buffer.nbytes
         change[last + 1] -= buffer.nbytes
     total = 0
     return [total := total + step for step in change[:-1]]
 
 
-def _print(
-    options: argparse.Namespace, program: pb.ProgramDesc, bound: BoundEntry, executor: Executor, measured: Measured
-) -> None:
-    names: dict[str, Callable[[pb.OpDesc, Spell], str]] = {
-        "type": lambda op, _: op.type,
-        "stage": lambda op, _: stage_of(op),
-        "line": lambda op, _: _line(program, op) or "none",
+def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: Executor, measured: Measured) -> None:
+    program, parts = run.program, executor.parts
+    names: dict[str, Callable[[Part, Spell], str]] = {
+        "type": lambda part, _: part.name,
+        "stage": lambda part, _: stage_of(part),
+        "line": lambda part, _: _line(program, part.ops[-1]) or "none",
         "thread": lambda _, spell: thread_name(spell.thread),
-        "op": lambda op, _: _described(program, op),
+        "op": lambda part, _: _described(program, part),
     }
-    tables = {by: _grouped(executor.ops, measured, name) for by, name in names.items()}
-    threads = ["thread"] if options.threads > 1 or executor.file_bytes else []
+    tables = {by: _grouped(parts, measured, name) for by, name in names.items()}
+    threads = ["thread"] if options.threads > 1 or executor.footprint.file else []
     chosen = [options.by] if options.by else ["type", "stage", "line", *threads]
     total = sum(spell.stop - spell.start for step in measured.steps for spell in step)
     peak = max(measured.alive, default=0)
@@ -145,33 +143,36 @@ def _print(
     for by in chosen:
         put(_table(by, tables[by], options.steps, total))
     if peak:
-        op = executor.ops[measured.alive.index(peak)]
-        put(f"most memory: {peak} bytes of the arena are alive while op {_described(program, op)} runs\n")
+        part = parts[measured.alive.index(peak)]
+        put(f"most memory: {peak} bytes of the arena are alive while op {_described(program, part)} runs\n")
     stages = {group.name: group.seconds / options.steps for group in tables["stage"]}
-    fields: list[tuple[str, object]] = [("entry", bound.name), ("steps", options.steps), ("ops", len(executor.ops))]
+    fields: list[tuple[str, object]] = [("entry", bound.name), ("steps", options.steps), ("ops", len(parts))]
     fields += [("seconds_per_step", total / options.steps), ("wall_per_step", measured.wall / options.steps)]
     fields += [("forward", stages.get("forward", 0.0))]
     fields += [("backward", sum(stages.get(name, 0.0) for name in ("gradient", "derivative", "recompute")))]
     fields += [("update", stages.get("update", 0.0))]
     fields += [("transfer", stages["transfer"])] if "transfer" in stages else []
-    fields += [("arena", executor.arena_bytes), ("peak", peak)]
+    fields += [("arena", executor.footprint.arena), ("peak", peak), ("engine", run.engine.name)]
     put(result_line("OK", fields))
 
 
-def _grouped(ops: Sequence[pb.OpDesc], measured: Measured, name_of: Callable[[pb.OpDesc, Spell], str]) -> list[Spent]:
+def _grouped(parts: Sequence[Part], measured: Measured, name_of: Callable[[Part, Spell], str]) -> list[Spent]:
     """The time by name, the longest first."""
     groups: dict[str, Spent] = {}
     for step in measured.steps:
-        for op, spell, alive in zip(ops, step, measured.alive, strict=True):
-            name = name_of(op, spell)
+        for spell in step:
+            name = name_of(parts[spell.part], spell)
             _, calls, spent, most = groups.get(name, Spent(name, 0, 0.0, 0))
-            groups[name] = Spent(name, calls + 1, spent + spell.stop - spell.start, max(most, alive))
+            most = max(most, measured.alive[spell.part])
+            groups[name] = Spent(name, calls + 1, spent + spell.stop - spell.start, most)
     return sorted(groups.values(), key=lambda group: (-group.seconds, group.name))
 
 
-def _described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
+def _described(program: pb.ProgramDesc, part: Part) -> str:
+    op = part.ops[-1]
     line = _line(program, op)
-    return sentence(f"{op.id} {op.type} -> {','.join(op.outputs)}{line and f' {line}'}", WORD)
+    more = f" with {len(part.ops) - 1} before it" if len(part.ops) > 1 else ""
+    return sentence(f"{op.id} {part.name} -> {','.join(op.outputs)}{line and f' {line}'}{more}", WORD)
 
 
 def _line(program: pb.ProgramDesc, op: pb.OpDesc) -> str:

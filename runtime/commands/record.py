@@ -26,8 +26,8 @@ def record(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) 
         load="" if options.load is None or options.resume else file_sha256(options.load),
         feeds=dict(_fed(text) for text in options.feed),
         resumed=bool(options.resume),
-        engine=options.engine,
-        math=options.math,
+        engine=run.engine.name,
+        math=run.engine.math,
         state_sha256=str(fields["state_sha256"]),
         machine=this_machine(),
     )

@@ -1,6 +1,7 @@
 """The time of every op and the memory in use, in the format that chrome://tracing and Perfetto read.
 
-A track for each thread has its ops, one has the steps, and a counter has the bytes of the arena that are alive.
+A track for each thread has its ops, or the groups of ops that the engine computes together, one has the steps, and a
+counter has the bytes of the arena that are alive.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from time import perf_counter
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from runtime.engines.reference.executor import Executor
-from runtime.engines.reference.threads.stopwatch import TRANSFERS, Spell
+from runtime.engines.engine import Executor
+from runtime.engines.parts import TRANSFERS, Part, Spell
 from runtime.files.output import write_output
 from runtime.step import is_transfer
 
@@ -52,11 +53,13 @@ class TraceFile:
         self._steps += 1
         self._threads.update(spell.thread for spell in spells)
         self._events.append(self._complete(f"step {self._steps}", "step", begin, end, _STEPS, {}))
-        for op, spell in zip(executor.ops, spells, strict=True):
+        for spell in spells:
+            part = executor.parts[spell.part]
+            op = part.ops[-1]
             line = self._locations[op.location - 1] if op.location else ""
             details: Event = {"id": op.id, "outputs": list(op.outputs), "line": line}
             self._events.append(
-                self._complete(op.type, stage_of(op), spell.start, spell.stop, _track(spell.thread), details)
+                self._complete(part.name, stage_of(part), spell.start, spell.stop, _track(spell.thread), details)
             )
         for at, nbytes in alive(executor, begin, spells, end):
             counter: Event = {"name": "arena", "ph": "C", "ts": self._microseconds(at), "pid": 1}
@@ -82,8 +85,9 @@ class TraceFile:
         return round((at - self._origin) * 1e6, 3)
 
 
-def stage_of(op: pb.OpDesc) -> str:
-    """The stage of an op, as people write it; `recompute` for one that runs again, `transfer` to the file and back."""
+def stage_of(part: Part) -> str:
+    """The stage of a part, as people write it; `recompute` if it runs again, `transfer` to the file and back."""
+    op = part.ops[-1]
     if is_transfer(op.type):
         return "transfer"
     return "recompute" if op.recompute_of else pb.Stage.Name(op.stage).removeprefix("STAGE_").lower()
@@ -101,11 +105,14 @@ def _track(thread: int) -> int:
 def alive(executor: Executor, begin: float, spells: Sequence[Spell], end: float) -> list[tuple[float, int]]:
     """When the bytes of the arena that are alive changed during a step, and to how many.
 
-    A buffer is alive from the start of the first op that touches it to the end of the last one, by the clock.
+    A buffer is alive from the start of the first part that touches it to the end of the last one, by the clock.
     """
+    spent: list[list[Spell]] = [[] for _ in executor.parts]
+    for spell in spells:
+        spent[spell.part].append(spell)
     changes: dict[float, int] = {begin: 0, end: 0}
     for buffer in executor.buffers:
-        used = [spells[i] for i in buffer.ops]
+        used = [spell for part in buffer.parts for spell in spent[part]]
         first = begin if buffer.fed or not used else min(spell.start for spell in used)
         last = end if buffer.kept else max((spell.stop for spell in used), default=first)
         changes[first] = changes.get(first, 0) + buffer.nbytes

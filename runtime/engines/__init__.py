@@ -1,5 +1,9 @@
-"""Engines: what runs the steps of a bound block.
+"""Engines: what runs the steps of a bound block, and what they have in common.
 
+choice      the engines by name; each is imported when it is chosen
+engine      what an engine is: all that the rest of the runtime knows of what computes
+parts       what a step is made of, for who measures it
+step_start  what a step began with: states and feeds, kept beside it and put back after a failure
 native/     a room of its own
 reference/  a room of its own
 """

@@ -127,15 +127,15 @@ def _training(
         run.keeps_best = True
     if plan.shuffle:
         run.memory.take_for(rows, len(rows) * SHUFFLING_BYTES, "the order of the rows")
-    with run.engine.workspace(bindings, fetch) as work:
-        run.fetched = work.executor(first, fetch).fetches
+    with run.workspaces.lent(bindings, fetch) as lent:
+        run.fetched = lent.executor(first, fetch).fetches
 
     def step(rows: Rows, start: int) -> Mapping[str, Array]:
         bound = first if len(rows) - start >= first.rows else bindings[-1]
-        with run.engine.workspace([bound], fetch) as work:
-            executor = work.executor(bound, fetch)
+        with run.workspaces.lent([bound], fetch) as lent:
+            executor = lent.executor(bound, fetch)
             rows.fill(executor.feeds, start)
-            run.engine.step_of(executor)()
+            run.stepper.step(executor)
             run.fetched = executor.fetches
             return executor.fetches
 

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from runtime.engines.reference.engine import Engine
-from runtime.engines.reference.workspace import Workspace
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite
 from runtime.kernel import Array
@@ -19,6 +17,8 @@ from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
 from runtime.runs.states import States
+from runtime.runs.stepper import Stepper
+from runtime.runs.workspaces import Lent, Workspaces
 
 
 class Results(NamedTuple):
@@ -36,7 +36,8 @@ class Results(NamedTuple):
 
 
 def run_over(
-    engine: Engine,
+    workspaces: Workspaces,
+    stepper: Stepper,
     states: States,
     bindings: Sequence[BoundEntry],
     rows: Rows,
@@ -50,7 +51,8 @@ def run_over(
     own, and starts at its initial value.
 
     Args:
-        engine: makes the executors.
+        workspaces: of the program.
+        stepper: makes the steps.
         states: of the program.
         bindings: of the entry, the one with the most rows first.
         rows: for all of its feeds.
@@ -61,18 +63,17 @@ def run_over(
         DataError: rows are left that no binding takes.
     """
     turns = _turns(bindings, len(rows))
-    with apart(engine, states, [bound for bound, _ in turns], fetch) as work:
+    with apart(workspaces, states, [bound for bound, _ in turns], fetch) as lent:
         totals = Totals(scalar_fetches(bindings[0]))
-        collected = _Collected(bindings[0], fetch, len(rows), engine.memory)
+        collected = _Collected(bindings[0], fetch, len(rows), workspaces.memory)
         start = 0
         for bound, steps in turns:
-            executor = work.executor(bound, fetch)
-            step = engine.step_of(executor)
+            executor = lent.executor(bound, fetch)
             for _ in range(steps):
                 between()
                 rows.fill(executor.feeds, start)
                 try:
-                    step()
+                    stepper.step(executor)
                 except NonFinite as error:
                     fed = rows.named(start, bound.rows)
                     raise NonFinite(f"entry {bound.name!r}: {error}{fed}", error.step) from None
@@ -86,24 +87,26 @@ def run_over(
 
 
 @contextmanager
-def apart(engine: Engine, states: States, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> Generator[Workspace]:
+def apart(
+    workspaces: Workspaces, states: States, bindings: Sequence[BoundEntry], fetch: Sequence[str]
+) -> Generator[Lent]:
     """A workspace for steps of an entry that have no effect on the states, beside other threads if it does not train.
 
     An entry that trains is alone, and the states that it updates are put back at the end.
     """
-    if not engine.trains(bindings[0]):
-        with states.turns.together(), engine.workspace(bindings, fetch) as work:
-            work.reset()
-            yield work
+    if not workspaces.trains(bindings[0]):
+        with states.turns.together(), workspaces.lent(bindings, fetch) as lent:
+            lent.reset()
+            yield lent
         return
-    with states.turns.alone(), engine.workspace(bindings, fetch) as work:
+    with states.turns.alone(), workspaces.lent(bindings, fetch) as lent:
         updated = {update.state for update in bindings[0].block.updates}
         names = updated | states.passing
-        with engine.memory.lent(sum(states.arrays[name].nbytes for name in names), "the copies of the states"):
+        with workspaces.memory.lent(sum(states.arrays[name].nbytes for name in names), "the copies of the states"):
             before = {name: states.arrays[name].copy() for name in names}
             states.reset_epoch()
             try:
-                yield work
+                yield lent
             finally:
                 for name, array in before.items():
                     np.copyto(states.arrays[name], array)

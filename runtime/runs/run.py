@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from inspect import GEN_CLOSED, getgeneratorstate
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
@@ -18,9 +18,8 @@ from prograd_proto.identity import program_sha256
 from prograd_proto.spelling import closest
 from runtime.blas import use_one_thread
 from runtime.check import check_program
-from runtime.engines.reference.engine import Engine, new_states
-from runtime.engines.reference.target import REFERENCE
-from runtime.engines.reference.workspace import Workspace
+from runtime.engines.choice import make_engine
+from runtime.engines.engine import NO_FOLDER, EngineOptions, MathName, ScheduleName
 from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
 from runtime.kernel import Array
@@ -36,11 +35,15 @@ from runtime.runs.events import Event
 from runtime.runs.interrupts import Interrupts
 from runtime.runs.position import Position
 from runtime.runs.state_view import StateView
+from runtime.runs.states import new_states
+from runtime.runs.stepper import Stepper
+from runtime.runs.workspaces import Lent, Workspaces
+from runtime.target import TARGET
+
+if TYPE_CHECKING:
+    from runtime.engines.choice import EngineName
 
 Path_ = str | os.PathLike[str]
-EngineName = Literal["reference"]
-MathName = Literal["exact"]
-ScheduleName = Literal["fifo", "parallel"]
 
 
 def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
@@ -90,7 +93,9 @@ class Run:
         program: the message.
         state: the states by name; reading gives a copy, writing checks the type.
         position: where training stands.
-        engine: what runs steps.
+        engine: what computes.
+        workspaces: of the engine, for the threads of the run.
+        stepper: makes its steps.
         fetched: what the last training step fetched.
         memory: what is counted of it, for the limit.
     """
@@ -110,31 +115,26 @@ class Run:
         spill: Path_ | None = None,
         data: Path_ | None = None,
     ) -> None:
-        if engine != "reference" or math != "exact":
-            raise UsageError(f"engine={engine!r}, math={math!r}: there is the engine 'reference' with math 'exact'")
         if threads < 1:
             raise UsageError(f"threads={threads}: a run takes at least one thread")
         if data is not None and not program.HasField("data"):
             raise UsageError("the program says nothing of data, so no file can take its place; feed arrays")
         use_one_thread()
-        check_program(program, REFERENCE)
+        check_program(program, TARGET)
         self.program = program
         self.folder = Path(folder)
         self.memory = max_memory if isinstance(max_memory, MemoryLimit) else MemoryLimit(max_memory)
         self.memory.loaded(program.ByteSize())
         self.data = Data(program, self.folder, None if data is None else Path(data), self.memory)
-        self.states = new_states(program, self.folder, self.memory)
-        self.engine = Engine(
-            program,
-            self.states,
-            threads=threads,
-            schedule=schedule,
-            check_nan=check_nan,
-            memory=self.memory,
-            spill=None if spill is None else Path(spill),
+        self._spill = None if spill is None else Path(spill)
+        self.engine = make_engine(
+            engine, program, EngineOptions(math, threads, schedule, check_nan, self._spill, self.memory)
         )
+        self.states = new_states(program, self.folder, self.memory)
+        self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
+        self.stepper = Stepper()
         self.position = Position()
-        self.fetched: dict[str, Array] = {}
+        self.fetched: Mapping[str, Array] = {}
         self.keeps_best = False  # and their memory is counted
         self.done = 0  # steps of the run that was trained to its end
         self.home: str | None = None  # the folder with the checkpoints of this run's past
@@ -173,8 +173,8 @@ class Run:
             raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and {len(rows)} are given")
         self._require_length(bound)
         fetch = self.tensors(bound, fetch)
-        with self._workspace(bound, fetch) as work:
-            executor = work.executor(bound, fetch)
+        with self._lent(bound, fetch) as lent:
+            executor = lent.executor(bound, fetch)
             rows.fill(executor.feeds, 0)
             executor.step()
             return {name: array.copy() for name, array in executor.fetches.items()}
@@ -242,7 +242,7 @@ class Run:
         bindings = self.bindings(entry)
         self._require_length(bindings[0])
         fetch = self.tensors(bindings[0], fetch)
-        return run_over(self.engine, self.states, bindings, rows, fetch=fetch, between=between)
+        return run_over(self.workspaces, self.stepper, self.states, bindings, rows, fetch=fetch, between=between)
 
     def save(self, path: Path_, *, force: bool = False) -> None:
         """Write all states, and where the run stands, to a safetensors file that `resume` and `load_state` take."""
@@ -278,7 +278,7 @@ class Run:
         if entry not in self._bound:
             found = bound_entries(self.program, entry)
             for bound in found:
-                self.engine.require_file(bound)
+                self._require_file(bound)
             self._bound[entry] = found
         return self._bound[entry]
 
@@ -323,17 +323,26 @@ class Run:
 
     def close(self) -> None:
         """Let all threads end but the caller's."""
-        self.engine.close()
+        self.workspaces.close()
 
     @contextmanager
-    def _workspace(self, bound: BoundEntry, fetch: Sequence[str]) -> Generator[Workspace]:
+    def _lent(self, bound: BoundEntry, fetch: Sequence[str]) -> Generator[Lent]:
         """For one step of an entry, which changes the states if it trains."""
-        if not self.engine.trains(bound):
-            with apart(self.engine, self.states, [bound], fetch) as work:
-                yield work
+        if not self.workspaces.trains(bound):
+            with apart(self.workspaces, self.states, [bound], fetch) as lent:
+                yield lent
             return
-        with self.states.turns.alone(), self.engine.workspace([bound], fetch) as work:
-            yield work
+        with self.states.turns.alone(), self.workspaces.lent([bound], fetch) as lent:
+            yield lent
+
+    def _require_file(self, bound: BoundEntry) -> None:
+        """Raise UsageError if a bound entry needs a file beside the arena, and no folder is there for it."""
+        if not self.engine.needs(bound).file:
+            return
+        if self._spill is None:
+            raise UsageError(NO_FOLDER)
+        if not self._spill.is_dir():
+            raise UsageError(f"{self._spill}: there is no such folder")
 
     def _require_no_training(self, what: str) -> None:
         """Raise UsageError if a call of `train` has neither ended nor been dropped."""

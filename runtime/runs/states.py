@@ -14,9 +14,8 @@ from prograd_proto.lifespans import held
 from runtime.aligned_memory import aligned_array
 from runtime.conversion import converted
 from runtime.dtypes import array_type, as_little
-from runtime.engines.reference.target import REFERENCE
-from runtime.errors import DataError
-from runtime.evaluate import call_of
+from runtime.errors import DataError, ResourceLimit
+from runtime.evaluate import call_of, scratch_bytes
 from runtime.files.program_files import verified
 from runtime.files.tensor_files import read_arrays
 from runtime.kernel import Array
@@ -95,7 +94,7 @@ class States:
     def _make(self, op: pb.OpDesc, out: Array) -> None:
         attributes = attributes_of(op)
         inputs = [self._at_start(name) for name in op.inputs]
-        nbytes = sum(type.nbytes for type in REFERENCE.scratch(op.type, [*map(array_type, inputs)], attributes))
+        nbytes = scratch_bytes(op.type, attributes, inputs)
         with self._memory.lent(nbytes, "an initial value"), np.errstate(all="ignore"):  # as in a step
             call_of(op.type, attributes, inputs, [out], random_stream=op.random_stream)()
 
@@ -121,3 +120,12 @@ class States:
         if wanted not in (found, found.wide):
             raise DataError(f"{path}: {key!r} is {found}, the state {state.name!r} is {wanted}")
         return tensor if found == wanted else converted(tensor, wanted.dtype)
+
+
+def new_states(program: pb.ProgramDesc, folder: Path, memory: MemoryLimit) -> States:
+    """The states of a program, not yet initialised. Raises ResourceLimit if they do not fit."""
+    memory.take(sum(type_of(state).nbytes for state in held(program)), "the states")
+    try:
+        return States(program, folder, memory)
+    except MemoryError:
+        raise ResourceLimit("the program's states need more memory than there is") from None

@@ -23,18 +23,27 @@ ROOMS = {
 COMPILER_MAY_IMPORT_OF_RUNTIME = {
     "runtime.step": "a compiler knows what its target writes over what, and when it needs it",
     "runtime.placement": "and how it lays out memory",
+    "runtime.target": "and which engine that is",
     "runtime.plugins": "the two halves of a plugin are held together where both are known",
 }
 
 OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/passes/fold_constants.py", "runtime.evaluate"): "what is folded has the bits of the kernel",
-    ("compiler/target.py", "runtime.engines.reference.target"): "the engine that programs are compiled for",
     (
         "compiler/build/last_batch.py",
         "runtime.files.tensor_files",
     ): "rows are counted in the file that the runtime reads",
     ("compiler/build/last_batch.py", "runtime.errors"): "and what is wrong with it is said as the runtime says it",
 }
+
+ENGINES = {
+    "runtime/engines/choice.py": "the engines by name",
+    "runtime/target.py": "the engine that programs are compiled for",
+    "runtime/operators.py": "the rules of operators stand beside its kernels",
+    "runtime/plugins.py": "and plugins declare such kernels",
+    "runtime/evaluate.py": "one op alone: folding, initial values, conversions",
+}
+"""Files outside the room of an engine that know one; all others know what `runtime.engines.engine` says of any."""
 
 LAZY = {"tqdm": "a bar is drawn only on a terminal"}
 
@@ -66,6 +75,16 @@ def test_a_file_imports_only_what_its_room_may(room: str, path: Path):
             allowed = any(module == name or module.startswith(f"{name}.") for name in COMPILER_MAY_IMPORT_OF_RUNTIME)
             allowed = allowed or (str(path.relative_to(ROOT)), module) in OF_RUNTIME_IN_ONE_FILE
             assert allowed, f"{path} imports {module}; of the runtime only {list(COMPILER_MAY_IMPORT_OF_RUNTIME)}"
+
+
+@pytest.mark.parametrize(("room", "path"), files())
+def test_a_file_knows_no_engine_but_by_the_protocol(room: str, path: Path):
+    name = str(path.relative_to(ROOT))
+    for module, _ in imports(path):
+        engine = module.split(".")[2] if module.startswith("runtime.engines.") else ""
+        if (ROOT / "runtime" / "engines" / engine / "__init__.py").exists() and engine:
+            inside = name.startswith(f"runtime/engines/{engine}/")
+            assert inside or name in ENGINES, f"{name} imports {module}; of engines only runtime.engines.engine"
 
 
 def test_the_runtime_loads_numpy_and_protobuf_and_nothing_else():

@@ -40,7 +40,7 @@ def poisoned(stepper: Stepper) -> None:
     arena = next(iter(stepper.executor.feeds.values()))
     while arena.base is not None:
         arena = arena.base
-    assert arena.nbytes >= stepper.executor.arena_bytes
+    assert arena.nbytes >= stepper.executor.footprint.arena
     arena.view(np.uint8).fill(POISON)
 
 
@@ -69,7 +69,7 @@ def test_the_arena_of_a_training_step_is_smaller_than_its_tensors_together():
     bound = bind(stepper.block, stepper.states.arrays)
     outside = {id(array) for array in stepper.states.arrays.values()}
     together = sum(array.nbytes for array in bound.arrays.values() if id(array) not in outside)
-    assert stepper.executor.arena_bytes < 0.6 * together
+    assert stepper.executor.footprint.arena < 0.6 * together
 
 
 def test_every_tensor_that_is_fetched_besides_has_the_oracles_bits():
@@ -160,7 +160,7 @@ def a_program() -> Compiled:
 def test_a_plan_in_the_program_is_used_as_it_is_and_changes_no_bit():
     plain, plan = with_plan(a_program())
     planned = Stepper(a_program(), plan=plan)
-    assert planned.executor.arena_bytes == plan.arena_bytes > plain.executor.arena_bytes
+    assert planned.executor.footprint.arena == plan.arena_bytes > plain.executor.footprint.arena
     for _ in range(5):
         poisoned(planned)
         same_bits(plain.step(x=0.3), planned.step(x=0.3))
@@ -173,7 +173,7 @@ def test_a_plan_does_not_know_of_a_pinned_tensor_and_is_put_aside():
     program.outputs(y=ops.exp(ops.exp(first)))
     done = program.compile()
     plan = pb.MemoryPlan(arena_bytes=64, placements=[pb.Placement(tensor="x")])
-    assert Stepper(done, "predict", plan=plan).executor.arena_bytes == 64, "all is written over the feed"
+    assert Stepper(done, "predict", plan=plan).executor.footprint.arena == 64, "all is written over the feed"
     pinned = Stepper(done, "predict", plan=plan, fetch=[first.name])
     np.testing.assert_array_equal(pinned.step(x=0.0)[first.name], 1)
 

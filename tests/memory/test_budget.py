@@ -51,7 +51,7 @@ def test_a_run_within_a_budget_has_the_bits_of_a_plain_one(
     report = tight.plan(budget=before * 3 // 4)
     assert report.bindings[0].repeated
     one, other = Stepper(plain), Poisoned(tight)
-    assert other.executor.arena_bytes <= before * 3 // 4
+    assert other.executor.footprint.arena <= before * 3 // 4
     for seed in range(3):
         feeds = {name: np.random.default_rng(seed).normal(size=feed.shape) for name, feed in one.executor.feeds.items()}
         same_bits(one.step(**feeds), other.step(**feeds))

@@ -110,7 +110,7 @@ def test_a_state_is_used_before_it_is_updated_in_every_legal_order():
 
 def test_an_order_that_updates_first_would_be_seen():
     stepper = Stepper(updated_after_use().compile())
-    types = [op.type for op in stepper.executor.ops]
+    types = [op.type for op in stepper.ops]
     order = [i for i, kind in enumerate(types) if kind != "exp"] + [types.index("exp")]
     assert any(needed - set(order[:at]) for at, needed in enumerate(before_of(stepper)[i] for i in order))
     reorder(stepper, order)

@@ -68,7 +68,7 @@ def bound_by(*left_out: object) -> pb.ProgramDesc:
 @pytest.fixture(scope="module")
 def expected() -> str:
     """Ops as written, no memory shared but by time, one thread."""
-    return states_after(bound_by(order_ops, share_memory), schedule="fifo")
+    return states_after(bound_by(order_ops, share_memory))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -138,7 +138,7 @@ def test_training_with_sums_of_gradients_has_the_bits_that_it_has_when_nothing_i
     for op in bound_blocks(apart)[0].ops:
         del op.in_place[:]
     one, other = Stepper(shared, plan=shared.entries[0].bindings[0].plan), Stepper(apart)
-    assert one.executor.arena_bytes < other.executor.arena_bytes
+    assert one.executor.footprint.arena < other.executor.footprint.arena
     for _ in range(7):
         one.step(x=x), other.step(x=x)
         same_bits(one.snapshot(), other.snapshot())

@@ -22,10 +22,10 @@ from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.list_operators import list_operators
 from compiler.passes.plan_memory import plan_memory
 from prograd_proto import program_pb2 as pb
-from runtime.engines.reference.executor import TRIALS
+from runtime.engines.parts import TRANSFERS
 from runtime.engines.reference.spill_file import spill_file
+from runtime.engines.reference.threads.at_once import TRIALS
 from runtime.engines.reference.threads.lanes import Lanes, Stretch, stretches
-from runtime.engines.reference.threads.stopwatch import TRANSFERS
 from runtime.errors import ExecutionError, NonFinite
 from runtime.step import dependencies
 
@@ -254,7 +254,7 @@ def test_a_wait_that_is_missing_would_be_seen(late: str):
     stepper = Stepper(desc, plan=plan_of_training(desc))
     executor = stepper.executor
     executor.close()
-    executor._lanes = Lanes([set()] * len(executor.ops), [is_transfer(op.type) for op in executor.ops])
+    executor._way = Lanes([set()] * len(stepper.ops), [is_transfer(op.type) for op in stepper.ops])
 
     def slow(i: int, type: str, call: Call) -> Call:
         def run() -> None:
@@ -327,7 +327,7 @@ def test_training_programs_that_spill_at_random_have_the_same_bits_on_any_schedu
     plan = plan_of_training(desc)
     plain = Stepper(compiled)
     others = [
-        Stepper(desc, plan=plan, schedule="fifo"),
+        Stepper(desc, plan=plan),
         *(Stepper(desc, threads=threads, tiny=0.0, plan=plan) for threads in (2, 3)),
         Stepper(desc),
         Poisoned(desc),
@@ -380,7 +380,7 @@ def test_an_error_is_the_sentence_of_the_first_op_that_has_one_and_the_next_step
     stepper = Stepper(desc, plan=plan_of_training(desc))
     calls = stepper.executor._calls
     wrap(stepper, failing(type))
-    op = next(op for op in stepper.executor.ops if op.type == type)
+    op = next(op for op in stepper.ops if op.type == type)
     line = f" from {desc.locations[op.location - 1]}" if op.location else ""
     for _ in range(5):
         with pytest.raises(ExecutionError) as caught:
@@ -414,7 +414,7 @@ def test_profiled_steps_know_which_ops_were_transfers_on_their_own_thread():
         spells = stepper.executor.profile_step()
         same_bits(stepper.snapshot(), wanted)
         numbers = [spell.thread for spell in spells]
-        assert numbers == [TRANSFERS if is_transfer(op.type) else 0 for op in stepper.executor.ops]
+        assert numbers == [TRANSFERS if is_transfer(op.type) else 0 for op in stepper.ops]
         assert all(spells[j].stop <= spells[i].start for i, needed in enumerate(before) for j in needed)
     stepper.executor.close()
 

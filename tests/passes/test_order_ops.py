@@ -117,7 +117,7 @@ def test_order_and_sharing_change_no_bit_and_each_lowers_the_need():
     steppers = [
         Stepper(compiled, plan=compiled.desc.entries[0].bindings[0].plan) for compiled in (best, unordered, plain)
     ]
-    sizes = [stepper.executor.arena_bytes for stepper in steppers]
+    sizes = [stepper.executor.footprint.arena for stepper in steppers]
     assert sizes[0] < sizes[1] < sizes[2]
     for _ in range(4):
         first, *rest = [stepper.step(x=x) for stepper in steppers]
@@ -139,7 +139,7 @@ def test_no_block_needs_more_than_in_the_order_of_its_source(program: Program):
 def test_a_plan_says_what_it_needs_and_that_nothing_needs_less():
     compiled = deep().compile(n=2)
     plan = compiled.desc.entries[0].bindings[0].plan
-    assert plan.lower_bound <= plan.arena_bytes == Stepper(compiled, plan=plan).executor.arena_bytes
+    assert plan.lower_bound <= plan.arena_bytes == Stepper(compiled, plan=plan).executor.footprint.arena
     assert plan.optimal or plan.arena_bytes > plan.lower_bound
     assert plan.lower_bound == bound_of(bound_blocks(compiled.desc)[0])
 

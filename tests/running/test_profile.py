@@ -17,9 +17,13 @@ from compiler.passes.plan_memory import block_buffers
 from runtime.__main__ import main
 from runtime.commands import profile as profiling
 from runtime.commands.trace import TraceFile, alive
-from runtime.engines.reference.executor import TRIALS
-from runtime.engines.reference.threads.stopwatch import Spell
+from runtime.engines.parts import Spell
+from runtime.engines.reference.executor import ReferenceExecutor
+from runtime.engines.reference.threads.at_once import TRIALS
+from runtime.engines.reference.threads.contest import TURNS
 from runtime.placement import aligned
+
+WARM_UP = TRIALS + 2 * TURNS + 1  # twelve, as docs/commands.md has it
 
 
 @pytest.fixture
@@ -50,18 +54,18 @@ def printed(capsys, *arguments: object) -> tuple[int, str, str]:
 def test_means_are_over_the_steps_that_are_measured_and_no_others(program, capsys, monkeypatch):
     """A clock that stands still, but for 1 s an op while the steps warm up and 3 s an op afterwards."""
     made: list[int] = []
-    step = profiling.Executor.profile_step
+    step = ReferenceExecutor.profile_step
 
-    def slow_at_first(self: profiling.Executor) -> list[Spell]:
+    def slow_at_first(self: ReferenceExecutor) -> list[Spell]:
         spells = step(self)
         made.append(len(spells))
-        long = 1.0 if len(made) <= profiling.WARM_UP else 3.0
-        return [Spell(i * long, (i + 1) * long, 0) for i in range(len(spells))]
+        long = 1.0 if len(made) <= WARM_UP else 3.0
+        return [Spell(i, i * long, (i + 1) * long, 0) for i in range(len(spells))]
 
-    monkeypatch.setattr(profiling.Executor, "profile_step", slow_at_first)
+    monkeypatch.setattr(ReferenceExecutor, "profile_step", slow_at_first)
     code, out, _ = printed(capsys, "profile", program, "--steps", 7, "--json")
     assert code == 0
-    assert len(made) == profiling.WARM_UP + 7
+    assert len(made) == WARM_UP + 7
     found = json.loads(out)
     assert found["seconds"] == 7 * 3.0 * made[0]
     assert sum(group["seconds"] for group in found["by_stage"]) == found["seconds"]
@@ -101,7 +105,7 @@ def test_bytes_alive_are_those_of_the_lifetimes():
     numbers = {op.id: i for i, op in enumerate(block.ops)}
     wanted = [
         sum(aligned(b.nbytes) for b in buffers if b.start < 2 * i + 2 and b.stop > 2 * i)
-        for i in (numbers[op.id] for op in stepper.executor.ops)
+        for i in (numbers[op.id] for op in stepper.ops)
     ]
     assert profiling._alive(stepper.executor) == wanted
     assert len(set(wanted)) > 1
@@ -109,8 +113,8 @@ def test_bytes_alive_are_those_of_the_lifetimes():
 
 def test_the_memory_of_a_step_that_ran_in_order_has_the_peak_of_the_plan():
     stepper = Stepper(wide().compile())
-    count = len(stepper.executor.ops)
-    spells = [Spell(float(i), i + 1.0, 0) for i in range(count)]  # each op ends just as the next begins
+    count = len(stepper.ops)
+    spells = [Spell(i, float(i), i + 1.0, 0) for i in range(count)]  # each op ends just as the next begins
     found = alive(stepper.executor, 0.0, spells, float(count))
     assert [at for at, _ in found] == sorted(at for at, _ in found)
     assert found[-1][1] == 0
@@ -134,7 +138,7 @@ def test_a_trace_is_what_viewers_read(tmp_path, threads: int):
     assert all(event["ph"] in "MXC" and event["pid"] == 1 for event in events)
     complete = [event for event in events if event["ph"] == "X"]
     assert all(event["ts"] >= 0 and event["dur"] >= 0 and isinstance(event["tid"], int) for event in complete)
-    assert len(complete) == (TRIALS + 4) * (1 + len(executor.ops))
+    assert len(complete) == (TRIALS + 4) * (1 + len(executor.parts))
     for track in {event["tid"] for event in complete}:
         spans = sorted((event["ts"], event["ts"] + event["dur"]) for event in complete if event["tid"] == track)
         assert all(stop <= start + 0.002 for (_, stop), (start, _) in pairwise(spans)), "rounding"
@@ -144,7 +148,7 @@ def test_a_trace_is_what_viewers_read(tmp_path, threads: int):
     assert named[1] == "thread 0"
     counters = [event for event in events if event["ph"] == "C"]
     assert {event["name"] for event in counters} == {"arena"}
-    assert all(0 <= event["args"]["bytes"] <= executor.arena_bytes for event in counters)
+    assert all(0 <= event["args"]["bytes"] <= executor.footprint.arena for event in counters)
     assert [event["args"]["bytes"] for event in counters].count(0) >= TRIALS + 4, "nothing outlives a step"
     assert {event["cat"] for event in complete} >= {"step", "forward"}
     lines = {event["args"]["line"].partition(":")[0] for event in complete if event["cat"] != "step"}

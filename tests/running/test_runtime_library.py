@@ -190,8 +190,8 @@ def test_predicting_with_several_feeds_wants_them_by_name(run):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"engine": "gpu"}, "engine='gpu', math='exact': there is the engine 'reference' with math 'exact'"),
-        ({"math": "fast"}, "engine='reference', math='fast': there is the engine 'reference' with math 'exact'"),
+        ({"engine": "gpu"}, "there is no engine 'gpu'; the engines are reference"),
+        ({"math": "fast"}, "the engine 'reference' has the math 'exact', not 'fast'"),
         ({"threads": 0}, "threads=0: a run takes at least one thread"),
     ],
 )

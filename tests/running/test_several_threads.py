@@ -183,23 +183,23 @@ def test_predictions_run_side_by_side(path):
     together = threading.Barrier(2)
     rows = run.rows("predict", {"x": x[: 2 * BATCH]})
     expected = run.predict(x[: 2 * BATCH])["prediction"]
-    before = run.engine.arena_bytes
+    before = run.workspaces.arena_bytes
 
     def predict():
         return run.over("predict", rows, between=lambda: together.wait(LONG)).arrays["prediction"]
 
     for found in at_once(predict, predict):  # each step waits until the other thread is at one as well
         np.testing.assert_array_equal(found, expected)
-    assert run.engine.arena_bytes == 2 * before
+    assert run.workspaces.arena_bytes == 2 * before
 
 
 def test_one_thread_alone_keeps_to_one_arena(path):
     run = runtime.load(path)
     list(run.train())
-    before = run.engine.arena_bytes
+    before = run.workspaces.arena_bytes
     run.predict(arrays()["x"])
     at_once(lambda: run.predict(arrays()["x"]))
-    assert run.engine.arena_bytes == before
+    assert run.workspaces.arena_bytes == before
 
 
 @pytest.fixture

@@ -14,11 +14,13 @@ from subjects.random_training import training_programs
 from subjects.steps import Oracle, Stepper, same_bits
 
 from compiler import Program, constant, ops
-from runtime.engines.reference.executor import TRIALS
+from runtime.engines.reference.threads.at_once import TRIALS, AtOnce
 from runtime.engines.reference.threads.contest import HOLDS, TURNS
+from runtime.engines.reference.threads.in_order import Failure, InOrder
 from runtime.engines.reference.threads.tasks import Tasks
-from runtime.engines.reference.threads.worklist import Failure, Worklist
+from runtime.engines.reference.threads.worklist import Worklist
 from runtime.errors import ExecutionError
+from runtime.runs.run import Run
 
 
 def lanes(count: int, lane_count: int = 2) -> Tasks:
@@ -151,8 +153,8 @@ def test_an_interrupt_in_a_task_of_the_caller_is_a_failure_like_others():
 
 
 def tasks_in(stepper: Stepper) -> int:
-    worklist = stepper.executor._worklist
-    return 0 if worklist is None else len(worklist._tasks.ops)
+    way = stepper.executor._way
+    return len(way._worklist._tasks.ops) if isinstance(way, AtOnce) and way._worklist is not None else 0
 
 
 def wide() -> Program:
@@ -216,10 +218,12 @@ def test_hazards_on_states_scratch_and_random_numbers_hold_on_threads(build, thr
 
 def test_fifo_is_one_thread_whatever_their_number():
     before = set(threading.enumerate())
-    stepper = Stepper(wide().compile(), threads=4, schedule="fifo", tiny=0.0)
+    compiled = wide().compile()
+    run = Run(compiled.desc, threads=4, schedule="fifo")
     for _ in range(TRIALS + 1):
-        stepper.step(x=1)
-    assert (tasks_in(stepper), set(threading.enumerate()) - before) == (0, set())
+        run.step({"x": np.ones((17, 5), "float32")})
+    assert isinstance(run.workspaces.executor(run.bindings("train")[0])._way, InOrder)
+    assert set(threading.enumerate()) == before
 
 
 def test_a_program_of_small_ops_needs_no_threads():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,11 @@ from compiler.build.compiled import Compiled
 from prograd_proto import program_pb2 as pb
 from runtime.aligned_memory import aligned_bytes
 from runtime.check import check_program
-from runtime.engines.reference.executor import Executor
+from runtime.engines.reference.bound_step import Memory
+from runtime.engines.reference.executor import Manner, prepare
 from runtime.engines.reference.target import REFERENCE
+from runtime.engines.reference.threads.tasks import TINY
+from runtime.entries import BoundEntry
 from runtime.runs.states import States
 
 
@@ -25,14 +28,33 @@ def bound_block(program: pb.ProgramDesc, entry: str = "train", binding: int = 0)
 class Stepper:
     """A checked program with its states, ready to step."""
 
-    def __init__(self, compiled: Compiled | pb.ProgramDesc, entry: str = "train", **options: object) -> None:
+    def __init__(
+        self,
+        compiled: Compiled | pb.ProgramDesc,
+        entry: str = "train",
+        *,
+        threads: int = 1,
+        tiny: float = TINY,
+        check_nan: bool = False,
+        fetch: Sequence[str] = (),
+        plan: pb.MemoryPlan | None = None,
+        memory: Callable[[int], np.ndarray] = aligned_bytes,
+        file: Callable[[int], np.ndarray] = aligned_bytes,
+    ) -> None:
         self.program = compiled.desc if isinstance(compiled, Compiled) else compiled
         check_program(self.program, REFERENCE)
         self.states = States(self.program, Path())
         self.states.initialise()
         self.block = bound_block(self.program, entry)
-        options.setdefault("file", aligned_bytes)
-        self.executor = Executor(self.program, self.block, self.states, **options)  # type: ignore[arg-type]
+        self.executor = prepare(
+            self.program,
+            BoundEntry(entry, 0, self.block, plan, 1, {}, frozenset()),
+            self.states.arrays,
+            fetch,
+            Manner(threads, tiny, check_nan),
+            Memory(memory, file),
+        )
+        self.ops = [op for part in self.executor.parts for op in part.ops]
 
     def step(self, **feeds: np.ndarray | float) -> dict[str, np.ndarray]:
         for name, array in feeds.items():

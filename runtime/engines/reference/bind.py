@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -19,22 +19,23 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.aligned_memory import address_ranges, aligned_bytes, view
 from runtime.dtypes import numpy_dtype
+from runtime.engines.engine import NO_FOLDER
+from runtime.engines.parts import Buffer
 from runtime.engines.reference.kernels import KERNELS
 from runtime.engines.reference.target import REFERENCE
 from runtime.errors import UsageError
 from runtime.kernel import Array
 from runtime.operators import CONTRACTS
-from runtime.placement import Buffer, aligned
+from runtime.placement.alignment import aligned
 from runtime.step import Touched, aliases_of, places_of, scratch_of
+from runtime.step.places import Placed
 
 Call = Callable[[], object]
 
 
 def no_file(nbytes: int = 0) -> NoReturn:
     """There is no file of so many bytes beside the arena, nor of any: raises UsageError."""
-    raise UsageError(
-        "the program moves values to a file and back; name a folder for it, by --spill DIR or spill=DIR in Python"
-    )
+    raise UsageError(NO_FOLDER)
 
 
 @dataclass(frozen=True)
@@ -50,23 +51,12 @@ class BoundOp:
 
 
 @dataclass(frozen=True)
-class BoundBuffer:
-    """A buffer of the arena, aligned, and the positions of the bound ops that touch it."""
-
-    name: str
-    nbytes: int
-    ops: list[int]
-    fed: bool  # lives from the start of the step
-    kept: bool  # lives to its end
-
-
-@dataclass(frozen=True)
 class BoundBlock:
     """The arrays of every tensor, the ops in order, the one allocation behind them with its buffers, and the file."""
 
     arrays: dict[str, Array]
     ops: list[BoundOp]
-    buffers: list[BoundBuffer]
+    buffers: list[Buffer]
     arena_bytes: int
     file_bytes: int
 
@@ -77,7 +67,7 @@ class BoundBlock:
 
 def bind(
     block: pb.BlockDesc,
-    states: dict[str, Array],
+    states: Mapping[str, Array],
     *,
     pinned: Sequence[str] = (),
     plan: pb.MemoryPlan | None = None,
@@ -112,11 +102,11 @@ def bind(
         if op.type != "constant" and i not in aliases.views
     ]
     root = {name: place.root for name, place in aliases.places.items()}
-    buffers = _bound_buffers([buffer for buffer, _ in places.in_arena], ops, root, 2 * len(block.ops))
+    buffers = _buffers(places.in_arena, ops, root, 2 * len(block.ops))
     return BoundBlock(arrays, ops, buffers, places.arena_bytes, places.file_bytes)
 
 
-def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:
+def _outside(block: pb.BlockDesc, states: Mapping[str, Array]) -> dict[str, Array]:
     arrays = {p.tensor: states[p.state] for p in block.parameters if p.WhichOneof("source") == "state"}
     for op in block.ops:
         if op.type == "constant":
@@ -128,14 +118,15 @@ def _outside(block: pb.BlockDesc, states: dict[str, Array]) -> dict[str, Array]:
     return arrays
 
 
-def _bound_buffers(buffers: list[Buffer], ops: list[BoundOp], root: dict[str, str], end: int) -> list[BoundBuffer]:
-    users: dict[str, list[int]] = {buffer.name: [] for buffer in buffers}
+def _buffers(placed: Placed, ops: list[BoundOp], root: dict[str, str], end: int) -> list[Buffer]:
+    """The buffers of the arena, with the positions of the bound ops that touch each."""
+    users: dict[str, list[int]] = {buffer.name: [] for buffer, _ in placed}
     for i, op in enumerate(ops):
         names = [*op.desc.inputs, *op.desc.outputs, *op.scratch_names]
         for name in {root.get(name, name) for name in names if name}:
             if name in users:
                 users[name].append(i)
-    return [BoundBuffer(b.name, aligned(b.nbytes), users[b.name], b.start == 0, b.stop > end) for b in buffers]
+    return [Buffer(b.name, aligned(b.nbytes), users[b.name], b.start == 0, b.stop > end) for b, _ in placed]
 
 
 def _bound(op: pb.OpDesc, arrays: dict[str, Array], scratch_names: list[str]) -> BoundOp:

@@ -6,67 +6,37 @@ it; when an output is bad, the step is made again from the copies up to that op,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted
 from runtime.dtypes import count_nonfinite, is_float
-from runtime.engines.reference.bind import BoundOp
-from runtime.errors import FailedStep, NonFinite
+from runtime.engines.reference.bind import BoundOp, Call
+from runtime.engines.step_start import StepStart
+from runtime.errors import NonFinite
 from runtime.kernel import BFLOAT16, Array
-from runtime.runs.states import States
-
-Call = Callable[[], object]
 
 SHOWN = 3
 """Of so many inputs a sentence says what they hold."""
 
 
 class NanWatch:
-    """The ops of one bound block, each followed by a look at what it wrote.
+    """The ops of one bound entry, each followed by a look at what it wrote.
 
     Attributes:
+        start: what the step began with.
         calls: in the place of the ops' own.
     """
 
-    def __init__(
-        self,
-        block: pb.BlockDesc,
-        ops: Sequence[BoundOp],
-        feeds: Mapping[str, Array],
-        states: States,
-        memory: Callable[[int], Array],
-    ) -> None:
-        """`memory` gives the bytes that the copies take."""
-        self._block = block
-        self._ops = ops
-        self._all = states.arrays
-        changing = {update.state for update in block.updates} | states.passing
-        self._states = {name: states.arrays[name] for name in sorted(changing)}
-        self._feeds = dict(feeds)
-        arrays = [*self._states.values(), *self._feeds.values()]
-        room = memory(sum(array.nbytes for array in arrays))
-        self._copies: list[tuple[Array, Array]] = []
-        for array in arrays:
-            here, room = room[: array.nbytes], room[array.nbytes :]
-            self._copies.append((array, here))
+    def __init__(self, ops: Sequence[BoundOp], start: StepStart) -> None:
+        self.start = start
         self.calls = [_watched(op) for op in ops]
-
-    def keep(self) -> None:
-        """Copy what the next step may write over."""
-        for array, copy in self._copies:
-            copy[...] = _bytes_of(array)
-
-    def bring_back(self) -> None:
-        """Put states and feeds back to what they were before the step."""
-        for array, copy in self._copies:
-            _bytes_of(array)[...] = copy
+        self._ops = ops
 
     def explained(self, position: int, where: str, error: NonFinite) -> NonFinite:
         """The error of the op at that position, with what it read; states and feeds are those before the step again."""
-        self.bring_back()
+        self.start.bring_back()
         for op in self._ops[:position]:
             op.call()
         op = self._ops[position].desc
@@ -74,13 +44,8 @@ class NanWatch:
         read = [_described(n, a) for n, a in dict(zip(names, self._ops[position].inputs, strict=True)).items()]
         more = f", and {len(read) - SHOWN} more inputs" if len(read) > SHOWN else ""
         inputs = f"; it reads {', '.join(read[:SHOWN])}{more}" if read else ""
-        self.bring_back()
-        return NonFinite(f"{where}: {error}{inputs}", self._failed_step())
-
-    def _failed_step(self) -> FailedStep:
-        feeds = {name: array.copy() for name, array in self._feeds.items()}
-        kept = {name: array.copy() for name, array in self._states.items()}
-        return FailedStep(self._block, self._all | kept, feeds)
+        self.start.bring_back()
+        return NonFinite(f"{where}: {error}{inputs}", self.start.failed_step())
 
 
 def _watched(op: BoundOp) -> Call:
@@ -113,8 +78,3 @@ def _described(name: str, array: Array) -> str:
 
 def _shown(number: np.generic) -> str:
     return f"{float(number):.6g}" if number.dtype.kind == "f" else str(number)
-
-
-def _bytes_of(array: Array) -> Array:
-    """The elements as bytes; states and feeds lie row-major in memory of their own or in the arena."""
-    return array.reshape(-1).view(np.uint8)

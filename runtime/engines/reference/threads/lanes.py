@@ -10,15 +10,14 @@ Between two waits an op costs what it costs in a plain loop.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from runtime.engines.reference.threads.worklist import Failure, Skipped
+from runtime.engines.reference.threads.in_order import Call, Failure, in_order
+from runtime.engines.reference.threads.worklist import Skipped
 from runtime.errors import OutOfTime
-
-Call = Callable[[], object]
 
 _COMPUTE: Final = 0
 _TRANSFER: Final = 1
@@ -69,6 +68,8 @@ class Lanes:
 
         An interrupt of the caller is raised when the other thread has come to rest, after the op that it is at.
         """
+        if self._closed:
+            return in_order(calls)
         try:
             self._begin(calls)
             self._work(_COMPUTE)
@@ -81,7 +82,7 @@ class Lanes:
         return self._failure
 
     def close(self) -> None:
-        """Let the thread end; the lanes cannot run again."""
+        """Let the thread end; the caller goes on alone."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
 from threading import get_ident
 from time import perf_counter
-from typing import Final, NamedTuple
 
-Call = Callable[[], object]
-
-TRANSFERS: Final = -1
-"""The number of the thread that only moves tensors to the file beside the arena and back."""
-
-
-class Spell(NamedTuple):
-    """One run of an op: the seconds of `perf_counter` at its start and end, and the thread it was on."""
-
-    start: float
-    stop: float
-    thread: int  # 0 is the thread that made the step, TRANSFERS one for transfers alone
+from runtime.engines.parts import Spell
+from runtime.engines.reference.threads.in_order import Call
 
 
 class Stopwatch:
@@ -38,8 +28,8 @@ class Stopwatch:
         self.calls = [self._watched(i, call) for i, call in enumerate(calls)]
 
     def spells(self) -> list[Spell]:
-        """Of the last step, in the order of the calls."""
-        return list(map(Spell, self._start, self._stop, map(self._number, self._thread)))
+        """Of the last step, one for each call, in their order."""
+        return list(map(Spell, count(), self._start, self._stop, map(self._number, self._thread)))
 
     def seconds(self) -> list[float]:
         """That each call took in the last step."""

@@ -7,23 +7,15 @@ more to do than that, so nothing is woken along a chain.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from runtime.engines.reference.threads.in_order import Call, Failure
 from runtime.engines.reference.threads.tasks import Tasks
 from runtime.errors import OutOfTime
-
-Call = Callable[[], object]
-
-
-class Failure(NamedTuple):
-    """The position of an op that raised, and what it raised."""
-
-    position: int
-    error: BaseException
 
 
 class Skipped(Sequence[Call]):
@@ -72,7 +64,7 @@ class Worklist:
         return self._failure
 
     def close(self) -> None:
-        """Let the threads end; the list cannot run again."""
+        """Let the threads end; the caller goes on alone."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()

@@ -1,0 +1,173 @@
+"""What an engine is: all that the rest of the runtime knows of what computes.
+
+    Engine      computes the steps of one program, in one way
+    Workspace   the memory and the threads of one caller at a time, and what is prepared in it
+    Executor    a bound entry that is ready: feeds to fill, a step, fetches to read
+
+An engine gets a program that `check_program` accepts, and arrays of states that belong to the run. How it places what
+dies within a step, what it computes together, and on which threads, is its own. What a step means is not: every engine
+reads the states as they were at the start of the step, updates them in place when it ends, and has given the fetches by
+then. Equal options give equal bits, step by step, whatever the threads.
+
+`runtime.engines.choice` has the engines by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, Protocol
+
+from runtime.engines.parts import Buffer, Part, Spell
+from runtime.entries import BoundEntry
+from runtime.errors import UsageError
+from runtime.kernel import Array
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
+
+MathName = Literal["exact"]
+ScheduleName = Literal["fifo", "parallel"]
+
+
+NO_FOLDER: Final = (
+    "the program moves values to a file and back; name a folder for it, by --spill DIR or spill=DIR in Python"
+)
+"""Said where an entry needs a file beside the arena, and `EngineOptions.spill` names no folder."""
+
+
+class Unavailable(UsageError):
+    """The engine cannot compute here; the sentence says what it lacks, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How steps are to be made.
+
+    Attributes:
+        math: "exact" computes as the program says.
+        threads: how many threads compute; the results do not depend on it.
+        schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts what can start; unless given,
+            parallel with more than one thread.
+        check_nan: a step raises NonFinite for the first op of the list whose output has NaN or Inf. The error says what
+            the op reads, and has the step; states and feeds are then what they were before it.
+        spill: a folder for a file beside the arena.
+        memory: is asked before anything large is allocated.
+    """
+
+    math: MathName = "exact"
+    threads: int = 1
+    schedule: ScheduleName | None = None
+    check_nan: bool = False
+    spill: Path | None = None
+    memory: MemoryLimit = NO_LIMIT
+
+
+class Footprint(NamedTuple):
+    """Bytes: of what dies within a step, of the file beside it, and of copies of what is fetched or watched."""
+
+    arena: int = 0
+    file: int = 0
+    copies: int = 0
+
+
+class Executor(Protocol):
+    """A bound entry, ready to step; one thread at a time uses it."""
+
+    @property
+    def feeds(self) -> Mapping[str, Array]:
+        """By feed name, the arrays to fill before a step; they are the same ones in every step."""
+        ...
+
+    @property
+    def fetches(self) -> Mapping[str, Array]:
+        """By fetch name, the values of the last step, likewise; a fetched state is its value at the step's start."""
+        ...
+
+    @property
+    def footprint(self) -> Footprint:
+        """What a step takes; executors of one workspace share arena and file."""
+        ...
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What a step is made of, in the order of the block."""
+        ...
+
+    @property
+    def buffers(self) -> Sequence[Buffer]:
+        """What lies in the arena."""
+        ...
+
+    @property
+    def warm_up(self) -> int:
+        """Steps after which the engine computes as it will go on to."""
+        ...
+
+    def step(self) -> None:
+        """Compute, give the fetches, update the states.
+
+        An exception that comes from outside, such as an interrupt or the end of the time, may leave within the step, at
+        the latest after the call that is under way; no thread computes any more then.
+
+        Raises ExecutionError that names the op; what the states hold is then of no use, but for NonFinite under
+        `check_nan`.
+        """
+        ...
+
+    def profile_step(self) -> list[Spell]:
+        """A step, with the time that each of `parts` took; every part has at least one spell."""
+        ...
+
+
+class Workspace(Protocol):
+    """The memory of one caller at a time; nothing in it is needed from one step to the next."""
+
+    @property
+    def footprint(self) -> Footprint:
+        """All that it holds now, of which `arena` and `copies` were taken from the account of memory."""
+        ...
+
+    def prepare(self, bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str]) -> Executor:
+        """Make a bound entry ready to step.
+
+        Args:
+            bound: of the engine's program.
+            states: the arrays that it reads and updates.
+            fetch: tensors to fetch besides those that the entry declares, by tensor name.
+
+        Raises ResourceLimit if its memory is more than the limit or than there is, or the disk has no room for its
+        file, and UsageError if that cannot be made.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let all its threads end but the caller's; what is prepared can still step, on that alone."""
+        ...
+
+
+class Engine(Protocol):
+    """Computes the steps of one program.
+
+    Several threads may ask it at once. What it has prepared may be used by one thread while another one is prepared.
+    """
+
+    @property
+    def name(self) -> str:
+        """As in `--engine`, result lines and records."""
+        ...
+
+    @property
+    def math(self) -> str:
+        """Likewise; states are compared bit for bit only where both are equal."""
+        ...
+
+    def needs(self, bound: BoundEntry) -> Footprint:
+        """What a step of a bound entry will take, without its copies, as far as is known before it is prepared.
+
+        `file` is 0 if, and only if, it needs none.
+        """
+        ...
+
+    def workspace(self) -> Workspace:
+        """A new one, still empty."""
+        ...

@@ -1,0 +1,29 @@
+"""What an op raised, in a sentence that names the op and the user's line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.plugins import namespace_of, plugin_failed
+from runtime.engines.reference.nan_watch import NanWatch
+from runtime.engines.reference.threads.in_order import Failure
+from runtime.errors import ExecutionError, NonFinite
+
+
+def raise_named(failure: Failure, op: pb.OpDesc, locations: Sequence[str], watch: NanWatch | None) -> NoReturn:
+    """Raise the failure of an op; what is nobody's fault, such as an interrupt, as it is."""
+    error = failure.error
+    where = f"op {op.id} ({op.type}{f' from {locations[op.location - 1]}' if op.location else ''})"
+    match error:
+        case NonFinite() if watch is not None:
+            raise watch.explained(failure.position, where, error) from None
+        case ExecutionError():
+            raise type(error)(f"{where}: {error}") from None
+        case ArithmeticError() | ValueError():  # Python's own arithmetic, on numbers that only a step knows
+            raise ExecutionError(f"{where}: it cannot be computed: {error}") from error
+        case Exception() if namespace_of(op.type):
+            raise plugin_failed(where, error) from error
+        case _:
+            raise error

@@ -1,0 +1,75 @@
+"""Several threads: what is worth one is tried, and then whether that is faster than in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Final
+
+from runtime.engines.reference.threads.contest import Contest
+from runtime.engines.reference.threads.in_order import Call, Failure, Way
+from runtime.engines.reference.threads.stopwatch import Stopwatch
+from runtime.engines.reference.threads.tasks import tasks_of
+from runtime.engines.reference.threads.worklist import Worklist
+from runtime.step import Touched, dependencies
+
+TRIALS: Final = 3
+"""Steps in the order of the list that show how long each op takes, before it can be said what is worth a thread."""
+
+
+class AtOnce:
+    """A way to call ops that tries, decides, and keeps an eye on what it decided."""
+
+    def __init__(
+        self, in_order: Way, stopwatch: Stopwatch, touched: Callable[[], list[Touched]], threads: int, tiny: float
+    ) -> None:
+        """Nothing is decided yet.
+
+        Args:
+            in_order: the other way.
+            stopwatch: of the ops, for the trials.
+            touched: the memory that each op reads and writes.
+            threads: how many call ops.
+            tiny: seconds that are not worth another thread; with 0 no step is made in order after the trials.
+        """
+        self._in_order = in_order
+        self._stopwatch = stopwatch
+        self._touched = touched
+        self._threads = threads
+        self._tiny = tiny
+        self._trials_left: int = TRIALS
+        self._shortest = [float("inf")] * len(stopwatch.calls)
+        self._worklist: Worklist | None = None
+        self._contest = Contest()
+
+    def run(self, calls: Sequence[Call]) -> Failure | None:
+        """See `Way`."""
+        if self._trials_left:
+            return self._trial()
+        if self._worklist is None:
+            return self._in_order.run(calls)
+        start = perf_counter()
+        way = self._worklist if self._contest.at_once or not self._tiny else self._in_order
+        failure = way.run(calls)
+        self._contest.note(perf_counter() - start)
+        return failure
+
+    def close(self) -> None:
+        """See `Way`."""
+        self._in_order.close()
+        if self._worklist is not None:
+            self._worklist.close()
+
+    def _trial(self) -> Failure | None:
+        failure = self._in_order.run(self._stopwatch.calls)
+        if failure is None:
+            self._shortest = list(map(min, self._shortest, self._stopwatch.seconds()))
+            self._trials_left -= 1
+            if not self._trials_left:
+                self._decide()
+        return failure
+
+    def _decide(self) -> None:
+        """After the last trial it is known what is worth a thread."""
+        tasks = tasks_of(dependencies(self._touched()), self._shortest, self._threads, tiny=self._tiny)
+        self._worklist = None if tasks is None else Worklist(tasks, self._threads)

@@ -1,0 +1,59 @@
+"""What a step began with: the states that it changes and its feeds, kept beside it and put back after a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.lifespans import held
+from runtime.errors import FailedStep
+from runtime.kernel import Array
+
+
+class StepStart:
+    """Copies, made before each step; what lasts an epoch is copied too, as it goes back before the failure is read."""
+
+    def __init__(
+        self,
+        program: pb.ProgramDesc,
+        block: pb.BlockDesc,
+        states: Mapping[str, Array],
+        feeds: Mapping[str, Array],
+        memory: Callable[[int], Array],
+    ) -> None:
+        """`memory` gives the bytes that the copies take."""
+        passing = {state.name for state in held(program) if state.lifespan == pb.LIFESPAN_EPOCH}
+        changing = {update.state for update in block.updates} | passing
+        self._block = block
+        self._all = states
+        self._states = {name: states[name] for name in sorted(changing)}
+        self._feeds = dict(feeds)
+        arrays = [*self._states.values(), *self._feeds.values()]
+        room = memory(sum(array.nbytes for array in arrays))
+        self._copies: list[tuple[Array, Array]] = []
+        for array in arrays:
+            here, room = room[: array.nbytes], room[array.nbytes :]
+            self._copies.append((array, here))
+
+    def keep(self) -> None:
+        """Copy what the next step may write over."""
+        for array, copy in self._copies:
+            copy[...] = _bytes_of(array)
+
+    def bring_back(self) -> None:
+        """Put states and feeds back to what they were before the step."""
+        for array, copy in self._copies:
+            _bytes_of(array)[...] = copy
+
+    def failed_step(self) -> FailedStep:
+        """The step that begins with what states and feeds hold now."""
+        feeds = {name: array.copy() for name, array in self._feeds.items()}
+        kept = {name: array.copy() for name, array in self._states.items()}
+        return FailedStep(self._block, {**self._all, **kept}, feeds)
+
+
+def _bytes_of(array: Array) -> Array:
+    """The elements as bytes; states and feeds lie row-major in memory of their own or in the arena."""
+    return array.reshape(-1).view(np.uint8)

@@ -1,0 +1,38 @@
+"""How the steps of a run are made: within its limit of time, and before the eyes of its trace."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol
+
+from runtime.engines.engine import Executor
+from runtime.runs.overtime import Overtime
+
+
+class Trace(Protocol):
+    """Something that looks at the time of every part of a step."""
+
+    def step(self, executor: Executor) -> None:
+        """Make a step of the executor, and note it."""
+        ...
+
+
+class Stepper:
+    """Makes steps.
+
+    Attributes:
+        trace: sees them, if there is one.
+        overtime: cuts them, if there is a limit of time.
+    """
+
+    def __init__(self) -> None:
+        self.trace: Trace | None = None
+        self.overtime: Overtime | None = None
+
+    def step(self, executor: Executor) -> None:
+        """Make a step of the executor; raises what it raises, and OutOfTime."""
+        step = executor.step if self.trace is None else partial(self.trace.step, executor)
+        if self.overtime is None:
+            step()
+        else:
+            self.overtime.step(step)

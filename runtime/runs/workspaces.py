@@ -1,0 +1,179 @@
+"""Workspaces of an engine, lent to the threads of a run: one for each that makes steps at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from threading import Condition, RLock, get_ident
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.lifespans import trains
+from runtime.engines.engine import Engine, Executor
+from runtime.entries import BoundEntry
+from runtime.errors import ResourceLimit
+from runtime.memory_limit import MemoryLimit
+from runtime.runs.states import States
+
+
+class Workspaces:
+    """Workspaces that share the states of one program, made when they are first needed.
+
+    There are as many as threads made steps at the same time, or as fit into the memory: then threads wait. One
+    thread alone always has the same one.
+
+    Attributes:
+        memory: what is counted of it, for the limit.
+    """
+
+    def __init__(self, program: pb.ProgramDesc, states: States, engine: Engine, memory: MemoryLimit) -> None:
+        self._program = program
+        self._states = states
+        self._engine = engine
+        self.memory = memory
+        self._changed = Condition(RLock())
+        self._all: list[Lent] = []
+        self._idle: list[Lent] = []  # the one used last stands last
+        self._holders: list[int] = []  # a thread for each workspace that is not idle
+        self._is_full = False
+
+    @property
+    def arena_bytes(self) -> int:
+        """Of all allocations for arenas: one, unless a later executor needed a larger one, or threads met."""
+        return sum(lent.workspace.footprint.arena for lent in list(self._all))
+
+    @property
+    def file_bytes(self) -> int:
+        """Of all files beside the arenas, likewise; 0 if nothing is spilled."""
+        return sum(lent.workspace.footprint.file for lent in list(self._all))
+
+    def trains(self, bound: BoundEntry) -> bool:
+        """Whether a bound entry changes states that live on."""
+        return trains(self._program, bound.block)
+
+    @contextmanager
+    def lent(self, bindings: Iterable[BoundEntry], fetch: Sequence[str] = ()) -> Generator[Lent]:
+        """A workspace that no other thread has for as long, with executors for these; waits where memory is short.
+
+        Who asks has a turn at the states already: who holds a workspace never waits for one.
+
+        Raises ResourceLimit if the memory of one is more than the limit or than there is, or the disk has no room for
+        its file, and UsageError if that cannot be made.
+        """
+        lent = self._with_executors(list(bindings), fetch)
+        try:
+            yield lent
+        finally:
+            self._give_back(lent)
+
+    def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
+        """An executor for a thread that is alone with the run; raises what `lent` does."""
+        with self.lent([bound], fetch) as lent:
+            return lent.executor(bound, fetch)
+
+    def close(self) -> None:
+        """Let the threads of all workspaces end."""
+        for lent in list(self._all):
+            lent.workspace.close()
+
+    def _with_executors(self, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> Lent:
+        while True:
+            lent = self._taken()
+            try:
+                for bound in bindings:
+                    lent.executor(bound, fetch)
+            except ResourceLimit:
+                if not self._gives_up(lent):
+                    raise
+            except BaseException:
+                self._give_back(lent)
+                raise
+            else:
+                return lent
+
+    def _taken(self) -> Lent:
+        """An idle workspace, a new one if there is room, else the first that becomes idle."""
+        with self._changed:
+            while not self._idle:
+                if not self._is_full:
+                    self._all.append(Lent(self._program, self._states, self._engine, self.memory))
+                    self._idle.append(self._all[-1])
+                elif self._has_one():
+                    raise ResourceLimit(
+                        "a thread that evaluates or predicts in between needs memory for both, and there is none"
+                    )
+                else:
+                    self._changed.wait()
+            self._holders.append(get_ident())
+            return self._idle.pop()
+
+    def _give_back(self, lent: Lent) -> None:
+        with self._changed:
+            self._holders.remove(get_ident())
+            self._idle.append(lent)
+            self._changed.notify()
+
+    def _gives_up(self, lent: Lent) -> bool:
+        """Do without a workspace that needs more than there is, and say whether there is another one to wait for."""
+        with self._changed:
+            self._give_back(lent)
+            if len(self._all) == 1:
+                return False
+            self._idle.remove(lent)
+            self._all.remove(lent)
+            lent.leave()
+            self._is_full = not self._has_one()
+            return self._is_full
+
+    def _has_one(self) -> bool:
+        return get_ident() in self._holders
+
+
+class Lent:
+    """A workspace, and what was prepared in it for the run that lends it.
+
+    Attributes:
+        workspace: of the engine.
+    """
+
+    def __init__(self, program: pb.ProgramDesc, states: States, engine: Engine, memory: MemoryLimit) -> None:
+        self.workspace = engine.workspace()
+        self._program = program
+        self._states = states
+        self._memory = memory
+        self._aside: States | None = None
+        self._executors: dict[tuple[int, frozenset[str]], Executor] = {}
+
+    def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
+        """The executor of a bound entry that also fetches those tensors; raises what `Workspaces.lent` does."""
+        key = bound.number, frozenset(fetch)
+        if key not in self._executors:
+            try:
+                self._executors[key] = self.workspace.prepare(bound, self._states_of(bound).arrays, fetch)
+            except MemoryError:
+                raise ResourceLimit(f"entry {bound.name!r} needs more memory than there is") from None
+        return self._executors[key]
+
+    def reset(self) -> None:
+        """Begin an epoch for what does not train."""
+        if self._aside is not None:
+            self._aside.reset_epoch()
+
+    def leave(self) -> None:
+        """Let its threads end, and give back what was taken of the memory."""
+        footprint = self.workspace.footprint
+        own = 0 if self._aside is None else self._bytes_aside()
+        self._memory.give_back(footprint.arena + footprint.copies + own)
+        self.workspace.close()
+
+    def _states_of(self, bound: BoundEntry) -> States:
+        """What an entry reads and updates: one that does not train has totals of its own."""
+        if not bound.block.updates or trains(self._program, bound.block):
+            return self._states
+        if self._aside is None:
+            self._memory.take(self._bytes_aside(), "the totals of an evaluation")
+            self._aside = self._states.aside()
+            self._aside.reset_epoch()
+        return self._aside
+
+    def _bytes_aside(self) -> int:
+        return sum(self._states.arrays[name].nbytes for name in self._states.passing)
