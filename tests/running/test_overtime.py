@@ -52,6 +52,23 @@ def test_before_the_first_step_an_alarm_raises_anywhere(clock: Clock):
             ring()
 
 
+class Slow:
+    """An object whose end takes until the alarm has come."""
+
+    def __del__(self) -> None:
+        ring()
+
+
+def test_an_alarm_while_an_object_is_freed_waits_for_its_end(clock: Clock):
+    """An exception would be dropped there, and its words would stand on stderr."""
+    with Overtime(1000.0):
+        clock.now += 1000
+        slow = [Slow()]
+        slow.clear()  # says nothing, and comes again soon
+        with pytest.raises(OutOfTime):
+            signal.pause()
+
+
 def test_between_steps_an_alarm_does_nothing_and_the_check_raises(clock: Clock):
     with Overtime(1000.0) as limit:
         limit.hold(keeps=False)
