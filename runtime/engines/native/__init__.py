@@ -1,6 +1,7 @@
 """The native engine: a training step as one compiled function; docs/native.md is its design.
 
-target  what code may be made of: instruction set, vector registers, fused multiply-add, caches of this CPU
-ir/     a room of its own: the builder that writes LLVM's IR
-jit     from IR to functions that can be called
+target    what code may be made of: instruction set, vector registers, fused multiply-add, caches of this CPU
+ir/       a room of its own: the builder that writes LLVM's IR
+jit       from IR to functions that can be called
+product/  a room of its own: products of matrices
 """

@@ -143,9 +143,11 @@ class Function:
         for i, _ in self.loop(start, stop, step):
             yield i
 
-    def loop(self, start: Index, stop: Index, step: int = 1, carry: Sequence[Value] = ()) -> Loop:
-        """A loop that carries values from turn to turn; see Loop."""
-        return Loop(self, start, stop, step, carry)
+    def loop(
+        self, start: Index, stop: Index, step: int = 1, carry: Sequence[Value] = (), *, turns: bool = False
+    ) -> Loop:
+        """A loop that carries values from turn to turn; see Loop. `turns` promises that there is a first turn."""
+        return Loop(self, start, stop, step, carry, turns)
 
     @contextmanager
     def when(self, condition: Value) -> Generator[None]:
@@ -203,8 +205,10 @@ class Loop:
         results: what is carried out of the last turn, or what was put in if there is none.
     """
 
-    def __init__(self, function: Function, start: Index, stop: Index, step: int, carry: Sequence[Value]) -> None:
-        self._f, self._start, self._stop, self._step = function, start, stop, step
+    def __init__(
+        self, function: Function, start: Index, stop: Index, step: int, carry: Sequence[Value], turns: bool
+    ) -> None:
+        self._f, self._start, self._stop, self._step, self._turns = function, start, stop, step, turns
         self.results = list(carry)
         self._carried = False
 
@@ -215,7 +219,7 @@ class Loop:
 
     def __iter__(self) -> Iterator[tuple[Index, list[Value]]]:
         if not isinstance(self._start, int) or not isinstance(self._stop, int):
-            yield from self._tested_at_top()
+            yield from self._tested_at_bottom() if self._turns else self._tested_at_top()
         elif self._start + self._step < self._stop:
             yield from self._tested_at_bottom()
         elif self._start < self._stop:

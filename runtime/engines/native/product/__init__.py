@@ -1,0 +1,14 @@
+"""Products of matrices: one generator for all of them, `a @ b` with either transposed, alone or many.
+
+matrix    an operand: where it is, and its two strides
+plan      how a product is cut for registers and caches, from shapes and target
+tile      the rows and vectors of a result that fit into registers, along the depth
+packing   blocks of operands copied to where the tile reads them without conflicts
+loops     the loops around the tile
+"""
+
+from runtime.engines.native.product.loops import product as product
+from runtime.engines.native.product.loops import stored as stored
+from runtime.engines.native.product.matrix import Matrix as Matrix
+from runtime.engines.native.product.plan import Plan as Plan
+from runtime.engines.native.product.plan import plan_product as plan_product

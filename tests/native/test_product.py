@@ -1,0 +1,194 @@
+"""Products against NumPy's in float64, over shapes with tails, either operand transposed, between forbidden pages."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from native.building import every_target, run
+from native.guarded import guarded
+
+from runtime.engines.native import jit
+from runtime.engines.native.ir import FLOAT32, FLOAT64, INT32, Module, pointer
+from runtime.engines.native.ir.words import convert, maximum
+from runtime.engines.native.product import Matrix, plan_product, product, stored
+from runtime.engines.native.product.plan import DEPTH, MOST_ROWS, UNROLL, shares
+from runtime.engines.native.product.tile import tile
+from runtime.engines.native.target import INSTRUCTION_SETS, target
+
+ELEMENT = {np.dtype("f4"): FLOAT32, np.dtype("f8"): FLOAT64}
+SHAPES = [(1, 1, 1), (1, 7, 300), (14, 33, 17), (3, 16, 0), (97, 70, 513), (97, 129, 65)]
+ODD_CACHES = {"l1_bytes": 4 << 10, "l2_bytes": 96 << 10}
+
+
+def multiply(of, a, b, epilogue=None, beside=(), layout="NN"):
+    """a @ b by code for a target, from operands that lie as the two letters of the layout say."""
+    (m, k), n = a.shape, b.shape[1]
+    element = ELEMENT[a.dtype]
+    left = (k, 1) if layout[0] == "N" else (1, m)
+    right = (n, 1) if layout[1] == "N" else (1, k)
+    plan = plan_product(of, element.bits, m, n, k, left, right)
+    arrays = [
+        np.ascontiguousarray(a if layout[0] == "N" else a.T),
+        np.ascontiguousarray(b if layout[1] == "N" else b.T),
+    ]
+    arrays += [np.full((m, n), np.nan, a.dtype), np.full(max(plan.scratch, 1), np.nan, a.dtype), *beside]
+    arrays = [guarded(array) for array in arrays]
+    module = Module(of)
+    f = module.function("built", [pointer(element)] * len(arrays))
+    pa, pb, pc, ps, *more = f.arguments
+    c = Matrix(pc, n)
+    finish = epilogue(f, c, *more) if epilogue else stored(c)
+    product(f, plan, element, m, n, k, Matrix(pa, *left), Matrix(pb, *right), finish, partial=c, scratch=ps)
+    f.end()
+    run(module, arrays)
+    return arrays[2]
+
+
+def operands(m, n, k, dtype="f4"):
+    rng = np.random.default_rng(m + n + k)
+    return rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+
+
+@every_target
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_products_of_odd_shapes_are_near_the_exact_ones(target, layout):
+    for m, n, k in SHAPES:
+        for dtype in ("f4", "f8") if layout == "NN" and m < 20 else ("f4",):
+            a, b = operands(m, n, k, dtype)
+            size = np.abs(a).astype("f8") @ np.abs(b).astype("f8")
+            error = np.abs(multiply(target, a, b, layout=layout) - a.astype("f8") @ b.astype("f8"))
+            assert (error <= 20 * np.finfo(dtype).eps * size).all(), (m, n, k, dtype)
+
+
+@every_target
+def test_neither_caches_nor_place_nor_layout_change_a_bit(target):
+    a, b = operands(61, 75, 2 * DEPTH + 7)
+    expected = multiply(target, a, b)
+    small = replace(target, **ODD_CACHES)
+    for layout in ("NN", "NT", "TN"):
+        assert (multiply(small, a, b, layout=layout) == expected).all(), layout
+    assert (multiply(target, a[17:40], b[:, 3:21]) == expected[17:40, 3:21]).all()
+    wide = np.hstack([b] * 20)
+    assert (multiply(small, np.vstack([a, a]), wide)[:61, 75 * 3 : 75 * 4] == expected).all()
+
+
+@every_target
+def test_sums_are_chains_of_a_depth_in_order(target):
+    k = DEPTH + 44
+    a, b = operands(2, 3, k)
+    depth = -(-k // 2 // UNROLL) * UNROLL
+    fused = fused_chain if target.fma else plain_chain
+    expected = fused(a[:, :depth], b[:depth]) + fused(a[:, depth:], b[depth:])
+    assert (multiply(target, a, b) == expected).all()
+
+
+def fused_chain(a, b):
+    """By products and sums of longer numbers, which are exact for these, rounded once."""
+    total = np.zeros((a.shape[0], b.shape[1]), "f4")
+    for x, y in zip(a.T, b, strict=True):
+        total = (x[:, None].astype(np.longdouble) * y.astype(np.longdouble) + total).astype("f4")
+    return total
+
+
+def plain_chain(a, b):
+    total = np.zeros((a.shape[0], b.shape[1]), "f4")
+    for x, y in zip(a.T, b, strict=True):
+        total = total + x[:, None] * y
+    return total
+
+
+@every_target
+@pytest.mark.parametrize("k", [24, DEPTH + 30])
+def test_an_epilogue_takes_every_finished_vector_once(target, k):
+    a, b = operands(17, 37, k)
+    bias = np.random.default_rng(0).standard_normal(37).astype("f4")
+
+    def epilogue(f, c, bias):
+        write = stored(c)
+
+        def finish(x, i, j, count):
+            write(maximum(x + f.load(bias, j, x.type.lanes, count), 0.0), i, j, count)
+
+        return finish
+
+    plain = multiply(target, a, b)
+    assert (multiply(target, a, b, epilogue, [bias]) == np.maximum(plain + bias, 0)).all()
+
+
+@every_target
+@pytest.mark.parametrize("layout", ["NN", "TT"])
+def test_a_prologue_changes_what_is_read(target, layout):
+    m, n, k = 130, 150, 70
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, (m, k)).astype("i4"), rng.integers(-9, 9, (k, n)).astype("i4")
+    left, right = ((k, 1), (n, 1)) if layout == "NN" else ((1, m), (1, k))
+    plan = plan_product(target, 32, m, n, k, left, right)
+    module = Module(target)
+    f = module.function("built", [pointer(INT32)] * 2 + [pointer(FLOAT32)] * 2)
+    pa, pb, pc, ps = f.arguments
+    half = Matrix(pa, *left, prologue=lambda x: convert(x, FLOAT32) * 0.5)
+    whole = Matrix(pb, *right, prologue=lambda x: convert(x, FLOAT32))
+    product(f, plan, FLOAT32, m, n, k, half, whole, stored(Matrix(pc, n)), scratch=ps)
+    f.end()
+    flip = (lambda x: x) if layout == "NN" else (lambda x: x.T)
+    arrays = [guarded(np.ascontiguousarray(flip(x))) for x in (a, b)]
+    arrays += [guarded(np.zeros(size, "f4")) for size in ((m, n), plan.scratch)]
+    run(module, arrays)
+    assert (arrays[2] == (a @ b) / 2).all()
+
+
+@every_target
+def test_many_products_are_a_loop(target):
+    a, b = (np.random.default_rng(0).standard_normal((5, 9, 9)).astype("f4") for _ in range(2))
+    plan = plan_product(target, 32, 9, 9, 9, (9, 1), (9, 1))
+    assert plan.scratch == 0
+    module = Module(target)
+    f = module.function("built", [pointer(FLOAT32)] * 3)
+    for i in f.range(0, 5):
+        at = [Matrix(x + i * 81, 9) for x in f.arguments]
+        product(f, plan, FLOAT32, 9, 9, 9, at[0], at[1], stored(at[2]))
+    f.end()
+    arrays = [guarded(x) for x in (a, b, np.zeros_like(a))]
+    run(module, arrays)
+    np.testing.assert_allclose(arrays[2], a @ b, rtol=1e-4, atol=1e-5)
+
+
+@every_target
+def test_infinities_and_nan_go_where_they_belong(target):
+    a, b = operands(9, 20, 30)
+    a[2, 3], a[4, 5], b[7, 11] = np.inf, np.nan, -np.inf
+    with np.errstate(all="ignore"):
+        expected = a.astype("f8") @ b.astype("f8")
+    got = multiply(target, a, b)
+    assert (np.isnan(got) == np.isnan(expected)).all()
+    assert (np.isinf(got) == np.isinf(expected)).all()
+
+
+@pytest.mark.parametrize("name", INSTRUCTION_SETS)
+def test_every_tile_stays_in_registers_and_calls_nothing(name):
+    of = target(name)
+    for vectors, rows in MOST_ROWS[of.registers, of.fma].items():
+        module = Module(of)
+        f = module.function("tile", [pointer(FLOAT32)] * 3)
+        a, b, c = f.arguments
+        vector, width = FLOAT32.of(of.lanes()), vectors * of.lanes()
+        sums = tile(f, Matrix(a, DEPTH + of.lanes()), Matrix(b, width), rows, width, vector, DEPTH)
+        for i, row in enumerate(sums):
+            for j, x in enumerate(row):
+                f.store(x, c, i * width + j * of.lanes())
+        f.end()
+        text = jit.assembly(module)
+        body = text[text.index("\n.LBB0_1:") :]
+        loop = body[: re.search(r"\n\s+(j\w+|b\.\w+)\s+\.LBB0_1", body).end()]
+        assert not re.search(r"%[er]?sp|\[sp", loop), (vectors, rows)
+        assert not re.search(r"\b(call|callq|bl)\b", text), (vectors, rows)
+        multiplies = len(re.findall(r"\b(?:vfmadd\d+ps|fmla|mulps)\b", loop))
+        assert multiplies == UNROLL * rows * vectors, (vectors, rows)
+
+
+def test_shares_are_equal_but_for_one():
+    assert shares(29, 13) == [(10, 2), (9, 1)]
+    assert shares(26, 13) == [(13, 2)]
+    assert shares(1, 13) == [(1, 1)]
+    assert all(sum(s * c for s, c in shares(n, 6)) == n for n in range(1, 60))
