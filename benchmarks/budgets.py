@@ -19,7 +19,7 @@ from compiler.analyses.step_graph import step_graph
 from compiler.errors import LimitError
 from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.plan_memory import plan_of
-from compiler.planning.memory_budget import plan_within
+from compiler.planning.keep_budget import plan_within
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from runtime.placement import THOROUGH
@@ -56,7 +56,8 @@ def measured(program, batch):
         trial.CopyFrom(block)
         start = process_time()
         try:
-            arena, found = plan_within(trial, budget, spilling=way == "a file too").arena_bytes, described(trial)
+            tight = plan_of(trial, THOROUGH)
+            arena, found = plan_within(trial, tight, budget, spilling=way == "a file too").arena_bytes, described(trial)
         except LimitError as error:
             arena, found = int(re.search(r"has (\d+) bytes", str(error))[1]), ["", "", ""]
         yield [*sizes, way, f"{arena / budget:.3f}", *found, f"{process_time() - start:.1f}"]

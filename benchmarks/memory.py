@@ -21,18 +21,16 @@ from functools import partial
 
 from networks import NETWORKS, resnet18
 
-from compiler.passes.bind_dimensions import bind_dimensions
 from compiler.passes.bound_blocks import bound_blocks
-from compiler.passes.order_ops import order_ops
-from compiler.passes.pipeline import PASSES, run_passes
+from compiler.passes.pipeline import PASSES
 from compiler.passes.plan_memory import block_buffers, plan_of
-from compiler.passes.share_memory import share_memory
+from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 from runtime.placement import THOROUGH, aligned, place
 
 MIB = 2**20
 COLUMNS = ("apart", "deferred", "shared", "ordered", "bound", "separate", "exact size", "ordered / deferred")
-REWRITES = PASSES[PASSES.index(bind_dimensions) : PASSES.index(order_ops)]
+REWRITES = [each for each in PASSES.before("order_ops") if each in PASSES.since("bind_dimensions")]
 
 
 def main():
@@ -61,8 +59,8 @@ def arenas(program, batch):
     """The bytes of each column for one program."""
     desc = program.compile(n=batch).desc
     deferred = training(desc)
-    shared = training(desc, share_memory)
-    ordered = training(desc, order_ops, share_memory)
+    shared = training(desc, "share_memory")
+    ordered = training(desc, "order_ops", "share_memory")
     plan = plan_of(ordered, THOROUGH)
     return {
         "apart": sum(aligned(buffer.nbytes) for buffer in block_buffers(deferred)),
@@ -79,7 +77,7 @@ def training(desc, *passes):
     """A copy of the training block, bound anew, with these passes alone after those that rewrite it."""
     program = pb.ProgramDesc()
     program.CopyFrom(desc)
-    run_passes(program, [*REWRITES, *passes])
+    run_passes(program, [*REWRITES, *PASSES.only(*passes)])
     block = pb.BlockDesc()
     block.CopyFrom(bound_blocks(program)[0])
     return block

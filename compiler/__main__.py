@@ -17,7 +17,6 @@ from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.os_errors import is_full, os_sentence
 from prograd_proto.printable import result_line, sentence, use_escapes_on_output
-from prograd_proto.spelling import closest
 from prograd_proto.text import block_to_text, to_text
 
 if TYPE_CHECKING:
@@ -92,10 +91,12 @@ def check(options: argparse.Namespace) -> None:
 def compile_(options: argparse.Namespace) -> None:
     """Compile a program file or its text form anew, with other sizes or a look at what a pass did."""
     from compiler.build.compiled import compile_program
+    from compiler.commands.dump_after import dumper
     from compiler.commands.well_formed import well_formed
+    from compiler.passes.pipeline import PASSES
 
     program = well_formed(options.program)
-    after = _dumper(options.dump_after) if options.dump_after else None
+    after = dumper(options.dump_after, PASSES) if options.dump_after else None
     try:
         compiled = compile_program(program, _sizes(options.bind, program, options.program), after)
     except ProgramError as error:
@@ -197,20 +198,6 @@ def _sizes(given: Sequence[str], program: pb.ProgramDesc, path: str) -> Sizes:
     sizes = sizes_of(program) | several_sizes_given(given)
     folder = Path(path).parent
     return with_last_batch(program, sizes, folder) if (folder / program.data.file).is_file() else sizes
-
-
-def _dumper(name: str) -> Callable[[str, pb.ProgramDesc], None]:
-    from compiler.passes.pipeline import PASSES
-
-    known = [change.__name__ for change in PASSES]
-    if name not in known:
-        raise ProgramError(f"there is no pass {name!r}{closest(name, known)}; the passes are {', '.join(known)}")
-
-    def dump(done: str, program: pb.ProgramDesc) -> None:
-        if done == name:
-            print(to_text(program), end="")
-
-    return dump
 
 
 def _note_files(output: str, files: Sequence[pb.FileDesc]) -> None:

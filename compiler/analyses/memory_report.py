@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from compiler.analyses.costs import operations_of
 from compiler.analyses.step_graph import step_graph
 from compiler.analyses.update_times import UpdateTime, update_times
-from compiler.planning.room_for_threads import Room
+from compiler.planning.give_room import Room
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.lifespans import held

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,9 +12,12 @@ from compiler.build.last_batch import Sizes, each, in_order, row_symbol, sizes_o
 from compiler.build.plugins import require_used
 from compiler.build.whole_numbers import is_whole
 from compiler.errors import CompileError
-from compiler.passes.bind_dimensions import bind_dimensions, only_sources, symbols_of
-from compiler.passes.pipeline import PASSES, run_passes
-from compiler.planning.plan_program import SECONDS, plan_program
+from compiler.passes.bind_dimensions import only_sources, symbols_of
+from compiler.passes.pass_table import PassTable
+from compiler.passes.pipeline import PASSES
+from compiler.passes.run_passes import AfterPass, run_passes
+from compiler.planning.keep_budget import SECONDS
+from compiler.planning.plan_program import plan_program
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import FORMAT_VERSION, save
 from prograd_proto.identity import program_sha256
@@ -23,14 +26,13 @@ from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest
 from prograd_proto.text import to_text
 
-AfterPass = Callable[[str, pb.ProgramDesc], None]
-
 
 class Compiled:
     """A finished program: its message, and what can be done with it. `print(compiled)` shows it as text."""
 
-    def __init__(self, desc: pb.ProgramDesc) -> None:
+    def __init__(self, desc: pb.ProgramDesc, passes: PassTable = PASSES) -> None:
         self.desc = desc
+        self._passes = passes
         self._planned: tuple[int | None, int, bool, float | None] | None = None
 
     def __str__(self) -> str:
@@ -59,7 +61,7 @@ class Compiled:
         For several threads, an arena may take half as much again, or what the budget has left, where these find more
         to do at once then. Raises CompileError for a number of threads that is none.
         """
-        report = plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
+        report = plan_program(self.desc, budget, threads, spill=spill, seconds=seconds, passes=self._passes)
         self._planned = budget, threads, spill, seconds
         return report
 
@@ -71,9 +73,9 @@ class Compiled:
         planned anew with it. Raises CompileError if a file is missing, or does not have the rows.
         """
         path = Path(path)
-        if bind_last_batch(self.desc, path.parent) and self._planned is not None:
+        if bind_last_batch(self.desc, path.parent, self._passes) and self._planned is not None:
             budget, threads, spill, seconds = self._planned
-            plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
+            plan_program(self.desc, budget, threads, spill=spill, seconds=seconds, passes=self._passes)
         names = {self.desc.data.file} if self.desc.data.file else set[str]()
         names |= {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
         del self.desc.files[:]
@@ -81,7 +83,7 @@ class Compiled:
         save(self.desc, path, force=True)
 
 
-def bind_last_batch(program: pb.ProgramDesc, folder: Path) -> bool:
+def bind_last_batch(program: pb.ProgramDesc, folder: Path, passes: PassTable = PASSES) -> bool:
     """Compile a program that trains on a partial batch anew, unless it has a step for it; whether that was needed.
 
     The data file lies in the folder. Raises CompileError if it cannot be read, or does not have the rows.
@@ -91,18 +93,21 @@ def bind_last_batch(program: pb.ProgramDesc, folder: Path) -> bool:
     if sizes == before:
         return False
     files = list(program.files)
-    compile_program(program, sizes)
+    compile_program(program, sizes, passes=passes)
     program.files.extend(files)
     return True
 
 
-def compile_program(program: pb.ProgramDesc, sizes: Sizes, after: AfterPass | None = None) -> Compiled:
+def compile_program(
+    program: pb.ProgramDesc, sizes: Sizes, after: AfterPass | None = None, *, passes: PassTable = PASSES
+) -> Compiled:
     """Bind symbols and run the passes on a program, edited in place.
 
     Args:
         program: with its source blocks; bindings that it has are replaced.
         sizes: of the symbols; several of the one that counts rows give training entries as many bindings.
         after: called with each pass's name and the program as the pass left it.
+        passes: with `bind_dimensions` among them.
 
     Raises:
         CompileError: a symbol without a size or an unknown one, or what a pass reports.
@@ -117,14 +122,13 @@ def compile_program(program: pb.ProgramDesc, sizes: Sizes, after: AfterPass | No
     program.format_version = FORMAT_VERSION
     program.producer = f"prograd {version('prograd')}"
     only_sources(program)
-    first = PASSES.index(bind_dimensions)
     well_formed: set[bytes] = set()
-    run_passes(program, PASSES[:first], after=after, well_formed=well_formed)
+    run_passes(program, passes.before("bind_dimensions"), after=after, well_formed=well_formed)
     rows = row_symbol(program)  # of what is left: a symbol that only dead ops had needs no size
     for entry in program.entries:
         _bind(program, entry, sorted(_symbols_of(program, entry)), sizes, rows)
-    run_passes(program, PASSES[first:], after=after, well_formed=well_formed)
-    return Compiled(program)
+    run_passes(program, passes.since("bind_dimensions"), after=after, well_formed=well_formed)
+    return Compiled(program, passes)
 
 
 def _symbols_of(program: pb.ProgramDesc, entry: pb.EntryDesc) -> list[str]:

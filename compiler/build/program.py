@@ -21,6 +21,8 @@ from compiler.build.scopes import Scopes
 from compiler.build.state_table import StateTable
 from compiler.build.whole_numbers import require_whole
 from compiler.passes.leave_frozen import mark
+from compiler.passes.pass_table import PassTable
+from compiler.passes.pipeline import PASSES
 from compiler.train.averages import Average
 from compiler.train.clipping import Clip
 from compiler.train.descent import Descent
@@ -446,8 +448,11 @@ class Program:
             epochs, split, evaluate, every=every, keep_best=keep_best, best=best, stop_after=stop_after
         )
 
-    def compile(self, **sizes: int | Sequence[int]) -> Compiled:
+    def compile(self, passes: PassTable = PASSES, /, **sizes: int | Sequence[int]) -> Compiled:
         """Bind the symbols, run the passes, and give the finished program.
+
+        Other passes than `PASSES` of `compiler.passes.pipeline` are made from these, as in
+        `compile(PASSES.without("merge_identical"), batch=32)`.
 
         Several sizes of the symbol that counts rows give training steps of each: with the largest as long as there are
         rows for it, and with another for those that are left.
@@ -456,7 +461,7 @@ class Program:
         program that computes nothing.
         """
         program = self._assembled()
-        return compile_program(program, self._opened.sizes(program) | sizes)
+        return compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
 
     def _assembled(self) -> pb.ProgramDesc:
         entries = dict(self._entries)

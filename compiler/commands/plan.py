@@ -13,8 +13,8 @@ from compiler.commands.chosen_entry import binding_in_words
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
 from compiler.commands.well_formed import well_formed
 from compiler.errors import LimitError, UsageError
+from compiler.planning.give_room import CLOSE, Room
 from compiler.planning.plan_program import plan_program
-from compiler.planning.room_for_threads import CLOSE, Room
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import save

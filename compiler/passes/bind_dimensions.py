@@ -18,7 +18,10 @@ from registry.ops.fill import MOST
 
 
 def bind_dimensions(program: pb.ProgramDesc) -> None:
-    """Give every binding of every entry its block; raises CompileError for a symbol without a size."""
+    """Make a static copy of each block for each binding of its symbols.
+
+    Raises CompileError for a symbol without a size.
+    """
     sources = list(dict.fromkeys(entry.source_block for entry in program.entries))
     blocks = [program.blocks[number] for number in sources]
     for entry in program.entries:

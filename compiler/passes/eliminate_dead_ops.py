@@ -15,7 +15,7 @@ from prograd_proto import program_pb2 as pb
 
 
 def eliminate_dead_ops(program: pb.ProgramDesc) -> None:
-    """Drop dead ops, tensors and parameters from every block."""
+    """Drop what no fetch, update or result needs."""
     sources = {entry.source_block for entry in program.entries}
     for number, block in enumerate(program.blocks):
         drop_dead_ops(block, feeds=number in sources)

@@ -31,21 +31,22 @@ from runtime.step import ends_of
 
 Tensors = Mapping[str, pb.TensorDesc]
 
-SMALL_CHANGE = 1024
-"""Bytes of a constant that is worth any op."""
-
-
 PLAIN = FLOATS | INTEGERS | {"bool"}
 """Dtypes whose arithmetic is fixed; floats that are only stored are computed with in another one."""
 
 
-def fold_constants(program: pb.ProgramDesc) -> None:
-    """Replace what is known by constants in every block that runs."""
+def fold_constants(program: pb.ProgramDesc, *, small: int = 1024) -> None:
+    """Compute what is known while compiling, if it is small and the same on every machine.
+
+    Args:
+        program: its blocks that run are edited.
+        small: bytes of a constant that may stand in the program instead of any op; a larger one must be worth it.
+    """
     for block in bound_blocks(program):
-        _fold(block)
+        _fold(block, small)
 
 
-def _fold(block: pb.BlockDesc) -> None:
+def _fold(block: pb.BlockDesc, small: int) -> None:
     tensors = {tensor.name: tensor for tensor in block.tensors}
     known: dict[str, pb.SmallTensor] = {}
     values: dict[object, pb.SmallTensor] = {}  # by what was computed: each parameter may ask for the same anew
@@ -67,10 +68,10 @@ def _fold(block: pb.BlockDesc) -> None:
             known[op.outputs[0]] = value
         return None
 
-    rewrite(block, visit, lambda: _write(block, known))
+    rewrite(block, visit, lambda: _write(block, known, small))
 
 
-def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor]) -> bool:
+def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor], small: int) -> bool:
     """Let the known results that are read be constants; whether there are any."""
     if not known:
         return False
@@ -81,7 +82,7 @@ def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor]) -> bool:
         if needed.isdisjoint(outputs):
             continue
         value = known.get(outputs[0])
-        if value is None or not _is_worth(op, value.data):
+        if value is None or not _is_worth(op, value.data, small):
             needed.update(op.inputs[:])
         elif op.type != "constant":
             op.type = "constant"
@@ -91,10 +92,10 @@ def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor]) -> bool:
     return is_changed
 
 
-def _is_worth(op: pb.OpDesc, data: bytes) -> bool:
+def _is_worth(op: pb.OpDesc, data: bytes, small: int) -> bool:
     """Whether the elements may stand in the program instead of the op."""
     is_one_number = data[8:] == data[:-8]  # eight bytes are a whole number of elements of any dtype
-    return len(data) <= SMALL_CHANGE or not (is_one_number or find_op(op.type).traits.grows)
+    return len(data) <= small or not (is_one_number or find_op(op.type).traits.grows)
 
 
 def _always_chosen(op: pb.OpDesc, tensors: Tensors, known: Mapping[str, pb.SmallTensor]) -> list[str] | None:

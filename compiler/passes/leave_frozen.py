@@ -25,7 +25,7 @@ from registry.errors import OpError
 
 
 def leave_frozen(program: pb.ProgramDesc) -> None:
-    """Drop the training of frozen parameters from every block that runs."""
+    """Leave the training of frozen parameters out of blocks that run."""
     frozen = {s.name for s in program.states if s.kind == pb.STATE_KIND_PARAMETER and not s.trainable}
     dropped = frozen | slots_of_frozen(program)
     for block in bound_blocks(program):

@@ -7,7 +7,7 @@ from registry.op import find_op
 
 
 def list_operators(program: pb.ProgramDesc) -> None:
-    """List every op type of blocks and initial values with its operator's version, sorted."""
+    """Write down the version of each operator that is used."""
     types = {op.type for block in program.blocks for op in block.ops}
     types |= {state.op.type for state in program.states if state.WhichOneof("initial") == "op"}
     del program.operators[:]

@@ -32,17 +32,21 @@ SLACK: Final = 1000
 SMALL: Final = 64
 """Bytes that are kept without a look: the least that a buffer takes."""
 
-MOST_TRIED: Final = 16
-"""Ops that are tried one by one where the peak rises; further ones stay."""
 
+def merge_identical(program: pb.ProgramDesc, *, most_tried: int = 16) -> None:
+    """Keep the first of ops that are equal in type, operands, attributes and random stream.
 
-def merge_identical(program: pb.ProgramDesc) -> None:
-    """Keep the first of identical ops in every block that runs."""
+    Not where that takes memory and the op is cheap.
+
+    Args:
+        program: its blocks that run are edited.
+        most_tried: ops of a block that are tried one by one where the peak would rise; further ones stay.
+    """
     for block in bound_blocks(program):
         before = pb.BlockDesc()
         before.CopyFrom(block)
         merged = _merge(block)
-        stay = _that_stay(before, merged) if merged else ()
+        stay = _that_stay(before, merged, most_tried) if merged else ()
         if stay:
             block.CopyFrom(before)
             _merge(block, stay)
@@ -94,13 +98,13 @@ def _copy(op: pb.OpDesc) -> pb.OpDesc:
     return copy
 
 
-def _that_stay(block: pb.BlockDesc, merged: Set[int]) -> set[int]:
+def _that_stay(block: pb.BlockDesc, merged: Set[int], most_tried: int) -> set[int]:
     """The ids of those ops, of the ones that merging leaves out, without which the peak would be higher."""
     cheap = _cheap(block, merged)
     stay = set(cheap)
     if not cheap or _peak(block) <= (least := _peak(block, stay)):
         return set()
-    for number in cheap[:MOST_TRIED]:
+    for number in cheap[:most_tried]:
         need = _peak(block, stay - {number})
         if need <= least:
             stay, least = stay - {number}, need

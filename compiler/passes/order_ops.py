@@ -27,7 +27,7 @@ Candidate = Callable[[pb.BlockDesc, StepGraph], Order]
 
 
 def order_ops(program: pb.ProgramDesc) -> None:
-    """Put the ops of every block that runs into the best order that the candidates give."""
+    """Put the ops into the order, of a few, that needs the least memory: updates follow their gradients at once."""
     for block in bound_blocks(program):
         graph = step_graph(block)
         best, least = best_order(block, graph)

@@ -15,7 +15,7 @@ from typing import Final
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.placement import PAGE, QUICK, Buffer, Effort, Placement, check_placement, place
+from runtime.placement import PAGE, QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
 from runtime.step import aliases_of, buffers_of, scratch_of, spilled_of, spills
 from runtime.target import TARGET
 
@@ -23,8 +23,14 @@ MOST_BYTES: Final = 1 << 62
 """Of an arena, and with it of every offset."""
 
 
-def plan_memory(program: pb.ProgramDesc, effort: Effort = QUICK) -> None:
-    """Plan the memory of every binding of every entry."""
+def plan_memory(program: pb.ProgramDesc, *, thorough: bool = False) -> None:
+    """Place everything that dies within a step in one arena, and write the plan into the binding.
+
+    Args:
+        program: its blocks that run are as they will run.
+        thorough: search longer for a small arena: seconds, where the quick ways miss the bound.
+    """
+    effort = THOROUGH if thorough else QUICK
     plans: dict[int, pb.MemoryPlan] = {}
     for entry in program.entries:
         for binding in entry.bindings:

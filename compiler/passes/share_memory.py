@@ -19,7 +19,7 @@ from runtime.target import TARGET
 
 
 def share_memory(program: pb.ProgramDesc) -> None:
-    """Mark every view and every output that may be written in place, in the blocks that run."""
+    """Mark views, and outputs that may be written over an operand: nothing reads its old value afterwards."""
     for block in bound_blocks(program):
         share_in_block(block)
 

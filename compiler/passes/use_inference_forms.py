@@ -17,7 +17,7 @@ from registry.op import Op, find_op, rule_names
 
 
 def use_inference_forms(program: pb.ProgramDesc) -> None:
-    """Replace ops by their inference forms in every entry that does not train."""
+    """Entries that update nothing that lives on get the inference forms: dropout becomes its input."""
     for entry in program.entries:
         block = program.blocks[entry.source_block]
         if not trains(program, block) and any(find_op(op.type).inference_rule for op in block.ops):

@@ -1,4 +1,4 @@
-"""The rules of a well-formed program, one function a rule; run after every pass.
+"""The rules of a well-formed program, one function a rule; `run_passes` says when they are looked at.
 
 A broken rule is a fault of the pass before it, or of a program that was edited by hand: the message quotes the rule.
 """

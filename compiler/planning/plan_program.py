@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Final
+from operator import index
+from typing import cast
 
 from compiler.analyses.memory_report import MemoryReport, memory_report
 from compiler.build.whole_numbers import is_whole
-from compiler.errors import CompileError, LimitError
-from compiler.passes.list_operators import list_operators
-from compiler.passes.pipeline import run_passes
-from compiler.passes.plan_memory import plan_memory, plan_of
-from compiler.passes.verify import verify
-from compiler.planning.memory_budget import plan_within
-from compiler.planning.room_for_threads import Room, make_room
-from compiler.planning.time_limit import TimeLimit
+from compiler.errors import CompileError
+from compiler.passes.pass_table import PassTable
+from compiler.passes.pipeline import PASSES
+from compiler.passes.run_passes import AfterPass, run_passes
+from compiler.planning.give_room import Room
+from compiler.planning.keep_budget import SECONDS
+from compiler.planning.pipeline import PLANNING, passes_to_plan
 from prograd_proto import program_pb2 as pb
-from runtime.placement import THOROUGH
-
-SECONDS: Final = 60.0
-"""Of the search for a way to keep a budget, unless another limit is given."""
 
 
 def plan_program(
@@ -29,6 +25,8 @@ def plan_program(
     *,
     spill: bool = False,
     seconds: float | None = SECONDS,
+    after: AfterPass | None = None,
+    passes: PassTable = PASSES,
 ) -> MemoryReport:
     """Plan every binding of a compiled program, edited in place; untouched if that fails.
 
@@ -41,6 +39,8 @@ def plan_program(
         threads: how many are to run ops; more than one get room, within the budget or else within a limit.
         spill: values may wait in a file to keep the budget; the runtime is told in which folder it is.
         seconds: after these no further way to keep the budget is looked for; None for no limit.
+        after: called with each pass's name and the program as the pass left it.
+        passes: those by which the program was compiled.
 
     Raises:
         CompileError: the number of threads, the budget or the seconds are none.
@@ -53,28 +53,17 @@ def plan_program(
         raise CompileError(f"seconds={seconds!r}: a limit of time is a number of seconds, 0 or more, or None")
     if not is_whole(threads) or threads < 1:
         raise CompileError(f"threads={threads}: a plan is for a whole number of threads, 1 or more")
-    if budget is None and threads == 1:
-        plan_memory(program, THOROUGH)
-        return memory_report(program, {})
+    budget = None if budget is None else index(budget)
+    seconds = None if seconds is None else float(seconds)
+    anew = budget is not None or threads > 1
+    planning = PLANNING.with_settings(
+        {
+            "keep_budget": {"budget": budget, "spill": bool(spill), "seconds": seconds},
+            "give_room": {"threads": index(threads), "budget": budget},
+        }
+    )
     planned = pb.ProgramDesc()
     planned.CopyFrom(program)
-    run_passes(planned)
-    rooms: dict[int, Room] = {}
-    limit = TimeLimit(seconds)
-    for entry in planned.entries:
-        for binding in entry.bindings:
-            block = planned.blocks[binding.block]
-            try:
-                tight = (
-                    plan_of(block, THOROUGH)
-                    if budget is None
-                    else plan_within(block, budget, spilling=spill, limit=limit)
-                )
-            except LimitError as error:
-                raise LimitError(f"entry {entry.name!r}: {error}") from None
-            rooms[binding.block] = make_room(block, tight, threads, budget)
-            binding.plan.CopyFrom(rooms[binding.block].plan)
-    list_operators(planned)
-    verify(planned)
+    said = run_passes(planned, passes_to_plan(passes, planning, anew=anew), after=after)
     program.CopyFrom(planned)
-    return memory_report(program, rooms if threads > 1 else {})
+    return memory_report(program, cast("dict[int, Room]", said.get("give_room", {})))

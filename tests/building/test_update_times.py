@@ -6,8 +6,8 @@ from subjects.budgets import deep
 
 from compiler import adam, global_norm
 from compiler.analyses.update_times import ORDER, OTHERS, READ, update_times
-from compiler.passes.bind_dimensions import bind_dimensions
-from compiler.passes.pipeline import run_passes
+from compiler.passes.pipeline import PASSES
+from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 
 
@@ -30,7 +30,7 @@ def test_clipping_by_the_global_norm_makes_all_wait_for_all():
 
 def test_updates_that_come_last_are_deferred_though_nothing_asks_for_it():
     program = deep(depth=3).compile(n=2).desc
-    run_passes(program, [bind_dimensions])
+    run_passes(program, PASSES.only("bind_dimensions"))
     block = block_of(program)
     ops = sorted(block.ops, key=lambda op: op.stage == pb.STAGE_UPDATE)
     copies = [pb.OpDesc.FromString(op.SerializeToString()) for op in ops]

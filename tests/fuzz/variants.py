@@ -20,14 +20,11 @@ from subjects.steps import Stepper, bound_block
 from compiler import Program
 from compiler.build.compiled import Compiled, compile_program
 from compiler.errors import LimitError
-from compiler.passes.bind_dimensions import bind_dimensions, symbols_of
+from compiler.passes.bind_dimensions import symbols_of
 from compiler.passes.bound_blocks import bound_blocks
-from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
-from compiler.passes.list_operators import list_operators
-from compiler.passes.order_ops import order_ops
-from compiler.passes.pipeline import PASSES, run_passes
-from compiler.passes.plan_memory import plan_memory
-from compiler.passes.use_inference_forms import use_inference_forms
+from compiler.passes.pass_table import Pass
+from compiler.passes.pipeline import PASSES
+from compiler.passes.run_passes import run_passes
 from fuzz.tape import Tape
 from fuzz.verdict import Verdict
 from prograd_proto import program_pb2 as pb
@@ -43,7 +40,6 @@ TRAINED, THREADED = 2, 5
 SEARCHED = 120
 """Ops that a budget is looked for: it takes seconds for more."""
 
-Change = Callable[[pb.ProgramDesc], None]
 
 Results = list[dict[str, np.ndarray]]
 """What each step has fetched, and at the end the states, their names with a mark."""
@@ -81,8 +77,9 @@ class Subject:
 
     def with_passes(self, passes: Any) -> pb.ProgramDesc:
         """The program after these passes."""
-        program = copy_of(self.source)
-        if eliminate_dead_ops not in passes:  # what is dead may have symbols that nothing else has
+        passes, program = tuple(passes), copy_of(self.source)
+        keeps_dead_ops = not any(each.name == "eliminate_dead_ops" for each in passes)
+        if keeps_dead_ops:  # they may have symbols that nothing else has
             for entry in program.entries:
                 symbols = symbols_of(program.blocks[entry.source_block])
                 sizes = [pb.SymbolSize(symbol=symbol, size=self.sizes[symbol]) for symbol in sorted(symbols)]
@@ -94,7 +91,7 @@ class Subject:
 
     def reference(self, entry: str, steps: int) -> Results:
         if (entry, steps) not in self.references:
-            plain = self.with_passes((use_inference_forms, eliminate_dead_ops, bind_dimensions))
+            plain = self.with_passes(PASSES.only("use_inference_forms", "eliminate_dead_ops", "bind_dimensions"))
             self.references[entry, steps] = reference(plain, entry, self.feeds, steps)
         return self.references[entry, steps]
 
@@ -180,10 +177,10 @@ def whole(subject: Subject) -> pb.ProgramDesc:
     return subject.compiled
 
 
-def without(left_out: Change) -> Callable[[Subject], pb.ProgramDesc]:
+def without(left_out: str) -> Callable[[Subject], pb.ProgramDesc]:
     """All passes but one; a block with dead ops may have no plan."""
-    gone = (left_out, plan_memory) if left_out is eliminate_dead_ops else (left_out,)
-    return lambda subject: subject.with_passes(tuple(change for change in PASSES if change not in gone))
+    gone = (left_out, "plan_memory") if left_out == "eliminate_dead_ops" else (left_out,)
+    return lambda subject: subject.with_passes(PASSES.without(*gone))
 
 
 def shuffled(subject: Subject) -> pb.ProgramDesc:
@@ -200,7 +197,7 @@ def shuffled(subject: Subject) -> pb.ProgramDesc:
                 made.update(op.outputs)
                 block.ops.append(op)
 
-    return subject.with_passes(tuple(shuffle if change is order_ops else change for change in PASSES))
+    return subject.with_passes(Pass(shuffle) if each.name == "order_ops" else each for each in PASSES)
 
 
 def copy_of_op(op: pb.OpDesc) -> pb.OpDesc:
@@ -251,14 +248,14 @@ def reread(subject: Subject) -> pb.ProgramDesc:
     return again
 
 
-NEEDED = (bind_dimensions, use_inference_forms, list_operators)
+NEEDED = ("bind_dimensions", "use_inference_forms", "list_operators")
 """Passes without which a program is another one, or none."""
 
 THREADS = {"schedule": "parallel", "tiny": 0.0}
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("all passes", whole),
-    *(Variant(f"without {change.__name__}", without(change)) for change in PASSES if change not in NEEDED),
+    *(Variant(f"without {name}", without(name)) for name in PASSES.names if name not in NEEDED),
     Variant("random order", shuffled),
     Variant("random order, poisoned", shuffled, Poisoned),
     Variant("poisoned", whole, Poisoned),

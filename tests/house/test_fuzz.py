@@ -18,8 +18,8 @@ from fuzz.verdict import Verdict
 
 from compiler import ops
 from compiler.passes.bound_blocks import bound_blocks
+from compiler.passes.pass_table import Pass
 from compiler.passes.pipeline import PASSES
-from compiler.passes.share_memory import share_memory
 from prograd_proto import program_pb2 as pb
 from registry import OPS
 from registry.spelled import SPELLED
@@ -129,15 +129,10 @@ def test_bits_find_a_pass_that_reads_another_tensor():
             last = next(op for op in reversed(block.ops) if op.type == "mul" and first.outputs[0] in op.inputs)
             last.inputs[1] = first.inputs[0]
 
-    planted = Variant("planted", lambda s: s.with_passes(_before(share_memory, confused)))
+    planted = Variant("planted", lambda s: s.with_passes(PASSES.with_pass(Pass(confused), before="share_memory")))
     building = Building.of(recipe_of(*PRODUCT))
     subject = Subject.of(building.program, building.recipe.feeds, {}, np.random.default_rng(0))
     assert variants.judge(subject, planted).word == "differs"
-
-
-def _before(later: object, change: object) -> tuple[object, ...]:
-    at = PASSES.index(later)  # type: ignore[arg-type]
-    return (*PASSES[:at], change, *PASSES[at:])
 
 
 def test_bits_find_a_kernel_that_may_not_write_over_its_operand(monkeypatch: pytest.MonkeyPatch):

@@ -26,8 +26,8 @@ from compiler.commands.plan import room_in_words
 from compiler.errors import CompileError
 from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.plan_memory import block_buffers, plan_of
+from compiler.planning.give_room import LIMIT, Room, make_room
 from compiler.planning.planned_bytes import touched_by_plan
-from compiler.planning.room_for_threads import LIMIT, Room, make_room
 from compiler.planning.simulated_threads import run_on, times_faster
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load

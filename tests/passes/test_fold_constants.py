@@ -26,7 +26,7 @@ def count(x: Value, stop: float, dtype: str = "float32") -> Value:
 
 
 def left(build: Build, x: tuple[str, tuple[int, ...]] = F) -> list[str]:
-    return types(block_after(fold_constants, build, x))
+    return types(block_after("fold_constants", build, x))
 
 
 FOLDED: dict[str, Build] = {
@@ -90,7 +90,7 @@ def test_what_is_not_known_or_not_worth_it_stays(what: str):
 
 
 def test_the_elements_are_those_of_the_arithmetic():
-    block = block_after(fold_constants, lambda x: x * (full(x, 1.0) / full(x, 3.0)), F)
+    block = block_after("fold_constants", lambda x: x * (full(x, 1.0) / full(x, 3.0)), F)
     [constant] = [op for op in block.ops if op.type == "constant"]
     value = constant.attributes[0].tensor_value
     assert (value.dtype, list(value.shape)) == (pb.D_TYPE_FLOAT32, [])
@@ -98,7 +98,7 @@ def test_the_elements_are_those_of_the_arithmetic():
 
 
 def test_a_folded_op_keeps_its_id_its_tensor_and_its_stage():
-    block = block_after(fold_constants, lambda x: x * (full(x, 1.0) / full(x, 3.0)), F)
+    block = block_after("fold_constants", lambda x: x * (full(x, 1.0) / full(x, 3.0)), F)
     [constant, product] = block.ops
     assert (constant.id, list(constant.outputs), constant.stage) == (3, ["div_3"], pb.STAGE_FORWARD)
     assert list(product.inputs) == ["x0", "div_3"]
@@ -123,7 +123,7 @@ def test_what_is_chosen_is_known():
 
 
 def test_a_constant_that_is_an_output_may_be_fetched():
-    block = block_after(fold_constants, lambda x: [full(x, 1.0) + full(x, 2.0), x], F)
+    block = block_after("fold_constants", lambda x: [full(x, 1.0) + full(x, 2.0), x], F)
     assert [op.type for op in block.ops] == ["constant"]
     assert block.fetches[0].tensor == block.ops[0].outputs[0]
 

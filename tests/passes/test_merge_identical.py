@@ -17,7 +17,7 @@ F = ("float32", (2, 3))
 
 
 def left(build: Build, *inputs: tuple[str, tuple[int, ...]]) -> list[str]:
-    return types(block_after(merge_identical, build, *inputs))
+    return types(block_after("merge_identical", build, *inputs))
 
 
 def test_equal_ops_are_computed_once():

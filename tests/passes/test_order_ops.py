@@ -12,13 +12,11 @@ from subjects.steps import Oracle, Stepper, same_bits
 from compiler import Program, global_norm, momentum, ops, sgd
 from compiler.analyses.step_graph import step_graph
 from compiler.build.compiled import Compiled
-from compiler.passes.bind_dimensions import bind_dimensions
 from compiler.passes.bound_blocks import bound_blocks
-from compiler.passes.list_operators import list_operators
-from compiler.passes.order_ops import CANDIDATES, as_written, order_ops
-from compiler.passes.pipeline import PASSES, Pass, run_passes
-from compiler.passes.plan_memory import block_buffers, plan_memory
-from compiler.passes.share_memory import share_memory
+from compiler.passes.order_ops import CANDIDATES, as_written
+from compiler.passes.pipeline import PASSES
+from compiler.passes.plan_memory import block_buffers
+from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 
 
@@ -32,10 +30,10 @@ def deep(depth: int = 6, clip: float | None = None) -> Program:
     return program
 
 
-def compiled_by(program: Program, *passes: Pass, **sizes: int) -> Compiled:
+def compiled_by(program: Program, *passes: str, **sizes: int) -> Compiled:
     """The program, bound anew and with these passes alone after that."""
     desc = program.compile(**sizes).desc
-    run_passes(desc, [bind_dimensions, *passes, list_operators, plan_memory])
+    run_passes(desc, PASSES.only("bind_dimensions", *passes, "list_operators", "plan_memory"))
     return Compiled(desc)
 
 
@@ -113,7 +111,7 @@ def test_the_poison_finds_a_life_that_is_too_short():
 
 def test_order_and_sharing_change_no_bit_and_each_lowers_the_need():
     x = np.random.default_rng(0).normal(size=(2, 16))
-    best, unordered, plain = deep().compile(n=2), compiled_by(deep(), share_memory, n=2), compiled_by(deep(), n=2)
+    best, unordered, plain = deep().compile(n=2), compiled_by(deep(), "share_memory", n=2), compiled_by(deep(), n=2)
     steppers = [
         Stepper(compiled, plan=compiled.desc.entries[0].bindings[0].plan) for compiled in (best, unordered, plain)
     ]
@@ -130,8 +128,8 @@ def test_order_and_sharing_change_no_bit_and_each_lowers_the_need():
 @given(program=training_programs())
 @settings(max_examples=25, deadline=None)
 def test_no_block_needs_more_than_in_the_order_of_its_source(program: Program):
-    before = PASSES[PASSES.index(bind_dimensions) + 1 : PASSES.index(order_ops)]
-    best, unordered = program.compile(rows=3), compiled_by(program, *before, share_memory, rows=3)
+    before = PASSES.names[PASSES.position("leave_frozen") : PASSES.position("order_ops")]
+    best, unordered = program.compile(rows=3), compiled_by(program, *before, "share_memory", rows=3)
     for ours, source in zip(bound_blocks(best.desc), bound_blocks(unordered.desc), strict=True):
         assert bound_of(ours) <= bound_of(source)
 

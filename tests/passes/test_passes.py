@@ -8,9 +8,9 @@ from subjects.steps import Oracle, Stepper, bound_block, same_bits
 
 from compiler import CompileError, Program, Value, constant, global_norm, gradients, momentum, ops, sgd
 from compiler.build.compiled import Compiled, compile_program
-from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
-from compiler.passes.pipeline import MUST_PRECEDE, PASSES, run_passes
-from compiler.passes.share_memory import share_memory
+from compiler.passes.pass_table import Pass
+from compiler.passes.pipeline import PASSES
+from compiler.passes.run_passes import run_passes
 from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
@@ -65,12 +65,6 @@ def bytes_of(program: pb.ProgramDesc) -> bytes:
 # The pipeline
 
 
-def test_every_order_that_must_be_is_the_order_of_the_list():
-    for first, second, reason in MUST_PRECEDE:
-        assert PASSES.index(first) < PASSES.index(second), reason
-        assert reason
-
-
 def test_running_all_passes_twice_changes_nothing():
     compiled = small_network(norm=True, dropout=True).compile(batch=4)
     before = bytes_of(compiled.desc)
@@ -78,30 +72,31 @@ def test_running_all_passes_twice_changes_nothing():
     assert bytes_of(compiled.desc) == before
 
 
-@pytest.mark.parametrize("change", PASSES, ids=lambda change: change.__name__)
-def test_a_pass_that_runs_again_right_away_changes_nothing(change):
+@pytest.mark.parametrize("name", PASSES.names)
+def test_a_pass_that_runs_again_right_away_changes_nothing(name):
     program = small_network(norm=True, dropout=True)._assembled()
-    stop = PASSES.index(change) + 1
     for entry in program.entries:
         entry.bindings.add(dims=[pb.SymbolSize(symbol="batch", size=4)])
-    run_passes(program, PASSES[:stop])
+    run_passes(program, (*PASSES.before(name), *PASSES.only(name)))
     before = bytes_of(program)
-    change(program)
+    [change] = PASSES.only(name)
+    change.function(program)
     assert bytes_of(program) == before
 
 
 def test_the_program_is_looked_at_after_every_pass():
     seen: list[str] = []
     run_passes(small_network().compile(batch=4).desc, after=lambda name, program: seen.append(name))
-    assert seen == [change.__name__ for change in PASSES]
+    assert seen == PASSES.names
 
 
 def test_a_pass_that_breaks_the_program_is_reported_by_name():
     def lose_an_op(program: pb.ProgramDesc) -> None:
         del program.blocks[0].ops[0]
 
+    passes = PASSES.only("eliminate_dead_ops", "share_memory")
     with pytest.raises(CompileError) as error:
-        run_passes(small_network().compile(batch=4).desc, (eliminate_dead_ops, lose_an_op, share_memory))
+        run_passes(small_network().compile(batch=4).desc, (passes[0], Pass(lose_an_op), passes[1]))
     assert str(error.value) == (
         "lose_an_op: block 0: %conv2d_1 is described, and nothing defines it; "
         "this breaks the rule: every tensor has a name, is described once and defined once"

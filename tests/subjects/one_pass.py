@@ -8,10 +8,8 @@ import numpy as np
 from oracles.interpret import interpret
 
 from compiler import Program, Value
-from compiler.passes.bind_dimensions import bind_dimensions
-from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
-from compiler.passes.pipeline import Pass, run_passes
-from compiler.passes.use_inference_forms import use_inference_forms
+from compiler.passes.pipeline import PASSES
+from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NAMES
 from subjects.odd_networks import DTYPES, odd_array
@@ -20,7 +18,7 @@ from subjects.steps import bound_block, same_bits
 Build = Callable[..., Value | list[Value]]
 
 
-def block_after(change: Pass, build: Build, *inputs: tuple[str, tuple[int, ...]]) -> pb.BlockDesc:
+def block_after(name: str, build: Build, *inputs: tuple[str, tuple[int, ...]]) -> pb.BlockDesc:
     """The block that gives what `build` makes of inputs of these types; its outputs have the bits that they had."""
     program = Program()
     given = [program.input(f"x{i}", dtype, shape) for i, (dtype, shape) in enumerate(inputs)]
@@ -28,9 +26,9 @@ def block_after(change: Pass, build: Build, *inputs: tuple[str, tuple[int, ...]]
     program.outputs(**{f"y{i}": y for i, y in enumerate(made if isinstance(made, list) else [made])})
     desc = program._assembled()
     desc.entries[0].bindings.add()
-    run_passes(desc, (use_inference_forms, eliminate_dead_ops, bind_dimensions))
+    run_passes(desc, PASSES.only("use_inference_forms", "eliminate_dead_ops", "bind_dimensions"))
     before = pb.ProgramDesc.FromString(desc.SerializeToString())
-    run_passes(desc, (change,))
+    run_passes(desc, PASSES.only(name))
     for seed in range(3):
         same_bits(computed(desc, seed), computed(before, seed))
     return bound_block(desc, "predict")

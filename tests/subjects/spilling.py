@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compiler.passes.bind_dimensions import bind_dimensions
 from compiler.passes.bound_blocks import bound_blocks
-from compiler.passes.order_ops import order_ops
-from compiler.passes.pipeline import PASSES, run_passes
+from compiler.passes.pass_table import Pass
+from compiler.passes.pipeline import PASSES
+from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 
 Choice = Callable[[int], int]
@@ -24,9 +24,7 @@ def spilled(compiled: pb.ProgramDesc, choose: Choice, pairs: int = 1) -> pb.Prog
 
     desc = pb.ProgramDesc()
     desc.CopyFrom(compiled)
-    again = PASSES[PASSES.index(bind_dimensions) :]
-    at = again.index(order_ops) + 1
-    run_passes(desc, [*again[:at], insert, *again[at:]])
+    run_passes(desc, PASSES.with_pass(Pass(insert), before="share_memory").since("bind_dimensions"))
     return desc
 
 

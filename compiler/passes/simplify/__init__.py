@@ -27,7 +27,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 def simplify(program: pb.ProgramDesc) -> None:
-    """Apply the rules to every block that runs."""
+    """Leave out ops that give what is there already, such as x * 1, and shorten chains of reshapes and their like."""
     for block in bound_blocks(program):
         _simplify(block)
 

@@ -1,4 +1,4 @@
-"""Plan a block with care, and within a budget if there is one.
+"""Pass: let no arena be larger than a budget.
 
 1. The plan of the block as it is will do if its arena is small enough.
 2. Else values are computed again, or moved to a file if that is allowed (`rematerialise`), until the peak is no higher
@@ -9,6 +9,8 @@
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from compiler.analyses.costs import operations_of
 from compiler.analyses.step_graph import step_graph
@@ -23,16 +25,52 @@ from compiler.planning.write_schedule import write_schedule
 from prograd_proto import program_pb2 as pb
 from runtime.placement import THOROUGH
 
+SECONDS: Final = 60.0
+"""Of the search for a way to keep a budget, unless another limit is given."""
+
+
+def keep_budget(
+    program: pb.ProgramDesc, *, budget: int | None = None, spill: bool = False, seconds: float | None = SECONDS
+) -> None:
+    """Let ops run again, or values wait in a file, until every arena keeps the budget; nothing without one.
+
+    Placing is part of it: what is too much of an arena is what the next attempt has to save.
+
+    Args:
+        program: its bindings are planned.
+        budget: bytes that no arena may exceed.
+        spill: whether values may wait in a file.
+        seconds: after these no further way is looked for; none for no limit.
+
+    Raises LimitError if the budget cannot be kept, or not within the seconds; it says how far it came.
+    """
+    if budget is None:
+        return
+    limit = TimeLimit(seconds)
+    for entry in program.entries:
+        for binding in entry.bindings:
+            block = program.blocks[binding.block]
+            try:
+                plan = plan_within(block, binding.plan, budget, spilling=spill, limit=limit)
+            except LimitError as error:
+                raise LimitError(f"entry {entry.name!r}: {error}") from None
+            binding.plan.CopyFrom(plan)
+
 
 def plan_within(
-    block: pb.BlockDesc, budget: int, *, spilling: bool = False, limit: TimeLimit | None = None
+    block: pb.BlockDesc,
+    plan: pb.MemoryPlan,
+    budget: int,
+    *,
+    spilling: bool = False,
+    limit: TimeLimit | None = None,
 ) -> pb.MemoryPlan:
     """The plan of a bound block, some of whose ops may run again, or whose values may wait in a file.
 
-    Raises LimitError if the budget cannot be met, or not before the limit of time is over.
+    It is the given plan of the block as it is if that will do. Raises LimitError if the budget cannot be met, or not
+    before the limit of time is over.
     """
     limit = limit or TimeLimit()
-    plan = plan_of(block, THOROUGH)
     if plan.arena_bytes <= budget:
         return plan
     if not block.ops:

@@ -1,0 +1,145 @@
+"""What a pass is, and what a table of passes is: their order, checked where the table is written.
+
+A fact is something that holds of a program between two passes, such as "bound": what runs is static. A pass requires
+facts, establishes some and invalidates others, each with the reason. A table whose order does not hold cannot be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from compiler.errors import CompileError
+from compiler.passes.pass_options import Option, options_of, require_fitting
+from compiler.passes.pass_order import Reasons, facts_after, require_order
+from prograd_proto.spelling import closest
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A function that edits a program in place, and its place among others.
+
+    Attributes:
+        function: called with the program, and with its options as keywords; the pass has its name.
+        requires: what must hold before it, and what it is for.
+        establishes: what holds from it on, and what that means.
+        invalidates: what need not hold any more.
+        settings: options that have another value than the default that the function's signature states.
+    """
+
+    function: Callable[..., object]
+    requires: Reasons = field(default_factory=dict[str, str])
+    establishes: Reasons = field(default_factory=dict[str, str])
+    invalidates: Reasons = field(default_factory=dict[str, str])
+    settings: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def name(self) -> str:
+        """The name of the function, which for our own is that of the file."""
+        return self.function.__name__
+
+    @property
+    def does(self) -> str:
+        """The first line of the function's docstring."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """What can be set, with the values that are."""
+        return {
+            name: replace(option, value=self.settings.get(name, option.value))
+            for name, option in options_of(self.function).items()
+        }
+
+    def not_asking(self, facts: Container[str]) -> Pass:
+        """The pass without what it says of these facts."""
+        requires = {fact: why for fact, why in self.requires.items() if fact not in facts}
+        invalidates = {fact: why for fact, why in self.invalidates.items() if fact not in facts}
+        return replace(self, requires=requires, invalidates=invalidates)
+
+    def with_settings(self, settings: Mapping[str, object]) -> Pass:
+        """The pass with these options set; raises CompileError for an unknown one or a value of another type."""
+        require_fitting(self.name, settings, options_of(self.function))
+        return replace(self, settings={**self.settings, **settings})
+
+
+@dataclass(frozen=True)
+class PassTable:
+    """Passes in their order. Raises CompileError if the order does not hold.
+
+    Attributes:
+        name: the verb that runs them.
+        passes: from the first to the last.
+        given: the facts that hold before the first.
+        promises: the facts that are to hold after the last, and what for.
+    """
+
+    name: str
+    passes: Sequence[Pass]
+    given: Reasons = field(default_factory=dict[str, str])
+    promises: Reasons = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        require_order(self.name, self.passes, self.given, self.promises)
+
+    def __iter__(self) -> Iterator[Pass]:
+        return iter(self.passes)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the passes, in order."""
+        return [each.name for each in self.passes]
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What holds after the last pass, and what it means."""
+        facts = dict(self.given)
+        for each in self.passes:
+            facts = facts_after(each, facts)
+        return facts
+
+    def only(self, *names: str) -> tuple[Pass, ...]:
+        """The passes of these names, in the order of the names."""
+        return tuple(self.passes[self.position(name)] for name in names)
+
+    def without(self, *names: str) -> PassTable:
+        """The table without the passes of these names; the others no longer ask for what only those established.
+
+        Raises CompileError if what comes out would lack what is promised.
+        """
+        left_out = self.only(*names)
+        passes = [each for each in self.passes if each not in left_out]
+        gone = {fact: each.name for each in left_out for fact in each.establishes}
+        for fact in (fact for each in passes for fact in each.establishes):
+            gone.pop(fact, None)
+        for fact, reason in self.promises.items():
+            if fact in gone:
+                raise CompileError(f"{gone[fact]} cannot be left out: {self.name} promises {fact!r} ({reason})")
+        return replace(self, passes=tuple(each.not_asking(gone) for each in passes))
+
+    def before(self, name: str) -> tuple[Pass, ...]:
+        """The passes before the one of that name."""
+        return tuple(self.passes[: self.position(name)])
+
+    def since(self, name: str) -> tuple[Pass, ...]:
+        """The pass of that name and those after it."""
+        return tuple(self.passes[self.position(name) :])
+
+    def with_pass(self, new: Pass, *, before: str) -> PassTable:
+        """The table with one more pass, right before the one of that name."""
+        return replace(self, passes=(*self.before(before), new, *self.since(before)))
+
+    def with_settings(self, settings: Mapping[str, Mapping[str, object]]) -> PassTable:
+        """The table with options set, by the name of the pass and that of the option."""
+        passes = list(self.passes)
+        for name, given in settings.items():
+            i = self.position(name)
+            passes[i] = passes[i].with_settings(given)
+        return replace(self, passes=passes)
+
+    def position(self, name: str) -> int:
+        """Where the pass of that name is; raises CompileError if there is none."""
+        names = self.names
+        if name not in names:
+            raise CompileError(f"there is no pass {name!r}{closest(name, names)}; the passes are {', '.join(names)}")
+        return names.index(name)
