@@ -22,7 +22,9 @@ from prograd_proto.attributes import KIND_OF_ANNOTATION
 from prograd_proto.upgrades import declare_version
 
 Rule = Callable[..., "Types"]
-FileSide = Literal["", "to", "from"]
+
+FILE: Final = "file"
+"""The resource that lies beside the arena: what is spilled waits in it."""
 
 CONTRACTS: Final[dict[str, Contract]] = {}
 """The contracts that were declared, by the name of the operator; `runtime.operators` has all of them."""
@@ -40,6 +42,21 @@ class Types(NamedTuple):
 def types(*outputs: TensorType, scratch: Sequence[TensorType] = ()) -> Types:
     """The result of a rule."""
     return Types(outputs, tuple(scratch))
+
+
+class Effect(NamedTuple):
+    """What an op does besides computing its results from its operands.
+
+    Attributes:
+        resource: what it touches, by a name of the author's choice: a file, a counter, the link to another process.
+        access: ops that only read a resource may change places; one that writes it, or both, keeps its place.
+        confined: it touches the resource only where its own tensors lie: what it writes are its results, what it reads
+            its operands. Others see nothing of it but these.
+    """
+
+    resource: str
+    access: Literal["reads", "writes"]
+    confined: bool = False
 
 
 def require(condition: bool, message: str) -> None:
@@ -63,7 +80,7 @@ class Contract:
     view: bool  # output 0 has the bytes of input 0: where they share memory, there is nothing to compute
     halves: bool  # it takes and gives 16-bit floats too
     random: bool  # its ops have a random stream
-    file: FileSide  # "to" the file beside the arena, where its output lies, or "from" it; "" for all others
+    effects: tuple[Effect, ...]  # what else its ops touch besides operands and results
 
 
 def declare(
@@ -74,7 +91,7 @@ def declare(
     view: bool = False,
     halves: bool = False,
     random: bool = False,
-    file: FileSide = "",
+    effects: Sequence[Effect] = (),
     variadic_outputs: bool = False,
     namespace: str = "",
 ) -> Contract:
@@ -87,13 +104,14 @@ def declare(
         view: output 0 has the bytes of input 0, so they may be the same memory, and the input keeps its value.
         halves: it takes and gives 16-bit floats.
         random: its ops draw from a random stream.
-        file: "to" puts the output into the file beside the arena, "from" reads an operand that lies there.
+        effects: what its ops touch besides operands and results.
         variadic_outputs: the attributes say how many outputs there are.
         namespace: of a plugin's operators, the plugin's name; it stands before a dot in the op type.
     """
     name = f"{namespace}.{name}" if namespace else name
     if name in CONTRACTS:
         raise ProgramError(f"kernel {name!r} is declared twice")
+    require(not (view and effects), f"kernel {name!r} is a view, which does nothing, and has effects")
     if namespace:
         declare_version(name, version)
     code = rule.__code__
@@ -115,6 +133,6 @@ def declare(
         view=view,
         halves=halves,
         random=random,
-        file=file,
+        effects=tuple(effects),
     )
     return CONTRACTS[name]

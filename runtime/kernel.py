@@ -19,7 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from prograd_proto import Attribute, TensorType
-from runtime.contract import Contract, FileSide, Rule, declare
+from runtime.contract import Contract, Rule, declare
+from runtime.contract import Effect as Effect
 from runtime.contract import Types as Types
 from runtime.contract import require as require
 from runtime.contract import types as types
@@ -79,7 +80,7 @@ def kernel(
     in_place: Sequence[tuple[int, int]] = (),
     view: bool = False,
     halves: bool = False,
-    file: FileSide = "",
+    effects: Sequence[Effect] = (),
     variadic_outputs: bool = False,
     namespace: str = "",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -91,7 +92,7 @@ def kernel(
         in_place: (output, input) pairs that the kernel allows to be the same memory.
         view: output 0 has the bytes of input 0, so they may be the same memory, and the input keeps its value.
         halves: the kernel takes and gives 16-bit floats, which it sees as float16 and, for bfloat16, as uint16.
-        file: "to" puts the output into the file beside the arena, "from" reads an operand that lies there.
+        effects: what the kernel touches besides operands and results.
         variadic_outputs: `out` is a list whatever the number of outputs.
         namespace: of a plugin's kernels, the plugin's name; it stands before a dot in the op type.
     """
@@ -104,7 +105,7 @@ def kernel(
             view=view,
             halves=halves,
             random=_takes_random_stream(function),
-            file=file,
+            effects=effects,
             variadic_outputs=variadic_outputs,
             namespace=namespace,
         )

@@ -16,7 +16,18 @@ from math import inf
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.placement import aligned
-from runtime.step import InPlaceLaw, chosen, ends_of, leaves_no_copy, made_outside, scratch_of, views_of
+from runtime.step import (
+    InPlaceLaw,
+    chosen,
+    effects_of,
+    ends_of,
+    leaves_no_copy,
+    made_outside,
+    ordered_by_effects,
+    runs_once,
+    scratch_of,
+    views_of,
+)
 from runtime.target import TARGET
 
 
@@ -35,6 +46,7 @@ class StepGraph:
     fed: list[int] = field(default_factory=list[int])  # values that are there at the start
     value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
     becomes: dict[int, int] = field(default_factory=dict[int, int])  # of each state that is updated: its new value
+    once: set[int] = field(default_factory=set[int])  # ops that run as often as they are written, by their effects
 
     @cached_property
     def after(self) -> list[list[int]]:
@@ -155,6 +167,7 @@ def step_graph(desc: pb.BlockDesc) -> StepGraph:
         graph.lasts[value_of[name]] = True
     _order_views(block, graph)
     _order_updates(graph)
+    _order_effects(block, graph)
     graph.before[:] = [sorted(set(before)) if len(before) > 1 else before for before in graph.before]
     return graph
 
@@ -210,6 +223,16 @@ def _order_updates(graph: StepGraph) -> None:
     for state, new in graph.becomes.items():
         for i, old in _written_over(graph, maker, state, new):
             graph.before[i].extend(j for j in graph.readers[old] if j < i)
+
+
+def _order_effects(block: Reading, graph: StepGraph) -> None:
+    """Let ops that touch one resource wait for each other."""
+    effects = {type: effects_of(type) for type in set(block.op_types)}
+    if not any(effects.values()):
+        return
+    graph.once.update(i for i, type in enumerate(block.op_types) if runs_once(type))
+    for i, earlier in ordered_by_effects([effects[type] for type in block.op_types]).items():
+        graph.before[i].extend(earlier)
 
 
 def _written_over(graph: StepGraph, maker: Mapping[int, int], state: int, new: int) -> Iterator[tuple[int, int]]:

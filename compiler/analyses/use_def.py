@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from prograd_proto import program_pb2 as pb
-from runtime.step import ends_of
+from runtime.step import ends_of, is_observable
 
 END = -1
 """The position that stands for the end of the step: a fetch, an update or a result."""
@@ -43,12 +43,14 @@ def use_def(block: pb.BlockDesc) -> dict[str, Chain]:
 
 
 def needed(block: pb.BlockDesc) -> tuple[list[bool], set[str]]:
-    """Of each op whether the end of the step needs it, itself or through other ops; and the tensors that are read."""
+    """Of each op whether it is needed, by the end of the step, what others see or another op; and the tensors read."""
     read = set(ends_of(block))
     ops = block.ops[:]
-    is_needed = [False] * len(ops)
+    op_types = [op.type for op in ops]
+    observable = {op_type for op_type in set(op_types) if is_observable(op_type)}
+    is_needed = [op_type in observable for op_type in op_types]
     for i in reversed(range(len(ops))):
-        if not read.isdisjoint(ops[i].outputs[:]):
+        if is_needed[i] or not read.isdisjoint(ops[i].outputs[:]):
             read.update(ops[i].inputs[:])
             is_needed[i] = True
     return is_needed, read

@@ -17,13 +17,14 @@ from prograd_proto.files import save
 from prograd_proto.identity import program_sha256
 from prograd_proto.printable import result_line, sentence
 from registry.errors import OpError
+from runtime.step import spills
 
 
 def write_frozen(options: argparse.Namespace, *, trainable: bool) -> None:
     """Mark, compile, and write to the output; nothing is written if that cannot be done."""
     program = well_formed(options.program)
     files = list(program.files)
-    planned = any(op.recompute_of or op.type == "spill" for block in program.blocks for op in block.ops)
+    planned = any(op.recompute_of or spills(op.type) for block in program.blocks for op in block.ops)
     try:
         names = mark(program.states, options.states, trainable=trainable)
         _require_sources(program)

@@ -1,7 +1,8 @@
 """Pass: drop what nobody reads.
 
 1. A block's fetches, updates and results are needed.
-2. From the last op to the first: an op with a needed output is kept, and its inputs are needed.
+2. From the last op to the first: an op with a needed output is kept, or with an effect that others can see, and its
+   inputs are needed.
 3. All other ops go; so do tensors and parameters that nothing mentions any more, with what was declared of them.
    The descriptions of tensors are put in the order of their definitions.
 4. What an entry is fed is what its source block reads. A block that runs keeps all of its feeds, whatever sizes and

@@ -10,7 +10,7 @@
 A program must not depend on the machine that compiled it. So an op is evaluated only if its operator is declared
 `exact`: IEEE 754 or the arithmetic of integers fixes its bits. There are no exponentials and their like, no sums of
 floats, nothing with a NaN, whose sign differs between CPUs, no maximum of floats, which may be either of 0.0 and -0.0,
-and no cast from floats to integers, which may not fit.
+and no cast from floats to integers, which may not fit. An op with effects is never evaluated: it runs in the step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from prograd_proto.dtypes import FLOATS, INTEGERS, NAMES
 from registry.op import find_op
 from registry.ops.fill import SMALL_TENSOR_BYTES
 from runtime.evaluate import evaluate
-from runtime.step import ends_of
+from runtime.step import effects_of, ends_of
 
 Tensors = Mapping[str, pb.TensorDesc]
 
@@ -110,7 +110,7 @@ def _always_chosen(op: pb.OpDesc, tensors: Tensors, known: Mapping[str, pb.Small
 def _is_exact(op: pb.OpDesc, tensors: Tensors) -> bool:
     """Whether a small result follows from the operands' bits alone."""
     exact = find_op(op.type).traits.exact
-    if not exact:
+    if not exact or effects_of(op.type):
         return False
     result = type_of(tensors[op.outputs[0]])
     dtypes = {result.dtype, *(type_of(tensors[name]).dtype for name in op.inputs if name)}

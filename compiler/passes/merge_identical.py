@@ -1,8 +1,8 @@
 """Pass: compute once what is computed twice.
 
 1. Two ops are identical if their types, operands, attributes and random streams are equal: they give equal bits. Ops
-   that draw random numbers are identical only if they share a stream. The order of operands counts, also in a sum:
-   which of two NaNs it hands on depends on it.
+   that draw random numbers are identical only if they share a stream, ops with effects never. The order of operands
+   counts, also in a sum: which of two NaNs it hands on depends on it.
 2. The first one is kept, under its names, and all readers of the others read it.
 3. It counts to the earliest stage among them: what the forward pass needs is a part of the forward pass, whoever else
    uses it. It goes by the id of the one that was built first, and helps to differentiate what that one helped to,
@@ -24,7 +24,7 @@ from compiler.passes.order_ops import best_order
 from compiler.passes.rewrite import computation, rewrite
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from runtime.step import is_view
+from runtime.step import effects_of, is_view
 
 SLACK: Final = 1000
 """What is kept of identical ops is not looked at if all of it has less bytes than the largest result by this factor."""
@@ -60,7 +60,7 @@ def _merge(block: pb.BlockDesc, stay: Collection[int] = ()) -> Set[int]:
 
     def visit(op: pb.OpDesc) -> Sequence[str] | None:
         reader = readers.setdefault((op.type, *op.inputs[:]), op)
-        if reader is op or op.type == "reload":  # a spilled value is brought back as often as it was left
+        if reader is op or effects_of(op.type):
             return None
         first.setdefault(computation(reader), reader)
         kept = first.setdefault(computation(op), op)

@@ -14,7 +14,7 @@ from runtime.step import ends_of, is_view
 
 
 def ops_that_run_are_read(program: pb.ProgramDesc) -> Iterator[str]:
-    """In a block whose memory is planned, every result is read, so no part of a gradient is lost."""
+    """In a block whose memory is planned, every op is read or has an effect, so no part of a gradient is lost."""
     planned = {b.block for entry in program.entries for b in entry.bindings if b.HasField("plan")}
     for number in sorted(planned):
         block = program.blocks[number]

@@ -25,7 +25,7 @@ from prograd_proto.blocks import Reading
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import trains
 from registry.op import find_op
-from runtime.step import ends_of, faults
+from runtime.step import ends_of, faults, runs_once
 from runtime.target import TARGET
 
 T = TypeVar("T", int, str)
@@ -213,7 +213,7 @@ def in_place_keeps_every_value(program: pb.ProgramDesc, block: Reading) -> Itera
 
 
 def repetitions_repeat(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
-    """An op that computes another one again follows it, and has its type, attributes and random stream."""
+    """An op that computes another one again follows it, has its type, attributes and random stream, and no effects."""
     if not any(op.recompute_of for op in block.ops):
         return
     first: dict[int, tuple[object, ...]] = {}
@@ -221,7 +221,7 @@ def repetitions_repeat(program: pb.ProgramDesc, block: Reading) -> Iterator[str]
         what = op.type, op.random_stream, *attributes
         if not op.recompute_of:
             first[op.id] = what
-        elif first.get(op.recompute_of) != what:
+        elif first.get(op.recompute_of) != what or runs_once(op.type):
             yield f"op {op.id} ({op.type}) is no repetition of op {op.recompute_of}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.step import Touched, aliases_of, scratch_of
+from runtime.step import Touched, aliases_of, effects_of, scratch_of
 from runtime.target import TARGET
 
 
@@ -33,7 +33,7 @@ def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
     return [
         Touched([], [])
         if i in aliases.views or op.type == "constant"
-        else Touched(ranges(op.inputs), ranges([*op.outputs, *(name for name, _ in row)]))
+        else Touched(ranges(op.inputs), ranges([*op.outputs, *(name for name, _ in row)]), effects_of(op.type))
         for i, (op, row) in enumerate(zip(block.ops, scratch, strict=True))
     ]
 

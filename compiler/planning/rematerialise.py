@@ -19,7 +19,7 @@ it reads can be made again before it in turn, and a chain of layers comes to be 
 
 The idea of trading operations for memory by the true peak is that of XLA's rematerialisation and of Kirisame et al.,
 "Dynamic tensor rematerialization" (2021). A repeated op has the bits of the first: random numbers are counted, and
-a state that it reads is written over only after it, or not in place.
+a state that it reads is written over only after it, or not in place. An op with effects is never repeated.
 """
 
 from __future__ import annotations
@@ -131,9 +131,9 @@ def _repeated(schedule: Schedule, costs: Sequence[int]) -> Iterator[Schedule]:
     seen: set[tuple[int, ...]] = set()
     made_again: list[tuple[float, Choice]] = []
     for kept, choice in _kept_across(schedule):
-        maker = schedule.made_by[choice.value]
-        if maker != -1 and not schedule.graph.lasts[kept]:
-            made_again.append((-schedule.graph.nbytes[choice.value] / max(1, costs[maker]), choice))
+        if schedule.may_repeat(choice.value) and not schedule.graph.lasts[kept]:
+            cost = costs[schedule.made_by[choice.value]]
+            made_again.append((-schedule.graph.nbytes[choice.value] / max(1, cost), choice))
     for _, choice in sorted(made_again)[:MOST_TRIED]:
         for kept in (0.0, 0.5):
             for merge in (False, True):

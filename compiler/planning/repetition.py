@@ -64,6 +64,10 @@ class Schedule:
         """The operations of the step, from those of each op of the block; bytes that are moved count as `MOVING`."""
         return sum(costs[self.ops[i]] if self.ops[i] >= 0 else MOVING * self.moved(i) for i in self.order)
 
+    def may_repeat(self, value: int) -> bool:
+        """Whether a value of the block may be made again: an op makes it that has no effects."""
+        return self.made_by[value] != -1 and self.made_by[value] not in self.graph.once
+
     def moved(self, i: int) -> int:
         """The bytes that a spill or a reload copies."""
         [value] = self.graph.reads[i] if self.ops[i] == SPILL else self.graph.writes[i]
@@ -123,7 +127,7 @@ def _closure(schedule: Schedule, choice: Choice) -> tuple[list[int], dict[int, i
             copies = [copy for copy in schedule.copies[value] if position[schedule.made_by[copy]] < choice.position]
             there = [copy for copy in copies if _is_kept(schedule, copy, choice.position)]
             is_small = graph.nbytes[value] <= choice.kept * graph.nbytes[choice.value]
-            if there or schedule.made_by[value] == -1 or (copies and is_small):
+            if there or not schedule.may_repeat(value) or (copies and is_small):
                 source[value] = max(there or copies, key=lambda copy: position[schedule.made_by[copy]])
             else:
                 waiting.append(schedule.made_by[value])

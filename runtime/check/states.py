@@ -7,6 +7,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.check.names import check_unique, static_type
 from runtime.check.ops import Listed, check_op, listed_operators
 from runtime.contract import require
+from runtime.step.effects import effects_of
 
 COUNTERS = ("seed", "step", "total_steps")
 _COUNTER_TYPE = TensorType("int64", ())
@@ -44,6 +45,7 @@ def _check_state(
             made = types[state.name].wide
             require(results == [made], f"its initial op gives {results[0]}, not {made}")
             require(not state.op.scratch and not state.op.in_place, "its initial op has scratch or in-place marks")
+            require(not effects_of(state.op.type), "its initial op has effects, which only an op of a step has")
         case "external":
             require(state.external.path in files, f"its file {state.external.path!r} is not among the program's files")
             require(bool(state.external.key), "its initial value has no key")

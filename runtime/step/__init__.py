@@ -6,18 +6,23 @@ scratch    what kernels need besides their operands
 target     what of this depends on the engine: scratch, and what its kernels write in place
 lifetimes  from a bound block to buffers on a two-phase clock
 places     where the buffers lie: by a plan that is safe, else placed anew
-hazards    what must be done before what, from the bytes that ops touch
+effects    what ops touch besides their tensors, and what follows from it
+hazards    what must be done before what, from the bytes that ops touch and from their effects
 """
 
 from runtime.step.aliases import Aliases as Aliases
 from runtime.step.aliases import Place as Place
 from runtime.step.aliases import aliases_of as aliases_of
 from runtime.step.aliases import ends_of as ends_of
-from runtime.step.aliases import is_transfer as is_transfer
 from runtime.step.aliases import is_view as is_view
 from runtime.step.aliases import made_outside as made_outside
-from runtime.step.aliases import spills as spills
 from runtime.step.aliases import views_of as views_of
+from runtime.step.effects import effects_of as effects_of
+from runtime.step.effects import is_observable as is_observable
+from runtime.step.effects import is_transfer as is_transfer
+from runtime.step.effects import ordered_by_effects as ordered_by_effects
+from runtime.step.effects import runs_once as runs_once
+from runtime.step.effects import spills as spills
 from runtime.step.hazards import Touched as Touched
 from runtime.step.hazards import dependencies as dependencies
 from runtime.step.in_place import InPlaceLaw as InPlaceLaw

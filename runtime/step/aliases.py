@@ -13,6 +13,7 @@ from typing import NamedTuple
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.operators import CONTRACTS
+from runtime.step.effects import spills
 
 
 class Place(NamedTuple):
@@ -59,16 +60,6 @@ def aliases_of(block: Reading, pinned: Collection[str] = ()) -> Aliases:
 def ends_of(block: pb.BlockDesc) -> list[str]:
     """The tensors that are read when all ops are done."""
     return [*(f.tensor for f in block.fetches), *(update.tensor for update in block.updates), *block.results]
-
-
-def spills(op_type: str) -> bool:
-    """Whether the output of such ops lies in the file beside the arena."""
-    return op_type in CONTRACTS and CONTRACTS[op_type].file == "to"
-
-
-def is_transfer(op_type: str) -> bool:
-    """Whether such ops only move a tensor to the file beside the arena, or back."""
-    return op_type in CONTRACTS and CONTRACTS[op_type].file != ""
 
 
 def made_outside(block: Reading) -> set[str]:

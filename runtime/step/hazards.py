@@ -1,7 +1,8 @@
 """What must be done before what: read after write, write after read, write after write.
 
 The hazards follow from the bytes that each op touches, so buffers that share a place in the arena, scratch, and states
-updated in place need no special case. Any order that respects them computes the same bits.
+updated in place need no special case. What an op touches besides is a named resource: see `effects`. Any order that
+respects both computes the same bits, and does the same to what lies outside.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from runtime.contract import Effect
+from runtime.step.effects import ordered_by_effects
+
 Range = tuple[int, int]
 
 
 class Touched(NamedTuple):
-    """The half-open ranges of addresses that an op reads and writes."""
+    """The half-open ranges of addresses that an op reads and writes, and what else it touches."""
 
     reads: list[Range]
     writes: list[Range]
+    effects: Sequence[Effect] = ()
 
 
 @dataclass
@@ -30,14 +35,19 @@ class _Segment:
 
 
 def dependencies(ops: Sequence[Touched]) -> list[set[int]]:
-    """For each op the earlier ops that must be done before it starts.
+    """For each op the earlier ops that must be done before it starts."""
+    before = _ordered_by_bytes(ops)
+    for i, earlier in ordered_by_effects([op.effects for op in ops]).items():
+        before[i] |= earlier
+    return before
 
-    One pass that keeps disjoint segments of memory, sorted, each with its last writer and the readers since.
-    """
+
+def _ordered_by_bytes(ops: Sequence[Touched]) -> list[set[int]]:
+    """One pass that keeps disjoint segments of memory, sorted, each with its last writer and the readers since."""
     before: list[set[int]] = [set() for _ in ops]
     starts: list[int] = []
     segments: list[_Segment] = []
-    for i, (reads, writes) in enumerate(ops):
+    for i, (reads, writes, _) in enumerate(ops):
         for start, stop in reads:
             for segment in _cover(starts, segments, start, stop):
                 if segment.writer is not None:

@@ -18,7 +18,8 @@ from functools import cached_property
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.step.aliases import ends_of, spills, views_of
+from runtime.step.aliases import ends_of, views_of
+from runtime.step.effects import spills
 from runtime.step.target import Pair, Target
 
 

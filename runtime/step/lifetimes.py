@@ -13,7 +13,8 @@ from operator import attrgetter
 
 from prograd_proto.blocks import Reading
 from runtime.placement.buffer import Buffer
-from runtime.step.aliases import Aliases, made_outside, spills
+from runtime.step.aliases import Aliases, made_outside
+from runtime.step.effects import spills
 
 
 def buffers_of(block: Reading, aliases: Aliases, scratch: Sequence[Sequence[tuple[str, int]]]) -> list[Buffer]:

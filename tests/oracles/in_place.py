@@ -39,7 +39,7 @@ class _Memory:
         for name in op.outputs:
             if name not in self.cell_of:
                 self.cell_of[name], self.held[name] = name, {name}
-                if op.type == "constant" or CONTRACTS[op.type].file == "to":
+                if op.type == "constant" or op.type == "spill":
                     self.read_only.add(name)
         return found
 

@@ -27,7 +27,7 @@ from runtime.errors import UsageError
 from runtime.kernel import Array
 from runtime.operators import CONTRACTS
 from runtime.placement.alignment import aligned
-from runtime.step import Touched, aliases_of, places_of, scratch_of
+from runtime.step import Touched, aliases_of, effects_of, places_of, scratch_of
 from runtime.step.places import Placed
 
 Call = Callable[[], object]
@@ -61,8 +61,11 @@ class BoundBlock:
     file_bytes: int
 
     def touched(self) -> list[Touched]:
-        """The memory that each op reads and writes."""
-        return [Touched(address_ranges(op.inputs), address_ranges([*op.outputs, *op.scratch])) for op in self.ops]
+        """What each op reads, writes and touches besides."""
+        return [
+            Touched(address_ranges(op.inputs), address_ranges([*op.outputs, *op.scratch]), effects_of(op.desc.type))
+            for op in self.ops
+        ]
 
 
 def bind(
