@@ -22,7 +22,7 @@ def embedding(
     """The rows of a table with these numbers: whole numbers [...] become [..., size].
 
     Args:
-        program: declares the parameter `name.w` [count, size].
+        program: declares the parameter `name.table` [count, size].
         name: of the layer.
         numbers: of rows, each from 0 to count - 1.
         count: of rows.
@@ -32,14 +32,14 @@ def embedding(
         dtype: of the table.
     """
     tensor(program, f"embedding {name!r}", numbers)
-    table = program.parameter(f"{name}.w", (count, size), initial or normal(0.0, 1.0), dtype=dtype)
+    table = program.parameter(f"{name}.table", (count, size), initial or normal(0.0, 1.0), dtype=dtype)
     return ops.embedding(table, numbers, padding_index=padding_index)
 
 
 def positions(program: Program, name: str, x: Value, *, count: int = 0, initial: Initial = None) -> Value:
     """The sequences x [n, l, c] with a row of a table added at each place.
 
-    Declares the parameter `name.w` [count, c], normal with deviation 0.02 unless `initial` is given; `count` is l
+    Declares the parameter `name.table` [count, c], normal with deviation 0.02 unless `initial` is given; `count` is l
     unless given, and more where other entries or bindings have longer sequences.
     """
     what = f"positions {name!r}"
@@ -48,7 +48,9 @@ def positions(program: Program, name: str, x: Value, *, count: int = 0, initial:
         refuse(program, f"{what}: x is {x.type}, whose length is a symbol; give count, the longest length there is")
     if isinstance(length, int) and 0 < count < length:
         refuse(program, f"{what}: count={count} places are fewer than the {length} of x, which is {x.type}")
-    table = program.parameter(f"{name}.w", (count or int(length), size), initial or normal(0.0, 0.02), dtype=x.dtype)
+    table = program.parameter(
+        f"{name}.table", (count or int(length), size), initial or normal(0.0, 0.02), dtype=x.dtype
+    )
     if table.shape[0] == length:
         return x + table
     return x + ops.gather(table, places(program, length))

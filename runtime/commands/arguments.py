@@ -147,6 +147,7 @@ def _replay(verbs: Any, name: str) -> None:
     verb.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
     _add_reports(verb)
     verb.set_defaults(fetch=[], expect=[], rtol=0.0, atol=0.0, save=None, in_place=False, force=False)
+    verb.set_defaults(only=[], rename=[], layout="prograd")
     verb.set_defaults(checkpoint=None, every=None, keep=3, resume=False, retarget_schedule=False)
     verb.set_defaults(metrics=None, trace=None, record=None, check_nan=False, reproduce=None)
 
@@ -243,6 +244,21 @@ def _add_rows(verb: argparse.ArgumentParser) -> None:
 def _add_states(verb: argparse.ArgumentParser) -> None:
     states = verb.add_argument_group("states")
     states.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
+    states.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="of --load: states such as 'trunk.*', and no others",
+    )
+    states.add_argument(
+        "--rename", action="append", default=[], type=_rule, metavar="OLD=NEW",
+        help="of --load: tensors that begin with OLD begin with NEW; or with a * in both",
+    )  # fmt: skip
+    states.add_argument(
+        "--layout", type=_one_of("prograd", "torch"), default="prograd", metavar="{prograd,torch}",
+        help="of --load: whose names and axes the file has",
+    )  # fmt: skip
     states.add_argument("--save", type=Path, metavar="FILE", help="write all states at the end")
     states.add_argument("--in-place", action="store_true", help="save to the file that --load names")
     states.add_argument("--checkpoint", type=Path, metavar="DIR", help="write checkpoints into a folder")
@@ -315,6 +331,13 @@ def _one_of(*words: str) -> Callable[[str], str]:
         return text
 
     return check
+
+
+def _rule(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not equals or not old:
+        raise argparse.ArgumentTypeError(f"{text!r} is not OLD=NEW, as in backbone.=trunk.")
+    return old, new
 
 
 def _positive(text: str) -> int:

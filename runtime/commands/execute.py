@@ -184,8 +184,12 @@ def _loaded(options: argparse.Namespace) -> Run:
         spill=options.spill,
         data=options.data,
     )
-    if options.load:
-        (run.resume if options.resume else run.load_state)(options.load)
+    if options.load and not options.resume:
+        loaded = run.load(options.load, only=options.only, rename=dict(options.rename), layout=options.layout)
+        if _takes_some(options):
+            logging.getLogger("prograd").info("%s: %s", options.load, loaded)
+    elif options.load:
+        run.resume(options.load)
     elif options.resume:
         if CheckpointFolder(options.checkpoint).files():
             run.resume(options.checkpoint)
@@ -202,6 +206,14 @@ def _require_consistent(options: argparse.Namespace) -> None:
         (options.resume and not (options.checkpoint or options.load), "--resume goes on from --checkpoint or --load"),
         (options.resume and options.seed is not None, "--seed begins a run, and --resume goes on with one"),
         (options.retarget_schedule and not options.resume, "--retarget-schedule belongs to --resume"),
+        (
+            _takes_some(options) and (options.resume or not options.load),
+            "--only, --rename and --layout say what --load takes, and --resume takes all; give --load alone",
+        ),
+        (
+            _takes_some(options) and options.record,
+            "--record names one file that was loaded; save what --only, --rename and --layout took, and load that file",
+        ),
         (options.in_place and not options.load, "--in-place saves to the file of --load; give --load"),
         (options.in_place and options.save, "--in-place and --save both say where to save; give one of them"),
         (options.reproduce and not options.check_nan, "--reproduce keeps what --check-nan finds; give --check-nan"),
@@ -215,6 +227,11 @@ def _require_consistent(options: argparse.Namespace) -> None:
     for broken, text in rules:
         if broken:
             raise UsageError(text)
+
+
+def _takes_some(options: argparse.Namespace) -> bool:
+    """Whether --load takes other than all states by their names."""
+    return bool(options.only or options.rename or options.layout != "prograd")
 
 
 def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> None:
@@ -251,7 +268,8 @@ def _log_to(options: argparse.Namespace, stack: ExitStack) -> LogHandler:
 
     def restore() -> None:
         logger.removeHandler(handler)
-        logger.level, logger.propagate = before
+        logger.setLevel(before[0])  # not by the attribute: loggers remember what they let pass
+        logger.propagate = before[1]
 
     logger.setLevel(logging.WARNING if options.quiet else logging.INFO)
     logger.propagate = False

@@ -7,6 +7,7 @@ evaluation         running an entry over rows without training: evaluation and p
 events             what a training run reports: frozen records, one kind per occasion. Epochs and steps count from 1
 folder_lock        one process at a time writes into a folder
 interrupts         what signals do: at once while nothing is under way, and between two steps
+loading            taking parameters and buffers from a file: all or some, by its names or by those of PyTorch
 machine            what a result may depend on besides the program: versions and the CPU
 metrics            metrics: scalar fetches, and how they combine over steps
 overtime           ends a run that goes on after it was asked to end
@@ -16,6 +17,7 @@ run                the library: a loaded program, its states, and everything tha
 run_record         a run in a small JSON file: what it was asked, what it gave, on what machine
 state_view         the states of a run, to read and to write by name
 states             the states of a program: named arrays that outlive a step
+torch_names        where the states of layers lie in a state dict of PyTorch
 training           the training loop: steps, epochs, evaluations, the best states, checkpoints
 turns              turns at the states: several threads read them at once, or one thread alone changes them
 """

@@ -120,18 +120,9 @@ def resume(checkpoint: Checkpoint, sha256: str, states: States) -> Position:
     return position
 
 
-def load_parameters(checkpoint: Checkpoint, program: pb.ProgramDesc, states: States) -> None:
-    """Put the parameters and buffers of a file into the states, and leave slots and counters as they are.
-
-    Raises DataError if the file lacks one of them, has another tensor, or one of another type.
-    """
-    path, tensors, about = checkpoint
-    kinds = {state.name: state.kind for state in program.states}
-    wanted = {n: a for n, a in states.arrays.items() if kinds[n] in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)}
-    others = kinds.keys() - wanted.keys()
-    others |= {str(name) for key in ("slots", "counters") for name in about.get(key, ())} - wanted.keys()
-    taken = {n: a for n, a in tensors.items() if n not in others and not n.startswith(_OWN)}
-    _restore(path, taken, wanted)
+def is_of_run(name: str) -> bool:
+    """Whether a tensor belongs to the run, as those of the best evaluation do, and is no state."""
+    return name.startswith(_OWN)
 
 
 def tensors_sha256(tensors: Mapping[str, Array]) -> str:

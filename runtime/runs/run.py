@@ -28,7 +28,7 @@ from runtime.plugins import use_plugins
 from runtime.rows.data import Data
 from runtime.rows.rows import Rows, given_rows
 from runtime.runs.begin_training import TrainingOptions, begin_training
-from runtime.runs.checkpoint import load_parameters, read_checkpoint, resume, write_checkpoint
+from runtime.runs.checkpoint import read_checkpoint, resume, write_checkpoint
 from runtime.runs.checkpoint_folder import CheckpointFolder
 from runtime.runs.evaluation import Results, apart, run_over
 from runtime.runs.events import Event
@@ -42,6 +42,7 @@ from runtime.target import TARGET
 
 if TYPE_CHECKING:
     from runtime.engines.choice import EngineName
+    from runtime.runs.loading import Layout, Loaded
 
 Path_ = str | os.PathLike[str]
 
@@ -245,7 +246,7 @@ class Run:
         return run_over(self.workspaces, self.stepper, self.states, bindings, rows, fetch=fetch, between=between)
 
     def save(self, path: Path_, *, force: bool = False) -> None:
-        """Write all states, and where the run stands, to a safetensors file that `resume` and `load_state` take."""
+        """Write all states, and where the run stands, to a safetensors file that `resume` and `load` take."""
         with self.states.turns.together():
             write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
 
@@ -264,11 +265,37 @@ class Run:
             self.position = resume(checkpoint, self.sha256, self.states)
             self.done, self.home = 0, os.path.realpath(checkpoint.path.parent)
 
-    def load_state(self, path: Path_) -> None:
-        """Take parameters and buffers from a file; slots, counters and where the run stands stay as they are."""
+    def load(
+        self,
+        path: Path_,
+        *,
+        only: str | Sequence[str] = (),
+        rename: Mapping[str, str] | None = None,
+        layout: Layout = "prograd",
+    ) -> Loaded:
+        """Take parameters and buffers from a file; slots, counters and where the run stands stay as they are.
+
+        Args:
+            path: of a safetensors file, such as `save` writes, or PyTorch's state dict saved by safetensors.
+            only: patterns of the states that are taken, as "trunk.*"; unless given, all, and the file has no others.
+            rename: what tensors of the file are called here, as {"backbone.": "trunk."}; see docs/commands.md.
+            layout: "torch" for names and axes of PyTorch's modules; see docs/layers.md.
+
+        Returns:
+            What was loaded, what was left in the file, and which states are as before.
+
+        Raises DataError or UsageError, and changes nothing, for what cannot be taken.
+        """
+        from runtime.runs.loading import load_parameters  # for those who load: start-up time
+
         checkpoint = read_checkpoint(Path(path))
+        patterns = [only] if isinstance(only, str) else only
         with self.states.turns.alone():
-            load_parameters(checkpoint, self.program, self.states)
+            return load_parameters(checkpoint, self.program, self.states.arrays, patterns, rename, layout)
+
+    def load_state(self, path: Path_) -> None:
+        """Take all parameters and buffers from a file; see `load`."""
+        self.load(path)
 
     def bindings(self, entry: str) -> list[BoundEntry]:
         """The bindings of an entry, the one with the most rows first.

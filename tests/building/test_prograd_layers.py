@@ -134,16 +134,16 @@ def test_layer_norm_and_group_norm():
 def test_embedding_and_positions():
     numbers = np.array([[1, 4, 0], [2, 2, 3]])
     y, s = computed(lambda p, n: layers.embedding(p, "e", n, 5, 4), numbers)
-    assert shapes(s) == {"e.w": (5, 4)}
-    near(y, s["e.w"][numbers])
+    assert shapes(s) == {"e.table": (5, 4)}
+    near(y, s["e.table"][numbers])
 
     x = drawn(2, 3, 4)
     y, s = computed(lambda p, x: layers.positions(p, "p", x), x)
-    assert shapes(s) == {"p.w": (3, 4)}
-    near(y, x + s["p.w"])
+    assert shapes(s) == {"p.table": (3, 4)}
+    near(y, x + s["p.table"])
     y, s = computed(lambda p, x: layers.positions(p, "p", x, count=7), x)
-    assert shapes(s) == {"p.w": (7, 4)}
-    near(y, x + s["p.w"][:3])
+    assert shapes(s) == {"p.table": (7, 4)}
+    near(y, x + s["p.table"][:3])
 
 
 def test_sinusoidal_positions_of_a_length_that_compiling_binds():
@@ -431,7 +431,7 @@ def test_who_gives_name_and_program_in_the_wrong_order_is_told():
 
 
 def test_the_page_about_layers_runs_and_names_them_all():
-    page = (Path(__file__).parents[1] / "docs" / "layers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "layers.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 2
     for block in blocks:

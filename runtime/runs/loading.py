@@ -1,0 +1,157 @@
+"""Taking parameters and buffers from a file of tensors: all of them or some, by its names or by those of PyTorch.
+
+1. Slots, counters and what a checkpoint says of the best evaluation are left out.
+2. The other tensors get the names that the rules give them.
+3. Every state that is asked for finds its tensor.
+4. Each tensor is checked, and only then is any state written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.spelling import closest
+from runtime.dtypes import array_type
+from runtime.errors import DataError, UsageError
+from runtime.kernel import Array
+from runtime.runs.checkpoint import Checkpoint, is_of_run
+from runtime.runs.torch_names import IGNORED, Source, torch_sources
+
+Layout = Literal["prograd", "torch"]
+SHOWN = 3
+"""Names that a sentence lists before it counts."""
+
+
+class Loaded(NamedTuple):
+    """What was taken from a file; as text, a sentence.
+
+    Attributes:
+        loaded: by state, the tensor of the file.
+        left: tensors of the file that no state took.
+        kept: parameters and buffers that have the values that they had before.
+    """
+
+    loaded: dict[str, str]
+    left: list[str]
+    kept: list[str]
+
+    def __str__(self) -> str:
+        parts = [f"loaded {_listed(self.loaded)}"]
+        parts += [f"left {_listed(self.left)} of the file"] if self.left else []
+        parts += [f"kept {_listed(self.kept)} as before"] if self.kept else []
+        return ", ".join(parts)
+
+
+def load_parameters(
+    checkpoint: Checkpoint,
+    program: pb.ProgramDesc,
+    states: Mapping[str, Array],
+    only: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    layout: Layout = "prograd",
+) -> Loaded:
+    """Put parameters and buffers of a file into the states, and leave slots and counters as they are.
+
+    Args:
+        checkpoint: the file.
+        program: says which states are parameters and buffers.
+        states: are written.
+        only: patterns of the states that are taken, as "trunk.*"; unless given, all are, and the file has no others.
+        rename: what tensors of the file are called: for "old.": "new." all that begin with old. begin with new., and
+            for "a*b": "c*d" the same at both ends. The first rule that fits counts.
+        layout: "torch" finds tensors by the names that PyTorch's modules give them, and turns their axes.
+
+    Raises:
+        DataError: a state that is asked for has no tensor, or one of another type; or a tensor is left and `only` was
+            not given.
+        UsageError: a pattern or a rule fits nothing.
+    """
+    path, tensors, about = checkpoint
+    if layout not in get_args(Layout):
+        raise UsageError(f"layout={layout!r} is not one of {', '.join(get_args(Layout))}")
+    mine = [s.name for s in program.states if s.kind in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)]
+    mine = [name for name in mine if name in states]
+    others = states.keys() - {*mine} | {str(n) for key in ("slots", "counters") for n in about.get(key, ())} - {*mine}
+    there = _renamed(path, [n for n in tensors if n not in others and not is_of_run(n)], rename or {})
+    wanted = _matching(mine, only) if only else mine
+    sources = {name: _source(path, name, there, layout) for name in wanted}
+    taken = {there[source.tensor] for source in sources.values()}
+    left = [tensor for tensor in there.values() if tensor not in taken]
+    left = [tensor for tensor in left if layout != "torch" or not tensor.endswith(IGNORED)]
+    if left and not only:
+        raise DataError(f"{path}: the tensor {left[0]!r} is no state of the program{closest(left[0], mine)}")
+    arrays = {name: source.arranged(tensors[there[source.tensor]]) for name, source in sources.items()}
+    for name, array in arrays.items():
+        _require_type(path, there[sources[name].tensor], name, array, states[name])
+    for name, array in arrays.items():
+        np.copyto(states[name], array)
+    loaded = {name: there[source.tensor] for name, source in sources.items()}
+    return Loaded(loaded, left, [name for name in mine if name not in loaded])
+
+
+def _renamed(path: Path, names: Iterable[str], rules: Mapping[str, str]) -> dict[str, str]:
+    """The tensors of a file by the names that the rules give them."""
+    for old, new in rules.items():
+        if old.count("*") != new.count("*") or old.count("*") > 1 or not old:
+            raise UsageError(
+                f"rename: {old!r} to {new!r}; either both have one *, or neither has, and the first is not empty"
+            )
+    found: dict[str, str] = {}
+    unused = dict.fromkeys(rules)
+    for name in names:
+        rule = next((old for old in rules if _fits(old, name)), None)
+        new = name if rule is None else _replaced(rule, rules[rule], name)
+        unused.pop(rule or "", None)
+        if new in found:
+            raise DataError(f"{path}: the tensors {found[new]!r} and {name!r} would both be called {new!r}")
+        found[new] = name
+    if unused:
+        raise UsageError(f"rename: no tensor of {path} fits {next(iter(unused))!r}{closest(next(iter(unused)), found)}")
+    return found
+
+
+def _fits(old: str, name: str) -> bool:
+    start, _, end = old.partition("*")
+    return name.startswith(start) and name.endswith(end) and len(name) >= len(start) + len(end)
+
+
+def _replaced(old: str, new: str, name: str) -> str:
+    (start, _, end), (first, _, last) = old.partition("*"), new.partition("*")
+    return f"{first}{name[len(start) : len(name) - len(end)]}{last}"
+
+
+def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """The names that match any of the patterns."""
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise UsageError(f"only: no parameter and no buffer matches {pattern!r}{closest(pattern, names)}")
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def _source(path: Path, state: str, there: Collection[str], layout: Layout) -> Source:
+    """Where a state lies: under its own name, or under that of PyTorch."""
+    tried = [Source(state, turned=False), *(torch_sources(state) if layout == "torch" else ())]
+    found = next((source for source in tried if source.tensor in there), None)
+    if found is None:
+        other = f", nor {tried[1].tensor!r}" if len(tried) > 1 else ""
+        raise DataError(f"{path}: there is no tensor {state!r}{other}, which the program has as a state")
+    return found
+
+
+def _require_type(path: Path, tensor: str, state: str, array: Array, wanted: Array) -> None:
+    if (array.dtype, array.shape) == (wanted.dtype, wanted.shape):
+        return
+    what = "the program's state" if tensor == state else f"the state {state!r}, which it is for,"
+    raise DataError(f"{path}: the tensor {tensor!r} is {array_type(array)}, {what} is {array_type(wanted)}")
+
+
+def _listed(names: Collection[str]) -> str:
+    """How many, and the first of them."""
+    more = len(names) - SHOWN
+    return f"{len(names)} ({', '.join([*names][:SHOWN])}{f' and {more} more' if more > 0 else ''})"

@@ -1,0 +1,91 @@
+"""Where the states of layers lie in a state dict of PyTorch: the names of its modules, and the order of their axes.
+
+A layer of prograd has names of its own for its states, and for each this says which tensor of which module it is:
+
+    dense, conv     w              weight, whose axes are out, in, window
+                    b              bias
+    norms           scale, bias    weight, bias
+                    mean, variance running_mean, running_var
+    embedding       table          weight
+    lstm, gru       input, state   weight_ih_l0, weight_hh_l0, of out, in; layer2.back is l2_reverse
+                    …_bias         bias_ih_l0, bias_hh_l0
+    attention       q, k, v        thirds of in_proj_weight and in_proj_bias, or q_proj_weight …
+                    out            out_proj
+    transformer     attention      self_attn
+                    forward1, 2    linear1, linear2
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from runtime.kernel import Array
+
+IGNORED: Final = "num_batches_tracked"
+"""The last word of what a state dict counts and no layer needs."""
+
+_WORDS: Final = {
+    "w": "weight",
+    "b": "bias",
+    "scale": "weight",
+    "bias": "bias",
+    "mean": "running_mean",
+    "variance": "running_var",
+    "table": "weight",
+}
+_RECURRENT: Final = {
+    "input": "weight_ih",
+    "state": "weight_hh",
+    "input_bias": "bias_ih",
+    "state_bias": "bias_hh",
+}
+_TURNED: Final = {"w", "input", "state"}
+_MODULES: Final = {"attention": "self_attn", "forward1": "linear1", "forward2": "linear2", "out": "out_proj"}
+_THIRDS: Final = {"q": 0, "k": 1, "v": 2}
+
+
+class Source(NamedTuple):
+    """A tensor of a state dict, or one of three equal parts of it; one to be turned begins with the axes out, in."""
+
+    tensor: str
+    turned: bool
+    third: int | None = None
+
+    def arranged(self, array: Array) -> Array:
+        """The part of the tensor that is a state, with the axes of prograd: window, in, out."""
+        if self.third is not None:
+            size = len(array) // 3
+            array = array[self.third * size : (self.third + 1) * size]
+        if not self.turned or array.ndim < 2:
+            return array
+        return np.transpose(array, (*range(2, array.ndim), 1, 0))
+
+
+def torch_sources(state: str) -> Iterator[Source]:
+    """The tensors that a state may be, the likeliest first."""
+    *modules, word = state.split(".")
+    turned = word in _TURNED
+    if word in _RECURRENT:
+        yield Source(_recurrent(modules, _RECURRENT[word]), turned)
+    if word not in _WORDS:
+        return
+    for path in ([_MODULES.get(module, module) for module in modules], modules):
+        yield Source(".".join([*path, _WORDS[word]]), turned)
+        if path and path[-1] in _THIRDS and word in ("w", "b"):
+            whole, third = path[:-1], path[-1]
+            if word == "w":
+                yield Source(".".join([*whole, f"{third}_proj_weight"]), turned)
+            yield Source(".".join([*whole, f"in_proj_{_WORDS[word]}"]), turned, _THIRDS[third])
+
+
+def _recurrent(modules: list[str], word: str) -> str:
+    """The tensor of a layer and direction: encoder.layer1.back becomes encoder.weight_ih_l1_reverse."""
+    back = modules[-1:] == ["back"]
+    modules = modules[:-1] if back else modules
+    numbered = re.fullmatch(r"layer([0-9]+)", modules[-1]) if modules else None
+    layer, path = (numbered[1], modules[:-1]) if numbered else ("0", modules)
+    return ".".join([*path, f"{word}_l{layer}{'_reverse' if back else ''}"])
