@@ -54,9 +54,9 @@ STATES = "one tensor stands for a state; it has the state's type, and so has the
 UPDATES = "a block updates a state at most once; a block that trains updates every trainable parameter it reads"
 IN_PLACE = "an op writes in place what its kernel allows, over what nothing reads afterwards and what may change"
 
-AGAIN = "an op that computes another one again follows it, and has its type, attributes and random stream"
+AGAIN = "an op that computes another one again follows it, has its type, attributes and random stream, and no effects"
 HELPS = "an op that helps to differentiate names an op that was there before it, a forward op unless that is gone"
-LOST = "in a block whose memory is planned, every result is read, so no part of a gradient is lost"
+LOST = "in a block whose memory is planned, every op is read or has an effect, so no part of a gradient is lost"
 LIFESPANS = "a tensor is defined and read, itself or through a view, only within the lifespan that was declared for it"
 
 BROKEN: list[tuple[str, Change, str, str]] = [
