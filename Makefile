@@ -17,8 +17,9 @@ proto: ## generate code from proto/prograd_proto/program.proto, and lint the sch
 	$(BIN)/python -m grpc_tools.protoc --proto_path=proto --python_out=proto --pyi_out=proto \
 		proto/prograd_proto/program.proto
 
-docs: ## generate docs/ops.md from the operators' declarations
+docs: ## generate docs/ops.md from the operators' declarations, and docs/passes.md from the tables of passes
 	$(BIN)/compiler ops --markdown > docs/ops.md
+	$(BIN)/compiler passes --markdown > docs/passes.md
 
 compared: ## compare with PyTorch, which must be installed, and write docs/compared.md
 	$(BIN)/python tests/compared.py

@@ -91,14 +91,15 @@ def check(options: argparse.Namespace) -> None:
 def compile_(options: argparse.Namespace) -> None:
     """Compile a program file or its text form anew, with other sizes or a look at what a pass did."""
     from compiler.build.compiled import compile_program
-    from compiler.commands.dump_after import dumper
+    from compiler.commands.asked_passes import asked_passes, dumper
     from compiler.commands.well_formed import well_formed
     from compiler.passes.pipeline import PASSES
 
     program = well_formed(options.program)
-    after = dumper(options.dump_after, PASSES) if options.dump_after else None
+    passes = asked_passes(PASSES, options.without, options.option)
+    after = dumper(options.dump_after, passes) if options.dump_after else None
     try:
-        compiled = compile_program(program, _sizes(options.bind, program, options.program), after)
+        compiled = compile_program(program, _sizes(options.bind, program, options.program), after, passes=passes)
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from None
     if options.output is not None:
@@ -117,6 +118,16 @@ def upgrade(options: argparse.Namespace) -> None:
     from compiler.commands.upgrade import upgrade_file
 
     upgrade_file(options)
+
+
+def passes(options: argparse.Namespace) -> None:
+    """Print the passes of `compile` and of `plan` in their order: what each requires of the program, and why.
+
+    A name, `compile` or `plan`, prints only that table.
+    """
+    from compiler.commands.passes import passes
+
+    passes(options)
 
 
 def freeze(options: argparse.Namespace) -> None:
@@ -290,6 +301,10 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("-o", "--output", help="the program file to write")
     verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
     verb.add_argument("--dump-after", metavar="PASS", help="print the program as this pass leaves it")
+    verb.add_argument("--without", action="append", default=[], metavar="PASS", help="leave this pass out")
+    verb.add_argument(
+        "--option", action="append", default=[], metavar="PASS.NAME=VALUE", help="of a pass; see compiler passes"
+    )
 
     verb = _verb(
         verbs, "upgrade", upgrade, "write an older program as this prograd does", "compiler upgrade old.pb -o new.pb"
@@ -327,6 +342,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--spill", action="store_true", help="let values wait in a file to keep the budget")
     verb.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="look for a way so long; else 60")
     verb.add_argument("--threads", type=_at_least(1), default=1, metavar="N", help="give these room; else for one")
+    verb.add_argument("--dump-after", metavar="PASS", help="print the program as this pass leaves it")
     where = verb.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", help="the program file to write")
     where.add_argument("--in-place", action="store_true", help="write to the program's own file")
@@ -341,6 +357,11 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="end the search after these; else 60")
     verb.add_argument("-o", "--output", help="the CSV file to write, instead of stdout")
     verb.add_argument("--force", action="store_true", help="replace the output file if it exists")
+
+    verb = _verb(verbs, "passes", passes, "list the passes, with the reasons for their order", "compiler passes plan")
+    verb.add_argument("tables", nargs="*", metavar="TABLE", help="compile or plan; else both")
+    verb.add_argument("--json", action="store_true", help="print one JSON object instead of words")
+    verb.add_argument("--markdown", action="store_true", help="the page docs/passes.md")
 
     verb = _verb(verbs, "ops", ops, "list the operators", "compiler ops conv2d matmul")
     verb.add_argument("names", nargs="*", help="only these")

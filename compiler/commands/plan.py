@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from compiler.analyses.memory_report import BindingMemory, MemoryReport
+from compiler.commands.asked_passes import dumper
 from compiler.commands.chosen_entry import binding_in_words
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
 from compiler.commands.well_formed import well_formed
 from compiler.errors import LimitError, UsageError
 from compiler.planning.give_room import CLOSE, Room
+from compiler.planning.pipeline import passes_to_plan
 from compiler.planning.plan_program import plan_program
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
@@ -31,8 +33,12 @@ def plan_file(options: argparse.Namespace) -> None:
     program = well_formed(options.program)
     if not all(entry.bindings for entry in program.entries):
         raise ProgramError(f"{options.program}: there are entries without a block that runs; compile the program")
+    passes = passes_to_plan(anew=options.budget is not None or options.threads > 1)
+    after = dumper(options.dump_after, passes) if options.dump_after else None
     try:
-        report = plan_program(program, options.budget, options.threads, spill=options.spill, seconds=options.seconds)
+        report = plan_program(
+            program, options.budget, options.threads, spill=options.spill, seconds=options.seconds, after=after
+        )
     except LimitError as error:
         raise LimitError(f"{options.program}: {error}") from None
     output = options.program if options.in_place else options.output

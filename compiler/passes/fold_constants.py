@@ -40,7 +40,7 @@ def fold_constants(program: pb.ProgramDesc, *, small: int = 1024) -> None:
 
     Args:
         program: its blocks that run are edited.
-        small: bytes of a constant that may stand in the program instead of any op; a larger one must be worth it.
+        small: bytes of a constant that may stand in the place of any op; a larger one must be worth it.
     """
     for block in bound_blocks(program):
         _fold(block, small)

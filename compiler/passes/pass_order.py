@@ -57,11 +57,9 @@ def _require_names(table: str, passes: Sequence[Pass]) -> None:
 
 def _require_reasons(table: str, passes: Sequence[Pass]) -> None:
     for each in passes:
-        words = {"requires": each.requires, "establishes": each.establishes, "invalidates": each.invalidates}
-        for word, reasons in words.items():
-            for fact, reason in reasons.items():
-                if not reason:
-                    raise CompileError(f"{table}: {each.name} {word} {fact!r} without a reason; say why")
+        for word, fact, why in each.reasons:
+            if not why:
+                raise CompileError(f"{table}: {each.name} {word} {fact!r} without a reason; say why")
 
 
 def _require_known_facts(table: str, passes: Sequence[Pass], given: Reasons, promises: Reasons) -> None:

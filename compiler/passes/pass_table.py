@@ -44,6 +44,12 @@ class Pass:
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
     @property
+    def reasons(self) -> list[tuple[str, str, str]]:
+        """What it says of facts: "requires", "establishes" or "invalidates", the fact, and why."""
+        words = {"requires": self.requires, "establishes": self.establishes, "invalidates": self.invalidates}
+        return [(word, fact, why) for word, facts in words.items() for fact, why in facts.items()]
+
+    @property
     def options(self) -> dict[str, Option]:
         """What can be set, with the values that are."""
         return {

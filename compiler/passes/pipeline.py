@@ -63,16 +63,13 @@ PASSES = PassTable(
         ),
         Pass(
             simplify,
-            requires={"bound": "shapes are numbers", "folded": "what is folded to 1 is no factor"},
+            requires={"folded": "what is folded to 1 is no factor"},
             establishes={"simplified": "no op gives what is there already"},
             invalidates={"as built": "ops go, and become cheaper ones"},
         ),
         Pass(
             merge_identical,
-            requires={
-                "bound": "what merging takes of memory is a matter of sizes",
-                "simplified": "ops become identical when what is between them goes",
-            },
+            requires={"simplified": "ops become identical when what is between them goes"},
             establishes={"merged": "what is computed is computed once; no op comes or goes after this"},
             invalidates={"as built": "ops go"},
         ),
@@ -105,11 +102,7 @@ PASSES = PassTable(
         ),
         Pass(
             plan_memory,
-            requires={
-                "bound": "a plan is of blocks as they run",
-                "ordered": "lifetimes follow from the order",
-                "shared": "tensors that share memory are one buffer",
-            },
+            requires={"shared": "tensors that share memory are one buffer"},
             establishes={"planned": "each binding has the offsets of its buffers"},
         ),
     ),

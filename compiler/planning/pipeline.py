@@ -18,11 +18,7 @@ PLANNING = PassTable(
     (
         Pass(
             plan_memory,
-            requires={
-                "bound": "a plan is of blocks as they run",
-                "ordered": "lifetimes follow from the order",
-                "shared": "tensors that share memory are one buffer",
-            },
+            requires={"shared": "tensors that share memory are one buffer"},
             establishes={"planned": "each binding has the offsets that a longer search found"},
             settings={"thorough": True},
         ),

@@ -1,4 +1,8 @@
-"""The operator reference, made from what the registry knows: `compiler ops --markdown > docs/ops.md`."""
+"""The operator reference, made from what the registry knows: `compiler ops --markdown > docs/ops.md`.
+
+operand_types  which dtypes an operator takes and gives
+passes         the page about passes, made from their tables
+"""
 
 from __future__ import annotations
 

@@ -102,12 +102,38 @@ def test_compile_dumps_the_program_after_a_pass(program, capsys):
     assert out.splitlines()[-1].startswith("OK program_sha256=")
 
 
+def test_compile_leaves_a_pass_out_and_sets_the_option_of_another(program, capsys, tmp_path):
+    command = ["compile", program, "--dump-after", "order_ops"]
+    _, out, _ = run(capsys, *command)
+    code, with_all, _ = run(capsys, *command, "--without", "fold_constants", "--option", "plan_memory.thorough=true")
+    assert code == 0
+    assert with_all.count(" = ") > out.count(" = "), "there are ops that folding makes constants of"
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (
             ["--dump-after", "eliminate"],
-            "there is no pass 'eliminate'; did you mean 'eliminate_dead_ops'?; the passes are ",
+            "--dump-after eliminate: no such pass runs; did you mean 'eliminate_dead_ops'?; those that do are ",
+        ),
+        (["--without", "fold"], "--without fold: there is no pass 'fold'"),
+        (
+            ["--without", "list_operators"],
+            "--without list_operators: list_operators cannot be left out: compile promises 'listed' ("
+            "a reader has to know whether it has these operators)",
+        ),
+        (
+            ["--option", "merge_identical"],
+            "--option merge_identical: write pass.option=value, as in merge_identical.most_tried=0",
+        ),
+        (
+            ["--option", "merge_identical.most=1"],
+            "--option merge_identical.most=1: merge_identical: there is no option 'most'; its options are most_tried",
+        ),
+        (
+            ["--option", "plan_memory.thorough=1"],
+            "--option plan_memory.thorough=1: plan_memory: the option thorough is '1'; it takes bool",
         ),
         (["--bind", "batch"], "--bind batch: write symbol=size, as in batch=64"),
         (["--bind", "batch=²"], "--bind batch=²: write symbol=size, as in batch=64"),

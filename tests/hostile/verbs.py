@@ -37,7 +37,7 @@ OPTIONS: dict[str, list[list[str]]] = {
         ["--order", "--memory", "--sort", "time"],
         ["--html", "m.html", "--svg", "m.svg"],
     ],
-    "compiler compile": [[], ["-o", "out.pb"], ["--bind", "n=2"], ["--dump-after", "append_updates"]],
+    "compiler compile": [[], ["-o", "out.pb"], ["--bind", "n=2"], ["--dump-after", "fold_constants"]],
     "compiler plan": [[], ["--budget", "100B"], ["--threads", "2", "-o", "out.pb"], ["--budget", "1KiB", "--spill"]],
     "compiler place": [["--seconds", "1"]],
     "compiler ops": [["matmul"]],

@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 
 from compiler import clipping, initialisers, optimizers, schedules, trust_ratios
+from compiler.passes.pipeline import PASSES
+from compiler.planning.pipeline import PLANNING
 from compiler.reference import reference
+from compiler.reference.passes import passes_page
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -78,6 +81,11 @@ def test_paths_that_a_page_names_exist(page: Path):
 def test_the_operator_reference_is_what_the_registry_says():
     current = (ROOT / "docs/ops.md").read_text(encoding="utf-8") == reference()
     assert current, "docs/ops.md is of other operators: run `make docs`"
+
+
+def test_the_page_on_passes_is_what_their_tables_say():
+    current = (ROOT / "docs/passes.md").read_text(encoding="utf-8") == passes_page((PASSES, PLANNING))
+    assert current, "docs/passes.md is of other passes: run `make docs`"
 
 
 def test_the_page_on_training_runs_and_names_all_that_there_is(tmp_path: Path):

@@ -1,0 +1,102 @@
+"""`compiler passes`, and what `compiler plan` prints of the passes that it runs."""
+
+import json
+
+import pytest
+
+from compiler import Program, global_norm, momentum, ops
+from compiler.__main__ import main
+from compiler.passes.pipeline import PASSES
+from compiler.planning.pipeline import PLANNING
+
+
+def run(capsys, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    return code, *capsys.readouterr()
+
+
+def test_a_table_is_printed_in_order_with_every_reason_on_a_line_of_its_own(capsys):
+    code, out, _ = run(capsys, "passes", "compile")
+    lines = out.splitlines()
+    heads = [line for line in lines if line[:2].strip().isdigit()]
+    assert (code, lines[0]) == (0, "compiler compile: 11 passes, in order")
+    assert heads == [f"{number:2} {each.name}: {each.does}" for number, each in enumerate(PASSES, 1)]
+    assert "     requires    folded           what is folded to 1 is no factor" in lines
+    assert "     invalidates shared           what is dead depends on the order" in lines
+    assert "     option      thorough: bool = False  search longer for a small arena" in out
+    assert "   promises      bound            a step has sizes" in lines
+    assert max(map(len, lines)) <= 132
+    assert len(lines) <= 60, "a screen"
+
+
+def test_both_tables_are_printed_unless_one_is_named(capsys):
+    _, compiles, _ = run(capsys, "passes", "compile")
+    _, plans, _ = run(capsys, "passes", "plan")
+    _, both, _ = run(capsys, "passes")
+    assert both == f"{compiles}\n{plans}"
+    assert "   given         inference forms, nothing dead, bound, " in plans
+
+
+def test_a_program_reads_the_same_as_json(capsys):
+    _, out, _ = run(capsys, "passes", "--json")
+    tables = json.loads(out)
+    assert {name: [each["name"] for each in table["passes"]] for name, table in tables.items()} == {
+        "compile": PASSES.names,
+        "plan": PLANNING.names,
+    }
+    keep_budget = tables["plan"]["passes"][1]
+    assert keep_budget["requires"]["planned"] == "a block that is small enough stays as it is"
+    assert keep_budget["options"][0] == {
+        "name": "budget",
+        "type": "int | None",
+        "value": None,
+        "meaning": "bytes that no arena may exceed.",
+    }
+
+
+def test_another_table_is_refused_in_a_sentence(capsys):
+    assert run(capsys, "passes", "pan") == (
+        2,
+        "",
+        "compiler: there is no table of passes 'pan'; did you mean 'plan'?; there are compile and plan\n",
+    )
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory):
+    """A compiled perceptron that can do with a smaller arena."""
+    program = Program()
+    x = h = program.input("x", "float32", ("n", 16))
+    for i in range(6):
+        h = ops.tanh(h @ program.parameter(f"w{i}", (16, 16)))
+    program.minimize(ops.mean(ops.square(h - x)), momentum(0.1, clip=global_norm(1.0)))
+    path = tmp_path_factory.mktemp("plan") / "deep.pb"
+    program.compile(n=64).save(path)
+    return path
+
+
+def dumped(capsys, program, *arguments: object) -> str:
+    code, out, err = run(capsys, "plan", program, *arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith("program ")
+    return out
+
+
+def test_plan_prints_the_program_after_each_of_its_passes(capsys, program):
+    asked = ("--budget", "36KiB", "--spill")
+    before = dumped(capsys, program, *asked, "--dump-after", "plan_memory")
+    after = dumped(capsys, program, *asked, "--dump-after", "keep_budget")
+    listed = dumped(capsys, program, *asked, "--dump-after", "list_operators")
+    assert ".again" not in before
+    assert ".again" in after
+    assert "operator spill version 1" not in after
+    assert "operator spill version 1" in listed, "the operators are listed after that"
+
+
+def test_plan_prints_the_program_after_the_passes_of_compile_when_these_run_anew(capsys, program):
+    assert dumped(capsys, program, "--threads", 2, "--dump-after", "order_ops")
+    assert run(capsys, "plan", program, "--dump-after", "order_ops") == (
+        2,
+        "",
+        "compiler: --dump-after order_ops: no such pass runs; those that do are plan_memory\n",
+    )
