@@ -3,5 +3,6 @@
 target    what code may be made of: instruction set, vector registers, fused multiply-add, caches of this CPU
 ir/       a room of its own: the builder that writes LLVM's IR
 jit       from IR to functions that can be called
+math/     a room of its own: elementary functions
 product/  a room of its own: products of matrices
 """

@@ -1,0 +1,129 @@
+"""Fits the polynomials of runtime/engines/native/math and prints them, with the error of each in bits.
+
+    python benchmarks/minimax.py            all of them
+    python benchmarks/minimax.py exp erf    those whose name has one of the words
+
+Remez's exchange with a weight, in 60 digits (mpmath, of the test extra): the polynomial whose largest weighted error is
+as small as it can be. Coefficients are rounded to the precision they are used in, constant term first.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+
+import mpmath
+from mpmath import mpf
+
+mpmath.mp.dps = 60
+SAMPLES = 600
+Function = Callable[[mpf], mpf]
+
+
+def main(words: list[str]) -> None:
+    for name, (function, weight, low, high, degree, bits) in fits().items():
+        if words and not any(word in name for word in words):
+            continue
+        coefficients, error = remez(function, weight, mpf(low), mpf(high), degree)
+        print(f"{name}: [{low}, {high}], degree {degree}, error 2**{mpmath.nstr(mpmath.log(error, 2), 4)}")
+        print("    (" + ", ".join(rounded(c, bits) for c in coefficients) + ")", flush=True)
+
+
+def fits() -> dict[str, tuple[Function, Function, float, float, int, int]]:
+    """By name: function, weight of an error, interval, degree, and bits of the coefficients."""
+    half, root = 0.35, 0.02944
+    return {
+        "exp 32": (after_exp, share_of_expm1, -half, half, 5, 32),
+        "exp 64": (after_exp, share_of_expm1, -half, half, 10, 64),
+        "log 32": (after_log, share_of_log, 0, root, 3, 32),
+        "log 64": (after_log, share_of_log, 0, root, 6, 64),
+        "erf near 32": (near_erf, one, 0, 0.85, 6, 32),
+        "erf near 64": (near_erf, one, 0, 1.0, 11, 64),
+        "erf far 32": (far_erf, far_weight, 0.92, 4.1, 7, 32),
+        "erf far 64": (far_erf, far_weight, 1.0, 6.0, 18, 64),
+    }
+
+
+def after_exp(r: mpf) -> mpf:
+    """(exp(r) - 1 - r) / r**2, by its series."""
+    return mpmath.fsum(r**k / mpmath.factorial(k + 2) for k in range(40))
+
+
+def share_of_expm1(r: mpf) -> mpf:
+    return max(abs(r), mpf(0.02))  # near 0 hardly anything counts, but something must
+
+
+def after_log(z: mpf) -> mpf:
+    """(log((1 + s) / (1 - s)) / s - 2) / z, for s * s = z."""
+    return mpmath.fsum(2 * z**k / (2 * k + 3) for k in range(40))
+
+
+def share_of_log(z: mpf) -> mpf:
+    return max(z / 2, mpf(0.0005))
+
+
+def near_erf(z: mpf) -> mpf:
+    """erf(x) / x - 1 for x * x = z."""
+    x = mpmath.sqrt(z)
+    return (mpmath.erf(x) / x if x else 2 / mpmath.sqrt(mpmath.pi)) - 1
+
+
+def one(z: mpf) -> mpf:
+    return mpf(1)
+
+
+def far_erf(t: mpf) -> mpf:
+    """The exponent that gives erfc."""
+    return -mpmath.log(mpmath.erfc(t))
+
+
+def far_weight(t: mpf) -> mpf:
+    return mpmath.erfc(t)
+
+
+def remez(function: Function, weight: Function, low: mpf, high: mpf, degree: int) -> tuple[list[mpf], mpf]:
+    """Coefficients from the constant term on, and the largest weighted error."""
+    points = [(low + high) / 2 - (high - low) / 2 * mpmath.cos(mpmath.pi * i / (degree + 1)) for i in range(degree + 2)]
+    grid = [low + (high - low) * i / SAMPLES for i in range(SAMPLES + 1)]
+    values, weights = [function(x) for x in grid], [weight(x) for x in grid]
+    coefficients: list[mpf] = []
+    for _ in range(8):
+        rows = [
+            [x**k for k in range(degree + 1)] + [(-1) ** i / max(weight(x), mpf(10) ** -30)]
+            for i, x in enumerate(points)
+        ]
+        *coefficients, _ = mpmath.lu_solve(mpmath.matrix(rows), mpmath.matrix([function(x) for x in points]))
+        errors = [
+            (f - mpmath.polyval(coefficients[::-1], x)) * w for x, f, w in zip(grid, values, weights, strict=True)
+        ]
+        points = extrema(grid, errors, degree + 2)
+    return coefficients, max(abs(e) for e in errors)
+
+
+def extrema(grid: list[mpf], errors: list[mpf], count: int) -> list[mpf]:
+    """The point of the largest error of each sign's stretch, the largest stretches."""
+    best: list[int] = []
+    for i, error in enumerate(errors):
+        if best and error * errors[best[-1]] > 0:
+            if abs(error) > abs(errors[best[-1]]):
+                best[-1] = i
+        elif error:
+            best.append(i)
+    while len(best) > count:
+        best.pop(0 if abs(errors[best[0]]) < abs(errors[best[-1]]) else -1)
+    assert len(best) == count, f"{len(best)} extrema for {count}"
+    return [grid[i] for i in best]
+
+
+def rounded(c: mpf, bits: int) -> str:
+    if bits == 64:
+        return repr(float(c))
+    single = struct.unpack("f", struct.pack("f", float(c)))[0]
+    return next(
+        text for n in range(6, 18) if struct.pack("f", float(text := f"{single:.{n}g}")) == struct.pack("f", single)
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
