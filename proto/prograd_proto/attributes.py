@@ -7,7 +7,7 @@ Which of them an attribute is comes from the operator's signature, as a word of 
 
 from typing import Final, TypeAlias
 
-from prograd_proto import program_pb2 as pb
+import prograd_proto.program_pb2 as pb
 from prograd_proto.dtypes import NAMES, NUMBERS
 from prograd_proto.errors import ProgramError
 from prograd_proto.tensor_types import Shape, shape_message, shape_of

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal, overload
 
-from prograd_proto import program_pb2 as pb
+import prograd_proto.program_pb2 as pb
 
 DTypeName = Literal["float32", "float64", "int32", "int64", "bool", "uint8", "float16", "bfloat16"]
 

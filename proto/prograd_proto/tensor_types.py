@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from prograd_proto import program_pb2 as pb
+import prograd_proto.program_pb2 as pb
 from prograd_proto.dtypes import HALVES, ITEM_BYTES, NAMES, NUMBERS, wide
 from prograd_proto.errors import ProgramError
 

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,34 @@ def test_a_file_knows_no_engine_but_by_the_protocol(room: str, path: Path):
         if (ROOT / "runtime" / "engines" / engine / "__init__.py").exists() and engine:
             inside = name.startswith(f"runtime/engines/{engine}/")
             assert inside or name in ENGINES, f"{name} imports {module}; of engines only runtime.engines.engine"
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Only what is imported when a file is counts; a package is a file of its own, `__init__`."""
+    names = {path: _module(folder.parent, path) for folder, _ in ROOMS.values() for path in folder.rglob("*.py")}
+    known = set(names.values())
+    graph = {name: {other for other in _imported_modules(path) if other in known} for path, name in names.items()}
+    assert len(graph) > 300
+    TopologicalSorter({name: others - {name} for name, others in graph.items()}).prepare()  # raises CycleError
+
+
+def _module(root: Path, path: Path) -> str:
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imported_modules(path: Path) -> Iterator[str]:
+    tree = ast.parse(path.read_text())
+    later = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda) or _is_for_types(node)]
+    inside = {id(node) for each in later for node in ast.walk(each)}
+    for node in ast.walk(tree):
+        if id(node) not in inside and isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif id(node) not in inside and isinstance(node, ast.ImportFrom):
+            yield from (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
 def test_the_runtime_loads_numpy_and_protobuf_and_nothing_else():

@@ -6,9 +6,9 @@ from math import pi, sqrt
 
 import numpy as np
 
+import runtime.engines.reference.kernels.single as single
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
-from runtime.engines.reference.kernels import single
 from runtime.engines.reference.kernels.chunks import BITS, blocks, choose, chunks, in_chunks, quotient, vectors
 from runtime.engines.reference.kernels.pointwise import ONLY, broadcast, of_one
 from runtime.engines.reference.kernels.special import SINGLE_ERFC, SINGLE_ERFC_END, erfc_of

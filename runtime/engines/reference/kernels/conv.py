@@ -12,10 +12,10 @@ from math import prod
 
 import numpy as np
 
+import runtime.engines.reference.kernels.depthwise as depthwise
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from prograd_proto.tensor_types import Shape
-from runtime.engines.reference.kernels import depthwise
 from runtime.engines.reference.kernels.windows import BUFFER, chunks, images_at_once, taps, window_counts
 from runtime.kernel import Array, Types, kernel, require, types
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+import runtime.engines.reference.kernels.single as single
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
-from runtime.engines.reference.kernels import single
 from runtime.engines.reference.kernels.chunks import blocks, chunks, vectors
 from runtime.engines.reference.kernels.pointwise import EITHER, ONLY, of_one, of_two
 from runtime.kernel import Array, Types, elementwise, kernel, require, types
