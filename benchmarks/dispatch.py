@@ -46,9 +46,9 @@ def step_of_program():
         y = ops.add(y, x)
     program.outputs(y=y)
     run = Run(program.compile().desc)
-    [bound] = run.bindings("predict")
+    [bound] = run.session.bindings("predict")
     assert [op.type for op in bound.block.ops] == ["add"] * OPS
-    executor = run.workspaces.executor(bound)
+    executor = run.session.workspaces.executor(bound)
     for array in executor.feeds.values():
         array[...] = np.linspace(0, 1, ELEMENTS)
     executor.step()

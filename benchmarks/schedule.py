@@ -127,7 +127,7 @@ def with_room(compiled):
 
 def executor_of(desc, entry="train", threads=1):
     run = Run(desc, threads=threads)
-    executor = run.workspaces.executor(run.bindings(entry)[0])
+    executor = run.session.workspaces.executor(run.session.bindings(entry)[0])
     if isinstance(executor._way, AtOnce):
         executor._way._contest = OnThreads()
     for _ in range(TRIALS + 5):
@@ -191,7 +191,7 @@ def room(compiled):
     found = []
     for program, of in ((compiled, planned), (with_room(compiled), planned), (compiled, apart)):
         run = Run(program.desc)
-        bound = run.bindings("train")[0]
+        bound = run.session.bindings("train")[0]
         ops = bind(bound.block, run.states.arrays, plan=of(bound))
         gain = times_faster(dependencies(ops.touched()), [nanoseconds[op.desc.id] for op in ops.ops], 2)
         found += [f"{ops.arena_bytes / executor.footprint.arena:.2f}", f"{gain:.2f}"]
@@ -251,7 +251,7 @@ def rebuilt(build, sizes):
     entry = compiled.desc.entries[0].name
     executor = executor_of(compiled.desc, entry)
     run = Run(compiled.desc)
-    bound = run.bindings(entry)[0]
+    bound = run.session.bindings(entry)[0]
 
     def bound_anew():
         bind(bound.block, run.states.arrays, plan=bound.plan)

@@ -235,7 +235,7 @@ def outcome(raw: bytes, folder: Path) -> str:
     path.write_bytes(raw)
     try:
         run = load(path, max_memory=MEMORY, spill=folder)
-        bindings = [bound for entry in run.program.entries for bound in run.bindings(entry.name)]
+        bindings = [bound for entry in run.program.entries for bound in run.session.bindings(entry.name)]
     except (ProgramError, ExecutionError) as error:
         return type(error).__name__
     try:
@@ -247,7 +247,7 @@ def outcome(raw: bytes, folder: Path) -> str:
 def step(run: Run, entry: str, bound: Any) -> str:
     rng = np.random.default_rng(0)
     try:
-        executor = run.workspaces.executor(bound)
+        executor = run.session.workspaces.executor(bound)
         for feed in executor.feeds.values():
             feed[...] = rng.normal(size=feed.shape) if feed.dtype.kind == "f" else rng.integers(0, 2, feed.shape)
         executor.step()

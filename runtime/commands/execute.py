@@ -23,6 +23,7 @@ from runtime.errors import OutOfTime, UsageError
 from runtime.kernel import Array
 from runtime.memory_limit import MemoryLimit, peak_rss
 from runtime.runs.checkpoint_folder import CheckpointFolder
+from runtime.runs.evaluation import run_over
 from runtime.runs.interrupts import Interrupted, Interrupts
 from runtime.runs.metrics import scalar_fetches
 from runtime.runs.overtime import Overtime
@@ -81,13 +82,13 @@ def perform(options: argparse.Namespace) -> Performed:
         options.memory = memory
         run = _loaded(options)
         stack.callback(run.close)
-        run.stepper.overtime = overtime
+        run.session.stepper.overtime = overtime
         trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
-        run.stepper.trace = trace
-        entry = options.entry or run.training_entry()
+        run.session.stepper.trace = trace
+        entry = options.entry or run.session.training_entry()
         between = _limits(options.interrupts, overtime)
         with reproducing(options, run):
-            if trains(run.program, run.bindings(entry)[0].block):
+            if trains(run.program, run.session.bindings(entry)[0].block):
                 arrays, fields = _train(options, run, entry, feeds, names, between, overtime, handler, stack)
             else:
                 arrays, fields = _run_over(options, run, entry, feeds, names, between)
@@ -166,7 +167,7 @@ def _run_over(
             raise UsageError(f"--{option} belongs to training, and the entry {entry!r} does not train")
     asked = run.program.run.evaluate
     split = options.split or (asked.split if asked.entry == entry else None)
-    results = run.over(entry, run.rows(entry, feeds or split), fetch=fetch, between=between)
+    results = run_over(run.session, entry, run.session.rows(entry, feeds or split), fetch=fetch, between=between)
     return results.arrays, [("entry", entry), ("steps", results.steps), *metric_fields(results.metrics)]
 
 
@@ -299,17 +300,17 @@ def _metrics_file(options: argparse.Namespace, run: Run, entry: str) -> MetricsF
         return None
     from runtime.commands.metrics_file import MetricsFile  # brings csv and json: start-up time
 
-    names = [fetch.name for fetch in scalar_fetches(run.bindings(entry)[0])]
+    names = [fetch.name for fetch in scalar_fetches(run.session.bindings(entry)[0])]
     evaluated = run.program.run.evaluate.entry
     if evaluated and run.program.run.entry == entry:
-        names += [f"{evaluated}.{fetch.name}" for fetch in scalar_fetches(run.bindings(evaluated)[0])]
+        names += [f"{evaluated}.{fetch.name}" for fetch in scalar_fetches(run.session.bindings(evaluated)[0])]
     return MetricsFile(options.metrics, names)
 
 
 def _open_metrics(file: MetricsFile, options: argparse.Namespace, run: Run, entry: str) -> None:
     """Begin the file, or go on with it where the run does."""
     if options.resume and not options.force:
-        per_epoch = -(-run.position.rows // run.bindings(entry)[0].rows)
+        per_epoch = -(-run.position.rows // run.session.bindings(entry)[0].rows)
         file.reopen(run.position, options.every or per_epoch)
     else:
         file.open(force=options.force)
@@ -330,14 +331,14 @@ def _kept(options: argparse.Namespace) -> str:
 
 
 def _common_fields(options: argparse.Namespace, run: Run, seconds: float) -> Fields:
-    spilled = [("spill", run.workspaces.file_bytes)] if run.workspaces.file_bytes else []
+    spilled = [("spill", run.session.workspaces.file_bytes)] if run.session.workspaces.file_bytes else []
     return [
         ("wall", f"{seconds:.3f}"),
-        ("arena", run.workspaces.arena_bytes),
+        ("arena", run.session.workspaces.arena_bytes),
         *spilled,
         ("state", run.states.nbytes),
         ("rss", peak_rss()),
-        ("engine", run.engine.name),
-        ("math", run.engine.math),
+        ("engine", run.session.engine.name),
+        ("math", run.session.engine.math),
         ("state_sha256", run.states.sha256()),
     ]

@@ -71,9 +71,9 @@ def _profile(options: argparse.Namespace) -> int:
         max_memory=MemoryLimit(options.max_memory, of_process=True, threads=options.threads),
     )
     try:
-        entry = options.entry or run.training_entry()
-        bound = run.bindings(entry)[0]
-        executor = run.workspaces.executor(bound)
+        entry = options.entry or run.session.training_entry()
+        bound = run.session.bindings(entry)[0]
+        executor = run.session.workspaces.executor(bound)
         trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
         measured = _measured(executor, _rows(run, bound, feeds, options.split), bound, options.steps, trace)
     finally:
@@ -85,12 +85,12 @@ def _profile(options: argparse.Namespace) -> int:
 
 
 def _rows(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split: str | None) -> Rows:
-    if feeds is not None or run.data.exists:
-        return run.rows(bound.name, feeds or split)
+    if feeds is not None or run.session.data.exists:
+        return run.session.rows(bound.name, feeds or split)
     if bound.feeds:
         say("runtime: the program has no data, so its feeds are zeros")
     zeros = {feed.name: np.zeros(feed.type.static_shape, numpy_dtype(feed.type.dtype)) for feed in bound.feeds.values()}
-    return run.rows(bound.name, zeros)
+    return run.session.rows(bound.name, zeros)
 
 
 def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, trace: TraceFile | None) -> Measured:
@@ -152,7 +152,7 @@ def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: E
     fields += [("backward", sum(stages.get(name, 0.0) for name in ("gradient", "derivative", "recompute")))]
     fields += [("update", stages.get("update", 0.0))]
     fields += [("transfer", stages["transfer"])] if "transfer" in stages else []
-    fields += [("arena", executor.footprint.arena), ("peak", peak), ("engine", run.engine.name)]
+    fields += [("arena", executor.footprint.arena), ("peak", peak), ("engine", run.session.engine.name)]
     put(result_line("OK", fields))
 
 

@@ -15,7 +15,7 @@ from runtime.runs.run_record import RunRecord, file_sha256, write_record
 def record(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) -> None:
     """Write the record of a run that is done; `fields` are those of its result line."""
     entry = str(fields["entry"])
-    trained = trains(run.program, run.bindings(entry)[0].block)
+    trained = trains(run.program, run.session.bindings(entry)[0].block)
     made = RunRecord(
         program_sha256=run.sha256,
         entry=entry,
@@ -26,8 +26,8 @@ def record(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) 
         load="" if options.load is None or options.resume else file_sha256(options.load),
         feeds=dict(_fed(text) for text in options.feed),
         resumed=bool(options.resume),
-        engine=run.engine.name,
-        math=run.engine.math,
+        engine=run.session.engine.name,
+        math=run.session.engine.math,
         state_sha256=str(fields["state_sha256"]),
         machine=this_machine(),
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -16,9 +15,7 @@ from runtime.kernel import Array
 from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
-from runtime.runs.states import States
-from runtime.runs.stepper import Stepper
-from runtime.runs.workspaces import Lent, Workspaces
+from runtime.runs.session import Session
 
 
 class Results(NamedTuple):
@@ -36,10 +33,8 @@ class Results(NamedTuple):
 
 
 def run_over(
-    workspaces: Workspaces,
-    stepper: Stepper,
-    states: States,
-    bindings: Sequence[BoundEntry],
+    session: Session,
+    entry: str,
     rows: Rows,
     *,
     fetch: Sequence[str] = (),
@@ -51,21 +46,23 @@ def run_over(
     own, and starts at its initial value.
 
     Args:
-        workspaces: of the program.
-        stepper: makes the steps.
-        states: of the program.
-        bindings: of the entry, the one with the most rows first.
+        session: of the program.
+        entry: of it.
         rows: for all of its feeds.
-        fetch: tensors to fetch besides those that the entry declares.
+        fetch: tensors to fetch besides those that the entry declares, or names of these.
         between: called before each step; what it raises ends the run.
 
     Raises:
+        UsageError: there is no such entry, or no tensor of such a name.
         DataError: rows are left that no binding takes.
     """
+    bindings = session.bindings(entry)
+    session.require_length(bindings[0])
+    fetch = session.tensors(bindings[0], fetch)
     turns = _turns(bindings, len(rows))
-    with apart(workspaces, states, [bound for bound, _ in turns], fetch) as lent:
+    with session.apart([bound for bound, _ in turns], fetch) as lent:
         totals = Totals(scalar_fetches(bindings[0]))
-        collected = _Collected(bindings[0], fetch, len(rows), workspaces.memory)
+        collected = _Collected(bindings[0], fetch, len(rows), session.memory)
         start = 0
         for bound, steps in turns:
             executor = lent.executor(bound, fetch)
@@ -73,7 +70,7 @@ def run_over(
                 between()
                 rows.fill(executor.feeds, start)
                 try:
-                    stepper.step(executor)
+                    session.stepper.step(executor)
                 except NonFinite as error:
                     fed = rows.named(start, bound.rows)
                     raise NonFinite(f"entry {bound.name!r}: {error}{fed}", error.step) from None
@@ -84,32 +81,6 @@ def run_over(
     tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.name not in bindings[0].row_names}
     tables = {name: array for name, array in tables.items() if name not in metrics}
     return Results(metrics, tables, arrays, sum(steps for _, steps in turns))
-
-
-@contextmanager
-def apart(
-    workspaces: Workspaces, states: States, bindings: Sequence[BoundEntry], fetch: Sequence[str]
-) -> Generator[Lent]:
-    """A workspace for steps of an entry that have no effect on the states, beside other threads if it does not train.
-
-    An entry that trains is alone, and the states that it updates are put back at the end.
-    """
-    if not workspaces.trains(bindings[0]):
-        with states.turns.together(), workspaces.lent(bindings, fetch) as lent:
-            lent.reset()
-            yield lent
-        return
-    with states.turns.alone(), workspaces.lent(bindings, fetch) as lent:
-        updated = {update.state for update in bindings[0].block.updates}
-        names = updated | states.passing
-        with workspaces.memory.lent(sum(states.arrays[name].nbytes for name in names), "the copies of the states"):
-            before = {name: states.arrays[name].copy() for name in names}
-            states.reset_epoch()
-            try:
-                yield lent
-            finally:
-                for name, array in before.items():
-                    np.copyto(states.arrays[name], array)
 
 
 def _turns(bindings: Sequence[BoundEntry], count: int) -> list[tuple[BoundEntry, int]]:

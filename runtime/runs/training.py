@@ -8,79 +8,63 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from runtime.entries import BoundEntry
-from runtime.errors import DataError, NonFinite, ResourceLimit, UsageError
+from runtime.errors import NonFinite, ResourceLimit, UsageError
 from runtime.kernel import Array
 from runtime.philox import permutation
 from runtime.rows.rows import Rows
+from runtime.runs.course import Course
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
-from runtime.runs.metrics import Metrics, Totals
+from runtime.runs.metrics import Metrics, Totals, scalar_fetches
 from runtime.runs.position import Position
 from runtime.runs.states import States
 
 _log = logging.getLogger("prograd")
 
 
-class Plan(NamedTuple):
-    """How long to train and what to do on the way."""
+@dataclass(frozen=True)
+class Deeds:
+    """What the loop has others do.
 
-    steps: int  # in all
-    batch: int  # rows a step, but for the last of an epoch
-    per_epoch: int  # steps
-    seed: int  # of the order of rows
-    shuffle: bool
-    evaluate: pb.EvaluateDesc | None
-    keep_best: pb.KeepBestDesc | None
-    stop_after: int  # evaluations without improvement, 0 for never
-    every: int | None  # steps between checkpoints; None: at the end of each epoch
-
-
-class Training:
-    """A run of a training entry.
-
-    Args:
+    Attributes:
         step: makes a step with the rows from a position on, which updates the states; gives what it fetches.
-        watched: the metrics that must be finite.
-        states: of the program.
-        rows: to train on, before shuffling.
-        position: where the run stands; kept up to date.
-        plan: how long, and what on the way.
-        totals: of the metrics; what the position remembers is put into it.
         evaluate: gives the metrics of the current states; its argument is to be called between its steps.
         checkpoint: writes one and gives its path; None for no checkpoints.
         between: called before each step; KeyboardInterrupt or ResourceLimit from it ends the run, after a
             checkpoint if there are any.
     """
 
+    step: Callable[[Rows, int], Mapping[str, Array]]
+    evaluate: Callable[[Callable[[], None]], Metrics]
+    checkpoint: Callable[[], CheckpointWritten] | None
+    between: Callable[[], None]
+
+
+class Training:
+    """A run of a training entry.
+
+    Args:
+        course: the rows, how long, and what on the way.
+        states: of the program.
+        position: where the run stands; kept up to date.
+        watched: the metrics that must be finite.
+        deeds: what others do.
+    """
+
     def __init__(
-        self,
-        step: Callable[[Rows, int], Mapping[str, Array]],
-        watched: Sequence[str],
-        states: States,
-        rows: Rows,
-        position: Position,
-        plan: Plan,
-        totals: Totals,
-        evaluate: Callable[[Callable[[], None]], Metrics],
-        checkpoint: Callable[[], CheckpointWritten] | None,
-        between: Callable[[], None],
+        self, course: Course, states: States, position: Position, watched: Sequence[str], deeds: Deeds
     ) -> None:
-        self._make_step = step
+        self._rows = self._ordered = course.rows
+        self._plan = course.plan
         self._states = states
-        self._rows = rows
-        self._ordered = rows
         self._position = position
-        self._plan = plan
-        self._totals = totals
-        self._evaluate = evaluate
-        self._checkpoint = checkpoint
-        self._between = between
         self._watched = watched
+        self._do = deeds
+        self._totals = totals = Totals(scalar_fetches(course.bindings[0]))
         self._saved_at: tuple[int, int] | None = None
         self._stopped_by: BaseException | None = None
         totals.sums, totals.rows = dict(position.sums), position.summed_rows
@@ -118,7 +102,7 @@ class Training:
 
     def _pause(self) -> None:
         try:
-            self._between()
+            self._do.between()
         except (KeyboardInterrupt, ResourceLimit) as error:
             self._stopped_by = error
             raise
@@ -139,7 +123,7 @@ class Training:
         first = position.step * self._plan.batch
         count = min(self._plan.batch, len(self._rows) - first)
         try:
-            fetched = self._make_step(self._ordered, first)
+            fetched = self._do.step(self._ordered, first)
         except NonFinite as error:
             fed = self._ordered.named(first, count)
             raise NonFinite(f"step {position.steps + 1}: {error}{fed}", error.step) from None
@@ -162,7 +146,7 @@ class Training:
         metrics = self._totals.result()
         evaluation = None
         if plan.evaluate is not None and (epoch % plan.evaluate.every == 0 or position.steps == plan.steps):
-            evaluation = self._evaluate(self._pause)
+            evaluation = self._do.evaluate(self._pause)
         with self._states.turns.alone():
             events = self._closed(metrics, evaluation)
         yield from events
@@ -209,9 +193,9 @@ class Training:
     def _write_checkpoint(self) -> list[CheckpointWritten]:
         """A checkpoint, unless there are none or the last one is of this very position."""
         now = self._position.steps, self._position.closed
-        if self._checkpoint is None or now == self._saved_at:
+        if self._do.checkpoint is None or now == self._saved_at:
             return []
-        written = self._checkpoint()
+        written = self._do.checkpoint()
         self._saved_at = now
         return [written]
 
@@ -239,35 +223,6 @@ class Training:
             position.sums, position.summed_rows = {}, 0
         position.closed, position.evaluation = position.steps, position.best_evaluation
         position.stale, position.stopped = 0, False
-
-
-def last_batch(
-    rows: Rows, bindings: Sequence[BoundEntry], remainder: pb.Remainder | None, split: str
-) -> BoundEntry | None:
-    """What makes the last step of an epoch if that has fewer rows than the others; None if there is no such step.
-
-    A program that says nothing of data (remainder None) takes rows as the steps come that it has.
-
-    Raises DataError if the rows make no step, or leave rows where there must be none left or no step takes them.
-    """
-    batch = bindings[0].rows
-    count, left = divmod(len(rows), batch)
-    last = next((bound for bound in bindings if bound.rows == left), None)
-    if left and last is not None and remainder in (None, pb.REMAINDER_PARTIAL):
-        return last
-    here = f"the split {split!r} has {len(rows)} rows"
-    if left and remainder == pb.REMAINDER_PARTIAL:
-        raise DataError(
-            f"{here}, steps of {batch} leave {left} of them, and the program has no step of {left}; "
-            f"compile it anew beside this data, or with both sizes, as in batch=({batch}, {left})"
-        )
-    if not count:
-        raise DataError(f"{here}, a step takes {batch}")
-    if left and remainder != pb.REMAINDER_DROP:
-        raise DataError(f"{here}, and steps of {batch} leave {left} of them")
-    if left:
-        _log.info("%d of %d rows do not fill a step of %d and are left out of each epoch", left, len(rows), batch)
-    return None
 
 
 def _copy_into(copies: dict[str, Array], arrays: dict[str, Array]) -> None:

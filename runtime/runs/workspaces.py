@@ -20,16 +20,13 @@ class Workspaces:
 
     There are as many as threads made steps at the same time, or as fit into the memory: then threads wait. One
     thread alone always has the same one.
-
-    Attributes:
-        memory: what is counted of it, for the limit.
     """
 
     def __init__(self, program: pb.ProgramDesc, states: States, engine: Engine, memory: MemoryLimit) -> None:
         self._program = program
         self._states = states
         self._engine = engine
-        self.memory = memory
+        self._memory = memory
         self._changed = Condition(RLock())
         self._all: list[Lent] = []
         self._idle: list[Lent] = []  # the one used last stands last
@@ -45,10 +42,6 @@ class Workspaces:
     def file_bytes(self) -> int:
         """Of all files beside the arenas, likewise; 0 if nothing is spilled."""
         return sum(lent.workspace.footprint.file for lent in list(self._all))
-
-    def trains(self, bound: BoundEntry) -> bool:
-        """Whether a bound entry changes states that live on."""
-        return trains(self._program, bound.block)
 
     @contextmanager
     def lent(self, bindings: Iterable[BoundEntry], fetch: Sequence[str] = ()) -> Generator[Lent]:
@@ -95,7 +88,7 @@ class Workspaces:
         with self._changed:
             while not self._idle:
                 if not self._is_full:
-                    self._all.append(Lent(self._program, self._states, self._engine, self.memory))
+                    self._all.append(Lent(self._program, self._states, self._engine, self._memory))
                     self._idle.append(self._all[-1])
                 elif self._has_one():
                     raise ResourceLimit(

@@ -39,7 +39,7 @@ def evaluated(of: Callable[..., Any], data: dict[str, np.ndarray] | None = None,
     made = of(**symbols)
     program.metrics(**made) if isinstance(made, dict) else program.metrics(m=made)
     run = runtime.Run(program.compile(batch=batch).desc)
-    return run.evaluate({name: data[name] for name in run.bindings("evaluate")[0].feeds})
+    return run.evaluate({name: data[name] for name in run.session.bindings("evaluate")[0].feeds})
 
 
 # The oracles: each is the definition, row by row, on the whole data set

@@ -224,10 +224,10 @@ def test_max_memory_counts_states_and_arena_and_not_the_file(folder):
     free = runtime.load(SPILLED, spill="disk")
     list(free.train())
     enough, file = free.memory.most, plan_of(SPILLED, "train").file_bytes
-    assert free.states.nbytes + free.workspaces.arena_bytes <= enough
+    assert free.states.nbytes + free.session.workspaces.arena_bytes <= enough
     whole = runtime.load(SPILLED, spill="disk", max_memory=enough)
     list(whole.train())
-    assert whole.workspaces.file_bytes >= file
+    assert whole.session.workspaces.file_bytes >= file
     with pytest.raises(runtime.ResourceLimit, match=f"the run needs {enough} bytes, the limit is {enough - 1}$"):
         list(runtime.load(SPILLED, spill="disk", max_memory=enough - 1).train())
 
@@ -238,11 +238,13 @@ def test_executors_share_the_file_and_a_larger_one_makes_a_larger_file(folder):
     sizes = sorted({plan_of(SPILLED, entry).file_bytes for entry in ("train", "evaluate")})
     rows = {name: arrays()[name][:4] for name in "xy"}
     run_.step(rows)
-    assert run_.workspaces.file_bytes == plan_of(SPILLED, "train").file_bytes
+    assert run_.session.workspaces.file_bytes == plan_of(SPILLED, "train").file_bytes
     run_.evaluate("test")
     run_.step(rows)
-    assert [len(file) for file in run_.workspaces._all[0].workspace._files] in ([sizes[-1]], sizes)
-    assert run_.workspaces.file_bytes == sum(len(file) for file in run_.workspaces._all[0].workspace._files)
+    assert [len(file) for file in run_.session.workspaces._all[0].workspace._files] in ([sizes[-1]], sizes)
+    assert run_.session.workspaces.file_bytes == sum(
+        len(file) for file in run_.session.workspaces._all[0].workspace._files
+    )
     run_.close()
 
 

@@ -17,6 +17,7 @@ from runtime.entries import bound_entries
 from runtime.files import tensor_files
 from runtime.philox import permutation
 from runtime.rows.data import Data
+from runtime.runs.evaluation import run_over
 
 
 def refused(action, folder: Path) -> str:
@@ -32,7 +33,7 @@ def train_once(program: Path, **options):
 
 def test_a_split_named_by_a_key_selects_its_rows(tmp_path):
     run = runtime.load(save(linear(), tmp_path))
-    rows = run.rows("evaluate", "test")
+    rows = run.session.rows("evaluate", "test")
     feeds = {"x": np.zeros((TEST, 3), np.float32), "y": np.zeros(TEST, np.float32)}
     rows.fill(feeds, 0)
     np.testing.assert_array_equal(feeds["x"], arrays()["x"][TRAIN:])
@@ -53,12 +54,12 @@ def test_a_split_named_by_a_range_selects_its_rows(tmp_path, selection, numbers)
     program = linear()
     program.data("rows.safetensors", splits={"some": selection})
     program.compile(batch=BATCH).save(tmp_path / "p.pb")
-    assert list(runtime.load(tmp_path / "p.pb").rows("evaluate", "some").numbers) == list(numbers)
+    assert list(runtime.load(tmp_path / "p.pb").session.rows("evaluate", "some").numbers) == list(numbers)
 
 
 def test_without_a_split_all_rows_are_taken(tmp_path):
     run = runtime.load(save(linear(), tmp_path))
-    assert list(run.rows("evaluate", None).numbers) == list(range(43))
+    assert list(run.session.rows("evaluate", None).numbers) == list(range(43))
 
 
 def test_training_sees_the_rows_in_the_order_of_the_epochs_permutation(tmp_path):
@@ -96,7 +97,7 @@ def test_a_column_may_have_another_key_than_its_feed(tmp_path):
     program = linear()
     program.data("rows.safetensors", columns={"y": "target"})
     program.compile(batch=BATCH).save(tmp_path / "p.pb")
-    rows = runtime.load(tmp_path / "p.pb").rows("evaluate", None)
+    rows = runtime.load(tmp_path / "p.pb").session.rows("evaluate", None)
     assert rows.columns["y"].sum() == 43
 
 
@@ -116,7 +117,7 @@ def test_npz_arrays_of_another_byte_order_and_layout_are_the_same_rows(tmp_path)
     path = save(linear(), tmp_path)
     given = arrays() | {"x": np.asfortranarray(arrays()["x"]).astype(">f4")}
     np.savez(tmp_path / "rows.npz", **given)
-    rows = runtime.load(path, data=tmp_path / "rows.npz").rows("evaluate", None)
+    rows = runtime.load(path, data=tmp_path / "rows.npz").session.rows("evaluate", None)
     np.testing.assert_array_equal(rows.columns["x"], arrays()["x"])
 
 
@@ -325,7 +326,7 @@ def test_only_the_columns_of_the_entry_are_read(tmp_path):
     path = save(linear(), tmp_path)
     save_file({"x": arrays()["x"]}, tmp_path / "unlabelled.safetensors")
     run = runtime.load(path, data=tmp_path / "unlabelled.safetensors")
-    assert run.over("predict", run.rows("predict", None)).arrays["prediction"].shape == (43,)
+    assert run_over(run.session, "predict", run.session.rows("predict", None)).arrays["prediction"].shape == (43,)
 
 
 def test_initial_values_in_a_file_are_checked_like_data(tmp_path):

@@ -183,7 +183,7 @@ def test_parameters_buffers_and_data_take_half_the_memory(dtype):
     program.outputs(y=ops.cast(x, dtype="float32") @ ops.cast(w, dtype="float32"))
     run = runtime.Run(program.compile(batch=8).desc)
     assert run.states.nbytes == 2 * (64 * 32 + 1000) + 3 * 8
-    assert run.bindings("predict")[0].feeds["x"].type.nbytes == 2 * 8 * 64
+    assert run.session.bindings("predict")[0].feeds["x"].type.nbytes == 2 * 8 * 64
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -341,7 +341,7 @@ def test_columns_and_initial_values_come_from_safetensors(dtype, tmp_path):
     run = runtime.load(tmp_path / "p.pb")
     assert np.array_equal(run.state["w"], np.ones((3, 1)))
     assert np.array_equal(
-        run.rows("predict", None).columns["x"].view(np.uint16), X.astype(TYPES[dtype]).view(np.uint16)
+        run.session.rows("predict", None).columns["x"].view(np.uint16), X.astype(TYPES[dtype]).view(np.uint16)
     )
     assert len(list(run.train())) > 4
     assert not np.array_equal(run.state["w"], np.ones((3, 1)))

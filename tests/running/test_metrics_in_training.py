@@ -129,7 +129,7 @@ def test_an_evaluation_takes_inference_forms_and_rows_one_by_one(path):
     expected = np.abs((d["x"] * np.float32(0.1)).sum(axis=1) - d["y"]).mean()
     found = run.evaluate({"x": d["x"], "y": d["y"]})
     assert found["mae"] == pytest.approx(expected, rel=1e-6), "nothing is dropped"
-    assert [bound.rows for bound in run.bindings("evaluate")] == [BATCH, 1]
+    assert [bound.rows for bound in run.session.bindings("evaluate")] == [BATCH, 1]
     assert found["table"].sum() == len(d["y"]) == 43
 
 

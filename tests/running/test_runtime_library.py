@@ -10,6 +10,7 @@ import runtime
 from compiler import Program, ops, schedules, sgd, warmup_cosine
 from prograd_proto import ProgramError
 from prograd_proto.files import load as load_desc
+from runtime.runs.evaluation import run_over
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_metrics_combine_over_a_whole_evaluation(tmp_path):
     program.entry("evaluate", over="mean", column_means=ops.mean(x, axes=(0,)))
     program.entry("evaluate", over="last", rows=x)
     run = runtime.load(save(program, tmp_path))
-    results = run.over("evaluate", run.rows("evaluate", "train"))  # 7 steps of 4 rows and 3 of 1
+    results = run_over(run.session, "evaluate", run.session.rows("evaluate", "train"))  # 7 steps of 4 rows and 3 of 1
     rows = arrays()["x"][:31]
     assert results.steps == 10
     assert results.metrics["total"] == pytest.approx(rows.sum(), rel=1e-5)

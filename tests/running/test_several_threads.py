@@ -10,6 +10,7 @@ from subjects.small_programs import BATCH, arrays, rich, save
 
 import runtime
 from compiler import Program, ops, sgd, zeros
+from runtime.runs.evaluation import run_over
 
 THREADS = 8
 LONG = 60  # seconds after which a test that hangs fails
@@ -181,25 +182,25 @@ def test_between_two_events_any_thread_may_predict(path):
 def test_predictions_run_side_by_side(path):
     run, x = runtime.load(path), arrays()["x"]
     together = threading.Barrier(2)
-    rows = run.rows("predict", {"x": x[: 2 * BATCH]})
+    rows = run.session.rows("predict", {"x": x[: 2 * BATCH]})
     expected = run.predict(x[: 2 * BATCH])["prediction"]
-    before = run.workspaces.arena_bytes
+    before = run.session.workspaces.arena_bytes
 
     def predict():
-        return run.over("predict", rows, between=lambda: together.wait(LONG)).arrays["prediction"]
+        return run_over(run.session, "predict", rows, between=lambda: together.wait(LONG)).arrays["prediction"]
 
     for found in at_once(predict, predict):  # each step waits until the other thread is at one as well
         np.testing.assert_array_equal(found, expected)
-    assert run.workspaces.arena_bytes == 2 * before
+    assert run.session.workspaces.arena_bytes == 2 * before
 
 
 def test_one_thread_alone_keeps_to_one_arena(path):
     run = runtime.load(path)
     list(run.train())
-    before = run.workspaces.arena_bytes
+    before = run.session.workspaces.arena_bytes
     run.predict(arrays()["x"])
     at_once(lambda: run.predict(arrays()["x"]))
-    assert run.workspaces.arena_bytes == before
+    assert run.session.workspaces.arena_bytes == before
 
 
 @pytest.fixture
@@ -232,8 +233,8 @@ def test_a_prediction_inside_an_evaluation_does_not_wait_for_itself(wide):
 
     def nested(run):
         found = []
-        rows = run.rows("predict", {"x": x[:BATCH]})
-        run.over("predict", rows, between=lambda: found.append(run.predict(x)["prediction"]))
+        rows = run.session.rows("predict", {"x": x[:BATCH]})
+        run_over(run.session, "predict", rows, between=lambda: found.append(run.predict(x)["prediction"]))
         return found[0]
 
     np.testing.assert_array_equal(nested(free), expected)
@@ -249,12 +250,12 @@ def test_a_prediction_inside_an_evaluation_does_not_wait_for_itself(wide):
 
 def test_states_do_not_change_under_who_reads_them(path):
     run = runtime.load(path)
-    rows = run.rows("predict", {"x": arrays()["x"]})
+    rows = run.session.rows("predict", {"x": arrays()["x"]})
 
     def change():
         run.state["w"] = [1, 2, 3]
 
-    found = sentence(runtime.UsageError, lambda: run.over("predict", rows, between=change))
+    found = sentence(runtime.UsageError, lambda: run_over(run.session, "predict", rows, between=change))
     assert found == "states are changed while the same thread evaluates or predicts; change them afterwards"
     change()
     assert run.state["w"].tolist() == [1, 2, 3]
@@ -312,9 +313,9 @@ def test_an_error_in_one_thread_leaves_the_others_their_turns(path):
     expected = run.predict(x)["prediction"]
 
     def fails():
-        rows = run.rows("predict", {"x": x})
+        rows = run.session.rows("predict", {"x": x})
         with pytest.raises(ZeroDivisionError):
-            run.over("predict", rows, between=lambda: 1 // 0)
+            run_over(run.session, "predict", rows, between=lambda: 1 // 0)
 
     *_, found = at_once(*[fails] * (THREADS - 1), lambda: run.predict(x)["prediction"])
     np.testing.assert_array_equal(found, expected)

@@ -325,7 +325,7 @@ def test_an_interrupt_acts_between_steps_and_after_a_checkpoint(tmp_path):
 
 def interrupt_within_a_step(run):
     """Make the next steps of the run send the signal from their very middle."""
-    executor = next(iter(run.workspaces._all[0]._executors.values()))
+    executor = next(iter(run.session.workspaces._all[0]._executors.values()))
     executor._calls.insert(len(executor._calls) // 2, lambda: os.kill(os.getpid(), signal.SIGINT))
 
 
@@ -391,9 +391,9 @@ def test_memory_beyond_the_limit_is_refused_before_the_first_step(tmp_path):
 def test_training_and_evaluating_take_turns_in_one_arena(tmp_path):
     run = runtime.load(save(rich(), tmp_path))
     list(run.train())
-    executors = run.workspaces._all[0]._executors.values()
+    executors = run.session.workspaces._all[0]._executors.values()
     assert len(executors) > 1
-    assert run.workspaces.arena_bytes == max(executor.footprint.arena for executor in executors)
+    assert run.session.workspaces.arena_bytes == max(executor.footprint.arena for executor in executors)
 
 
 def test_arrays_take_the_place_of_the_programs_rows(tmp_path):

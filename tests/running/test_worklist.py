@@ -222,7 +222,7 @@ def test_fifo_is_one_thread_whatever_their_number():
     run = Run(compiled.desc, threads=4, schedule="fifo")
     for _ in range(TRIALS + 1):
         run.step({"x": np.ones((17, 5), "float32")})
-    assert isinstance(run.workspaces.executor(run.bindings("train")[0])._way, InOrder)
+    assert isinstance(run.session.workspaces.executor(run.session.bindings("train")[0])._way, InOrder)
     assert set(threading.enumerate()) == before
 
 

@@ -17,7 +17,7 @@ ask_for_one_thread()
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from mutations import good_programs, mutated, outcome
-import runtime.runs.run, runtime.commands.execute, runtime.runs.begin_training
+import runtime.runs.run, runtime.commands.execute, runtime.engines.reference.engine
 
 noted, watching = set(), False
 ACTS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pickle.find_class",

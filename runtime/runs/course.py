@@ -1,0 +1,148 @@
+"""What to train, how long and on which rows: from what the program says and what was asked."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from prograd_proto import program_pb2 as pb
+from runtime.entries import BoundEntry
+from runtime.errors import DataError, UsageError
+from runtime.rows.rows import Rows
+from runtime.runs.session import Session
+
+_log = logging.getLogger("prograd")
+
+
+class TrainingOptions(NamedTuple):
+    """What can be asked of a training run.
+
+    Attributes:
+        entry: to train; the one that the program runs unless given.
+        epochs: in all; the program's unless given, else 1.
+        steps: in all, in place of epochs.
+        data: another split, or an array per feed in place of the program's rows, which are then taken in order.
+        fetch: tensors to fetch besides the entry's own; `Run.fetched` has them after the last step.
+        checkpoint: a folder for checkpoints.
+        every: steps between two of them; at the end of each epoch unless given.
+        keep: how many stay.
+        force: remove the checkpoints of another run from the folder, or later ones than that at which the run stands.
+        before_checkpoint: called before a checkpoint is written, when all events before it were taken: what has to be
+            on the disk with it, such as a file of metrics, is to be there then.
+        retarget_schedule: go on although the run had another number of steps in all, which schedules depend on.
+    """
+
+    entry: str | None = None
+    epochs: int | None = None
+    steps: int | None = None
+    data: str | Mapping[str, object] | None = None
+    fetch: Sequence[str] = ()
+    checkpoint: str | os.PathLike[str] | None = None
+    every: int | None = None
+    keep: int = 3
+    force: bool = False
+    retarget_schedule: bool = False
+    before_checkpoint: Callable[[], None] | None = None
+
+
+class Plan(NamedTuple):
+    """How long to train and what to do on the way."""
+
+    steps: int  # in all
+    batch: int  # rows a step, but for the last of an epoch
+    per_epoch: int  # steps
+    seed: int  # of the order of rows
+    shuffle: bool
+    evaluate: pb.EvaluateDesc | None
+    keep_best: pb.KeepBestDesc | None
+    stop_after: int  # evaluations without improvement, 0 for never
+    every: int | None  # steps between checkpoints; None: at the end of each epoch
+
+
+class Course(NamedTuple):
+    """What a training run goes through.
+
+    Attributes:
+        bindings: of the entry, that of all steps first, and last that of the last step of an epoch if it is another.
+        rows: to train on, before shuffling.
+        plan: how long, and what on the way.
+    """
+
+    bindings: list[BoundEntry]
+    rows: Rows
+    plan: Plan
+
+
+def course_of(session: Session, options: TrainingOptions) -> Course:
+    """What was asked of a program. Raises UsageError or DataError where that contradicts itself, or the rows."""
+    _require_sane(options)
+    program = session.program
+    entry = options.entry or session.training_entry()
+    bindings = session.bindings(entry)
+    first = bindings[0]
+    desc = program.run if program.run.entry == entry else pb.RunDesc()
+    split = options.data if isinstance(options.data, str) else desc.split or "train"
+    rows = session.rows(entry, options.data if isinstance(options.data, Mapping) else split)
+    own_rows = not isinstance(options.data, Mapping) and bool(first.feeds)
+    remainder = program.data.remainder if session.data.exists else None
+    last = last_batch(rows, bindings, remainder, split)
+    per_epoch = len(rows) // first.rows + (last is not None)
+    plan = Plan(
+        steps=options.steps or _steps(options.epochs or desc.epochs or 1, per_epoch),
+        batch=first.rows,
+        per_epoch=per_epoch,
+        seed=int(session.states.arrays["seed"]),
+        shuffle=own_rows and program.data.shuffle,
+        evaluate=desc.evaluate if desc.HasField("evaluate") else None,
+        keep_best=desc.keep_best if desc.HasField("keep_best") else None,
+        stop_after=desc.stop_after,
+        every=options.every,
+    )
+    return Course([first] if last is None else [first, last], rows, plan)
+
+
+def last_batch(
+    rows: Rows, bindings: Sequence[BoundEntry], remainder: pb.Remainder | None, split: str
+) -> BoundEntry | None:
+    """What makes the last step of an epoch if that has fewer rows than the others; None if there is no such step.
+
+    A program that says nothing of data (remainder None) takes rows as the steps come that it has.
+
+    Raises DataError if the rows make no step, or leave rows where there must be none left or no step takes them.
+    """
+    batch = bindings[0].rows
+    count, left = divmod(len(rows), batch)
+    last = next((bound for bound in bindings if bound.rows == left), None)
+    if left and last is not None and remainder in (None, pb.REMAINDER_PARTIAL):
+        return last
+    here = f"the split {split!r} has {len(rows)} rows"
+    if left and remainder == pb.REMAINDER_PARTIAL:
+        raise DataError(
+            f"{here}, steps of {batch} leave {left} of them, and the program has no step of {left}; "
+            f"compile it anew beside this data, or with both sizes, as in batch=({batch}, {left})"
+        )
+    if not count:
+        raise DataError(f"{here}, a step takes {batch}")
+    if left and remainder != pb.REMAINDER_DROP:
+        raise DataError(f"{here}, and steps of {batch} leave {left} of them")
+    if left:
+        _log.info("%d of %d rows do not fill a step of %d and are left out of each epoch", left, len(rows), batch)
+    return None
+
+
+def _require_sane(options: TrainingOptions) -> None:
+    for name in ("epochs", "steps", "every"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UsageError(f"{name}={value}: it starts at 1")
+    if options.epochs is not None and options.steps is not None:
+        raise UsageError("epochs and steps both say how long to train; give one of them")
+
+
+def _steps(epochs: int, per_epoch: int) -> int:
+    """The steps of all epochs, which the counter `total_steps` must be able to hold."""
+    if epochs * per_epoch >= 1 << 63:
+        raise UsageError(f"{epochs} epochs of {per_epoch} steps are more steps than 64 bits count")
+    return epochs * per_epoch

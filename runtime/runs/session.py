@@ -1,0 +1,149 @@
+"""A program that is ready to make steps: what training, evaluation and prediction work with."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.identity import program_sha256
+from prograd_proto.lifespans import trains
+from prograd_proto.spelling import closest
+from runtime.check import check_program
+from runtime.engines.choice import make_engine
+from runtime.engines.engine import NO_FOLDER, EngineOptions
+from runtime.entries import BoundEntry, bound_entries
+from runtime.errors import UsageError
+from runtime.rows.data import Data
+from runtime.rows.rows import Rows, given_rows
+from runtime.runs.states import new_states
+from runtime.runs.stepper import Stepper
+from runtime.runs.workspaces import Lent, Workspaces
+from runtime.target import TARGET
+
+
+class Session:
+    """A checked program with its states, its rows and an engine; of training it knows nothing.
+
+    Attributes:
+        program: the message.
+        memory: what is counted of it, for the limit.
+        data: the program's own rows.
+        engine: what computes.
+        states: of the program, not yet initialised.
+        workspaces: of the engine, for the threads of the run.
+        stepper: makes the steps of trainings and evaluations.
+    """
+
+    def __init__(
+        self, program: pb.ProgramDesc, folder: Path, engine: str, options: EngineOptions, data: Path | None
+    ) -> None:
+        """Check the program before anything is allocated; `folder` has its files, `data` is in place of its own."""
+        check_program(program, TARGET)
+        self.program = program
+        self.memory = options.memory
+        self.memory.loaded(program.ByteSize())
+        self.data = Data(program, folder, data, self.memory)
+        self.engine = make_engine(engine, program, options)
+        self.states = new_states(program, folder, self.memory)
+        self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
+        self.stepper = Stepper()
+        self._spill = options.spill
+        self._bound: dict[str, list[BoundEntry]] = {}
+
+    @cached_property
+    def sha256(self) -> str:
+        """The program's identity."""
+        return program_sha256(self.program)
+
+    def bindings(self, entry: str) -> list[BoundEntry]:
+        """The bindings of an entry, the one with the most rows first.
+
+        Raises UsageError if there is no such entry, or no folder for the file that it needs.
+        """
+        if entry not in self._bound:
+            found = bound_entries(self.program, entry)
+            for bound in found:
+                self._require_file(bound)
+            self._bound[entry] = found
+        return self._bound[entry]
+
+    def training_entry(self) -> str:
+        """The entry that the program runs, else `train`, else its only one."""
+        names = [entry.name for entry in self.program.entries]
+        if self.program.run.entry or "train" in names:
+            return self.program.run.entry or "train"
+        if len(names) == 1:
+            return names[0]
+        raise UsageError(f"the program does not say which entry it runs; name one of {', '.join(names)}")
+
+    def rows(self, entry: str, data: str | Mapping[str, object] | None) -> Rows:
+        """Rows for an entry: of a split, of all of the data if it is None, or of arrays for all feeds."""
+        bound = self.bindings(entry)[0]
+        if isinstance(data, Mapping):
+            return given_rows(bound, data, self.memory)
+        if not bound.feeds:
+            return given_rows(bound, {}, self.memory)
+        if not self.data.exists:
+            return given_rows(bound, {})  # says which feed is not given
+        return self.data.rows(bound, data)
+
+    def tensors(self, bound: BoundEntry, fetch: Sequence[str]) -> list[str]:
+        """The tensors among `fetch` that the entry does not fetch by itself. Raises UsageError for an unknown name."""
+        declared = {f.name for f in bound.block.fetches}
+        known = {tensor.name for tensor in bound.block.tensors}
+        for name in fetch:
+            if name not in declared | known:
+                hint = closest(name, declared) or closest(name, known)
+                raise UsageError(f"entry {bound.name!r} has no fetch and no tensor {name!r}{hint}")
+        return [name for name in fetch if name not in declared]
+
+    def require_length(self, bound: BoundEntry) -> None:
+        """Raise UsageError if an entry reads how many steps the run has in all, and nobody has said so."""
+        total = int(self.states.arrays["total_steps"])
+        if total < 1 and any(parameter.state == "total_steps" for parameter in bound.block.parameters):
+            raise UsageError(
+                f"entry {bound.name!r} reads total_steps, the steps of the whole run, as schedules do, and it is "
+                f"{total}; say how many there will be before the first, as in run.state['total_steps'] = 1000"
+            )
+
+    def trains(self, bound: BoundEntry) -> bool:
+        """Whether a bound entry changes states that live on."""
+        return trains(self.program, bound.block)
+
+    @contextmanager
+    def apart(self, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> Generator[Lent]:
+        """A workspace for steps of an entry that have no effect on the states, beside other threads if it trains not.
+
+        An entry that trains is alone, and the states that it updates are put back at the end.
+        """
+        states = self.states
+        if not self.trains(bindings[0]):
+            with states.turns.together(), self.workspaces.lent(bindings, fetch) as lent:
+                lent.reset()
+                yield lent
+            return
+        with states.turns.alone(), self.workspaces.lent(bindings, fetch) as lent:
+            updated = {update.state for update in bindings[0].block.updates}
+            names = updated | states.passing
+            with self.memory.lent(sum(states.arrays[name].nbytes for name in names), "the copies of the states"):
+                before = {name: states.arrays[name].copy() for name in names}
+                states.reset_epoch()
+                try:
+                    yield lent
+                finally:
+                    for name, array in before.items():
+                        np.copyto(states.arrays[name], array)
+
+    def _require_file(self, bound: BoundEntry) -> None:
+        """Raise UsageError if a bound entry needs a file beside the arena, and no folder is there for it."""
+        if not self.engine.needs(bound).file:
+            return
+        if self._spill is None:
+            raise UsageError(NO_FOLDER)
+        if not self._spill.is_dir():
+            raise UsageError(f"{self._spill}: there is no such folder")
