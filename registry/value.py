@@ -17,7 +17,6 @@ class Value:
     """A handle on a tensor that an op, a feed or a state defines; it has a type but no elements yet."""
 
     __slots__ = ("block", "name", "type")
-    __array_ufunc__ = None  # NumPy's numbers leave operators with a Value to Value
 
     def __init__(self, block: Block, name: str, type: TensorType) -> None:
         self.block = block
@@ -87,6 +86,9 @@ class Value:
     def __matmul__(self, other: Value) -> Value:
         return _call("matmul", self, other)
 
+    def __rmatmul__(self, other: Value) -> Value:
+        return _call("matmul", other, self)
+
     def __neg__(self) -> Value:
         return _call("neg", self)
 
@@ -148,6 +150,29 @@ class Value:
 
     def __iter__(self) -> Any:
         raise TypeError(f"{self!r} cannot be iterated over; use ops.split")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **more: Any) -> Any:
+        """What NumPy asks for np.exp(value), and for a number or an array of its own on the left of an operator."""
+        from registry.numpy_calls import called  # it is asked for by mistake, or for NumPy's numbers
+
+        return called(self, ufunc.__name__, method, operands)
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        from registry.numpy_calls import refusal
+
+        raise TypeError(refusal(self, function.__name__))
+
+    def __array__(self, *_: Any, **more: Any) -> Any:
+        from registry.numpy_calls import NO_ELEMENTS
+
+        raise TypeError(f"{self!r} {NO_ELEMENTS}; run.predict gives arrays")
+
+    if not TYPE_CHECKING:  # a type checker knows the attributes that there are
+
+        def __getattr__(self, name: str) -> Any:
+            from registry.numpy_calls import no_attribute
+
+            raise AttributeError(no_attribute(self, name))
 
 
 Operand = Value | float

@@ -136,6 +136,8 @@ def _symbols_of(program: pb.ProgramDesc, entry: pb.EntryDesc) -> list[str]:
 
 
 def _require_sizes(symbol: str, given: int | Sequence[int]) -> None:
+    if isinstance(given, str):
+        raise CompileError(f"{symbol}={given!r} is text; a symbol is bound to a whole number, as in {symbol}=32")
     for size in each(given):
         if not is_whole(size) or size < 1:
             raise CompileError(f"{symbol}={given}: a symbol is bound to a whole number, 1 or more, of at most 64 bits")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from itertools import count
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from compiler.analyses.lifespans import Lifespan, declare_lifespan
 from compiler.build.assembly import Built, Outputs, assembled
@@ -462,6 +462,14 @@ class Program:
         """
         program = self._assembled()
         return compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
+
+    if not TYPE_CHECKING:  # a type checker knows the methods that there are
+
+        def __getattr__(self, name: str) -> Any:
+            hint = closest(name, [method for method in dir(Program) if not method.startswith("_")])
+            if name in ("save", "plan", "sha256", "desc"):
+                hint = f"; a compiled one has, as in program.compile(batch=32).{name}"
+            raise AttributeError(f"a Program has no {name!r}{hint}")
 
     def _assembled(self) -> pb.ProgramDesc:
         entries = dict(self._entries)

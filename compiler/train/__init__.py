@@ -9,6 +9,7 @@ initialisers         initial values of states, each an op that the runtime runs 
 optimizers           which update an optimizer appends for each parameter, with which slots and rate
 parameter_groups     which optimizer trains which parameters, and at which steps
 schedules            learning rates as ops on the states `step` and `total_steps`
+settings             what optimizers are asked for under names that other libraries have for their settings
 trust_ratios         optimizers that look at a whole parameter at once: LAMB, LARS, Adafactor
 weighted_means       means over steps, weighted by what counts in each
 metrics/             a room of its own

@@ -13,6 +13,7 @@ from typing import Any
 from compiler.build.whole_numbers import require_whole
 from compiler.train.clipping import Clip, require_clip
 from compiler.train.schedules import Schedule, as_schedule
+from compiler.train.settings import with_settings
 from prograd_proto import TensorType
 from registry import Block, Value, ops
 
@@ -78,11 +79,13 @@ def keeping(*names: str) -> Callable[[TensorType], Sequence[Slot]]:
     return lambda type: [Slot(name) for name in names]
 
 
+@with_settings
 def sgd(rate: float | Schedule, *, decay: float = 0.0, clip: Clip | None = None) -> Optimizer:
     """Gradient descent: w - rate * (dw + decay * w)."""
     return Optimizer(ops.sgd, keeping(), as_schedule(rate), decay, {}, clip=clip)
 
 
+@with_settings
 def momentum(
     rate: float | Schedule,
     *,
@@ -96,6 +99,7 @@ def momentum(
     return Optimizer(ops.momentum, keeping("velocity"), as_schedule(rate), decay, attributes, clip=clip)
 
 
+@with_settings
 def nesterov(
     rate: float | Schedule, *, momentum: float = 0.9, decay: float = 0.0, clip: Clip | None = None
 ) -> Optimizer:
@@ -104,6 +108,7 @@ def nesterov(
     return Optimizer(ops.momentum, keeping("velocity"), as_schedule(rate), decay, attributes, clip=clip)
 
 
+@with_settings
 def adam(
     rate: float | Schedule = 1e-3,
     *,
@@ -122,6 +127,7 @@ def adam(
     return Optimizer(ops.adam, keeping("m", "v"), schedule, decay, attributes, True, clip)
 
 
+@with_settings
 def adamw(
     rate: float | Schedule = 1e-3,
     *,
@@ -141,6 +147,7 @@ def adamw(
     return Optimizer(ops.adamw, keeping("m", "v"), schedule, decay, attributes, True, clip)
 
 
+@with_settings
 def adamax(
     rate: float | Schedule = 2e-3,
     *,
@@ -155,6 +162,7 @@ def adamax(
     return Optimizer(ops.adamax, keeping("m", "largest"), as_schedule(rate), decay, attributes, True, clip)
 
 
+@with_settings
 def nadam(
     rate: float | Schedule = 2e-3,
     *,
@@ -176,6 +184,7 @@ def nadam(
     return Optimizer(ops.nadam, slots, as_schedule(rate), decay, attributes, True, clip)
 
 
+@with_settings
 def radam(
     rate: float | Schedule = 1e-3,
     *,
@@ -191,6 +200,7 @@ def radam(
     return Optimizer(ops.radam, keeping("m", "v"), as_schedule(rate), decay, attributes, True, clip)
 
 
+@with_settings
 def adagrad(
     rate: float | Schedule = 1e-2,
     *,
@@ -207,6 +217,7 @@ def adagrad(
     )
 
 
+@with_settings
 def adadelta(
     rate: float | Schedule = 1.0,
     *,
@@ -220,6 +231,7 @@ def adadelta(
     return Optimizer(ops.adadelta, keeping("v", "change"), as_schedule(rate), decay, attributes, clip=clip)
 
 
+@with_settings
 def rmsprop(
     rate: float | Schedule = 1e-2,
     *,
@@ -246,6 +258,7 @@ def rmsprop(
     return Optimizer(update, keeping(*names), as_schedule(rate), decay, {}, clip=clip)
 
 
+@with_settings
 def lion(
     rate: float | Schedule = 1e-4,
     *,
@@ -259,6 +272,7 @@ def lion(
     return Optimizer(ops.lion, keeping("m"), as_schedule(rate), decay, attributes, clip=clip)
 
 
+@with_settings
 def look_ahead(optimizer: Optimizer, *, every: int = 5, share: float = 0.5) -> Optimizer:
     """Let an optimizer run ahead, and every so many updates go `share` of the way to where it got: Zhang et al., 2019.
 

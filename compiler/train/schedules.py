@@ -7,7 +7,8 @@ training step, this is its closed form.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import pi
+from math import isfinite, pi
+from numbers import Real
 
 from compiler.build.whole_numbers import require_whole
 from registry import Block, OpError, Value, ops
@@ -215,8 +216,10 @@ def warmup_cosine(peak: float, *, warmup: float = 0.1, final: float = 0.0) -> Sc
 
 def as_schedule(rate: float | Schedule) -> Schedule:
     """A number is a constant schedule."""
-    if isinstance(rate, int | float):
-        return constant(rate)
+    if isinstance(rate, Real):
+        if not (isfinite(rate) and float(rate) >= 0):
+            raise OpError(f"the rate {rate} is no finite number from 0 on; to climb, minimize -loss")
+        return constant(float(rate))
     if isinstance(rate, Value) or not callable(rate):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
         raise OpError(f"the rate {rate!r} is neither a number nor a schedule")
     return rate

@@ -8,10 +8,12 @@ from math import prod, sqrt
 from compiler.train.clipping import Clip
 from compiler.train.optimizers import Optimizer, Slot, keeping
 from compiler.train.schedules import Schedule, as_schedule
+from compiler.train.settings import with_settings
 from prograd_proto import TensorType
 from registry import Value, ops
 
 
+@with_settings
 def lamb(
     rate: float | Schedule = 1e-3,
     *,
@@ -36,6 +38,7 @@ def lamb(
     return Optimizer(update, keeping("m", "v"), as_schedule(rate), decay, {}, True, clip)
 
 
+@with_settings
 def lars(
     rate: float | Schedule,
     *,
@@ -59,6 +62,7 @@ def lars(
     return Optimizer(update, keeping("velocity"), as_schedule(rate), decay, {}, clip=clip)
 
 
+@with_settings
 def adafactor(
     rate: float | Schedule = 1e-2,
     *,

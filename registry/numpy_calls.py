@@ -1,0 +1,64 @@
+"""What is said, or done, where NumPy or a habit of NumPy's meets a Value: np.exp(x), x.sum(), np.float32(2) * x."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from registry.value import Value
+
+NO_ELEMENTS: Final = "has no elements while the program is built"
+
+_REFLECTED: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "add": Value.__radd__,
+    "subtract": Value.__rsub__,
+    "multiply": Value.__rmul__,
+    "divide": Value.__rtruediv__,
+    "floor_divide": Value.__rfloordiv__,
+    "remainder": Value.__rmod__,
+    "power": Value.__rpow__,
+    "matmul": Value.__rmatmul__,
+    "less": operator.gt,
+    "less_equal": operator.ge,
+    "greater": operator.lt,
+    "greater_equal": operator.le,
+    "equal": operator.is_,
+    "not_equal": operator.is_not,
+    "bitwise_and": Value.__rand__,
+    "bitwise_or": Value.__ror__,
+    "bitwise_xor": Value.__rxor__,
+    "left_shift": Value.__rlshift__,
+    "right_shift": Value.__rrshift__,
+}
+"""By the function that NumPy calls for an operator: what Python asks of the operand on the right."""
+
+
+def called(value: Value, name: str, method: str, operands: Sequence[Any]) -> Any:
+    """The operator with NumPy's number on its left and `value` on its right; anything else is refused by TypeError."""
+    if method == "__call__" and name in _REFLECTED and len(operands) == 2 and not isinstance(operands[0], Value):
+        number = operands[0][()] if getattr(operands[0], "shape", None) == () else operands[0]  # comparisons wrap it
+        return _REFLECTED[name](value, number)
+    raise TypeError(refusal(value, name))
+
+
+def refusal(value: Value, name: str) -> str:
+    """That a function of NumPy's computes with arrays, and which operator there is."""
+    return f"np.{name} computes with arrays, and {value!r} {NO_ELEMENTS}{_instead(name, 'x')}"
+
+
+def no_attribute(value: Value, name: str) -> str:
+    """That a Value has no such method, and which operator there is."""
+    if name.startswith("__") or name in Value.__slots__:  # what copying and pickling ask for, also of half a Value
+        return name
+    return f"{value!r} has no attribute {name!r}{_instead(name, 'x')}"
+
+
+def _instead(name: str, operand: str) -> str:
+    from registry.op import OPS
+    from registry.other_names import OTHER_NAMES
+    from registry.spelled import SPELLED
+
+    if name in OTHER_NAMES:
+        return f"; write {OTHER_NAMES[name]}"
+    return f"; write ops.{name}({operand})" if name in OPS or name in SPELLED else ""
