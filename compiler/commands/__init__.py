@@ -1,1 +1,55 @@
-"""Verbs of the command `compiler` that are more than a few lines."""
+"""The verbs of the command `compiler`; how they are told, speak and end is in `runtime.command_line`.
+
+arguments       what can be said on the command line
+show            a program as text, or a view of how an entry runs; show_memory, show_order, memory_picture are the views
+check           is every rule of a well-formed program kept
+compile         a program or its text form anew
+upgrade         what a program of an older prograd becomes
+freeze          other parameters trained; `thaw` too
+diff            what changed from one program to another
+plan            the memory of every entry, planned with care
+place           the planner alone, from a table of buffers
+passes          the tables of passes, with the reasons for their order
+ops             the operators
+well_formed     the door through which every verb gets its program
+asked_passes    what is asked of passes
+chosen_entry    the entry that a view is of, and the sizes that it is bound to
+notes           what a user should know besides the result
+ops_in_words    ops, lines and sizes as words
+columns         rows of words as a table
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+
+from compiler.commands.arguments import parse
+from compiler.errors import DataError, LimitError, UsageError
+from prograd_proto.printable import use_escapes_on_output
+from runtime.command_line.ending import EXIT_DATA, EXIT_LIMIT, EXIT_USAGE, ended
+from runtime.command_line.outputs import require_free
+from runtime.runs.interrupts import ENDINGS, Interrupts
+
+CODES = ((UsageError, EXIT_USAGE), (DataError, EXIT_DATA), (LimitError, EXIT_LIMIT))
+OUTPUTS = ("output", "html", "svg")
+"""The options that name files to write."""
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Parse, run the verb, and turn whatever happens into one sentence and an exit code."""
+    use_escapes_on_output()
+    return ended(parse(arguments), _run, CODES)
+
+
+def _run(options: argparse.Namespace) -> int | None:
+    with Interrupts(*ENDINGS, at_once=True):
+        if options.plugin:
+            from compiler.build.plugins import use_plugin
+
+            for name in options.plugin:
+                use_plugin(name)
+        require_free((getattr(options, name, None) for name in OUTPUTS), force=getattr(options, "force", False))
+        verb = import_module(f"compiler.commands.{options.module}")  # one of the parser's own words
+        return getattr(verb, options.verb)(options)

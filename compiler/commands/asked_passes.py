@@ -11,6 +11,7 @@ from compiler.passes.run_passes import AfterPass
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
 from prograd_proto.text import to_text
+from runtime.command_line.streams import put
 
 
 def asked_passes(table: PassTable, without: Sequence[str], options: Sequence[str]) -> PassTable:
@@ -41,7 +42,7 @@ def dumper(name: str, passes: Iterable[Pass]) -> AfterPass:
 
     def dump(done: str, program: pb.ProgramDesc) -> None:
         if done == name:
-            print(to_text(program), end="")
+            put(to_text(program).removesuffix("\n"))
 
     return dump
 

@@ -20,7 +20,7 @@ def chosen_entry(path: str, program: pb.ProgramDesc, name: str | None) -> pb.Ent
     if name is None:
         return entries.get(program.run.entry, program.entries[0])
     if name not in entries:
-        raise ProgramError(f"{path}: there is no entry {name!r}{closest(name, entries)}")
+        raise UsageError(f"{path}: there is no entry {name!r}{closest(name, entries)}")
     return entries[name]
 
 
@@ -33,13 +33,13 @@ def chosen_binding(path: str, program: pb.ProgramDesc, name: str | None, bind: S
     known = dict.fromkeys(dim.symbol for binding in entry.bindings for dim in binding.dims)
     for symbol in wanted:
         if symbol not in known:
-            raise ProgramError(f"{path}: the entry {entry.name!r} has no symbol {symbol!r}{closest(symbol, known)}")
+            raise UsageError(f"{path}: the entry {entry.name!r} has no symbol {symbol!r}{closest(symbol, known)}")
     for binding in entry.bindings:
         if wanted.items() <= {dim.symbol: dim.size for dim in binding.dims}.items():
             return binding_in_words(entry.name, binding), binding
     asked = ", ".join(f"{in_words(symbol)}={size}" for symbol, size in wanted.items())
     there = " and ".join(f"{{{_sizes_in_words(binding)}}}" for binding in entry.bindings)
-    raise ProgramError(f"{path}: the entry {entry.name!r} is not bound to {{{asked}}}; it is to {there}")
+    raise UsageError(f"{path}: the entry {entry.name!r} is not bound to {{{asked}}}; it is to {there}")
 
 
 def several_sizes_given(bind: Sequence[str]) -> dict[str, int | list[int]]:

@@ -7,17 +7,15 @@ import argparse
 from compiler.commands.well_formed import well_formed
 from compiler.compare.differences import differences
 from prograd_proto.printable import sentence
+from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
+from runtime.command_line.streams import put
 
-DIFFERENT = 1
 
-
-def show_differences(options: argparse.Namespace) -> int:
+def diff(options: argparse.Namespace) -> int:
     """Print what differs, one change a line, and give the exit code."""
     groups = differences(well_formed(options.old), well_formed(options.new))
     for title, lines in groups:
-        print(sentence(title))
-        for line in lines:
-            print(sentence(f"  {line}"))
+        put("\n".join([sentence(title), *(sentence(f"  {line}") for line in lines)]))
     if not groups:
-        print("OK the programs are equal")
-    return DIFFERENT if groups else 0
+        put("OK the programs are equal")
+    return EXIT_FAILED if groups else EXIT_DONE

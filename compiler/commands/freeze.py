@@ -1,13 +1,12 @@
-"""`compiler freeze` and `thaw`: the program with other parameters trained, compiled anew for the sizes that it has."""
+"""`compiler freeze` and `compiler thaw`: other parameters trained, and compiled anew for the sizes that there are."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 
 from compiler.build.compiled import compile_program
 from compiler.build.last_batch import sizes_of
+from compiler.commands.notes import note, note_files
 from compiler.commands.well_formed import well_formed
 from compiler.errors import CompileError
 from compiler.passes.leave_frozen import mark
@@ -15,12 +14,23 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import save
 from prograd_proto.identity import program_sha256
-from prograd_proto.printable import result_line, sentence
+from prograd_proto.printable import result_line
 from registry.errors import OpError
+from runtime.command_line.streams import put
 from runtime.step import spills
 
 
-def write_frozen(options: argparse.Namespace, *, trainable: bool) -> None:
+def freeze(options: argparse.Namespace) -> None:
+    """Let the parameters that match train no longer."""
+    _write_marked(options, trainable=False)
+
+
+def thaw(options: argparse.Namespace) -> None:
+    """Let frozen parameters that match train again."""
+    _write_marked(options, trainable=True)
+
+
+def _write_marked(options: argparse.Namespace, *, trainable: bool) -> None:
     """Mark, compile, and write to the output; nothing is written if that cannot be done."""
     program = well_formed(options.program)
     files = list(program.files)
@@ -33,12 +43,10 @@ def write_frozen(options: argparse.Namespace, *, trainable: bool) -> None:
     except (ProgramError, OpError) as error:
         raise ProgramError(f"{options.program}: {error}") from None
     save(program, options.output, force=options.force)
-    for file in files:
-        if not (Path(options.output).parent / file.path).exists():
-            print(sentence(f"note: {options.output} reads {file.path}, which must lie beside it"), file=sys.stderr)
+    note_files(options, options.output, files)
     if planned:
-        print(sentence(f"note: the plan of {options.program} in a budget is not kept; plan anew"), file=sys.stderr)
-    print(result_line("OK", [("states", ",".join(names)), ("program_sha256", program_sha256(program))]))
+        note(options, f"note: the plan of {options.program} in a budget is not kept; plan anew")
+    put(result_line("OK", [("states", ",".join(names)), ("program_sha256", program_sha256(program))]))
 
 
 def _require_sources(program: pb.ProgramDesc) -> None:

@@ -12,6 +12,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.planning.pipeline import PLANNING
 from compiler.reference.passes import passes_page
 from prograd_proto.spelling import closest
+from runtime.command_line.streams import put
 
 TABLES = {table.name: table for table in (PASSES, PLANNING)}
 
@@ -24,11 +25,11 @@ def passes(options: argparse.Namespace) -> None:
             raise UsageError(f"there is no table of passes {name!r}{closest(name, TABLES)}; there are {known}")
     tables = [TABLES[name] for name in options.tables or TABLES]
     if options.json:
-        print(json.dumps({table.name: table_as_json(table) for table in tables}, indent=2))
+        put(json.dumps({table.name: table_as_json(table) for table in tables}, indent=2))
     elif options.markdown:
-        print(passes_page(tables), end="")
+        put(passes_page(tables).removesuffix("\n"))
     else:
-        print("\n\n".join("\n".join(table_in_words(table)) for table in tables))
+        put("\n\n".join("\n".join(table_in_words(table)) for table in tables))
 
 
 def table_in_words(table: PassTable) -> Iterator[str]:

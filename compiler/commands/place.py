@@ -5,36 +5,38 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import os
-import sys
 from collections.abc import Sequence
 from typing import Final
 
+from compiler.commands.notes import note
 from compiler.errors import DataError, LimitError
-from prograd_proto import ProgramError
-from prograd_proto.atomic import write_atomically
 from prograd_proto.regular_files import open_regular
-from runtime.placement import EXHAUSTIVE, Buffer, Placement, check_placement, place
+from runtime.command_line.streams import put
+from runtime.files.output import write_output
+from runtime.placement import EXHAUSTIVE, Buffer, Placement, check_placement
+from runtime.placement import place as place_buffers
 
 COLUMNS: Final = ("id", "lower", "upper", "size")
 DIGITS: Final = 18
 MOST_BYTES: Final = 1 << 62
 
 
-def place_buffers(options: argparse.Namespace) -> None:
+def place(options: argparse.Namespace) -> None:
     """Read the table, place, check, and write the table with offsets; nothing is written if it cannot be done."""
     buffers = read_buffers(options.buffers)
     capacity = 0 if options.capacity is None else options.capacity
-    placement = place(buffers, EXHAUSTIVE, alignment=options.alignment, capacity=capacity, seconds=options.seconds)
+    placement = place_buffers(
+        buffers, EXHAUSTIVE, alignment=options.alignment, capacity=capacity, seconds=options.seconds
+    )
     check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=options.alignment)
     if options.capacity is not None and placement.arena_bytes > options.capacity:
         raise LimitError(f"{options.buffers}: {_too_large(placement, options.capacity, options.seconds)}")
     table = table_of(buffers, placement.offsets)
     if options.output is None:
-        print(table, end="")
+        put(table.removesuffix("\n"))
     else:
-        _write(options.output, table, options.force)
-    print(summary_of(buffers, placement), file=sys.stderr)
+        write_output(options.output, table.encode(), force=options.force)
+    note(options, summary_of(buffers, placement))
 
 
 def read_buffers(path: str) -> list[Buffer]:
@@ -118,14 +120,5 @@ def _too_large(placement: Placement, capacity: int, seconds: float) -> str:
         return f"every placement takes {placement.arena_bytes} bytes or more, which exceeds the capacity of {capacity}"
     found = f"the smallest arena found has {placement.arena_bytes} bytes, more than the capacity of {capacity}"
     if placement.stopped:
-        return f"{found}, in {seconds:g} seconds; --seconds gives more time"
+        return f"{found}, in {seconds:g} seconds; --max-time gives it more"
     return f"{found}; whether there is a smaller one is not known"
-
-
-def _write(path: str, table: str, force: bool) -> None:
-    try:
-        write_atomically(os.fspath(path), table.encode(), force=force)
-    except FileExistsError as error:
-        raise ProgramError(f"{path}: {error}") from error
-    except OSError as error:
-        raise ProgramError(f"{path}: the file cannot be written: {error.strerror or error}") from error

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 from compiler.analyses.memory_report import BindingMemory, MemoryReport
 from compiler.commands.asked_passes import dumper
 from compiler.commands.chosen_entry import binding_in_words
+from compiler.commands.notes import note_files
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
 from compiler.commands.well_formed import well_formed
 from compiler.errors import LimitError, UsageError
@@ -22,9 +21,10 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.files import save
 from prograd_proto.identity import program_sha256
 from prograd_proto.printable import sentence
+from runtime.command_line.streams import put
 
 
-def plan_file(options: argparse.Namespace) -> None:
+def plan(options: argparse.Namespace) -> None:
     """Plan, say what there is, and write the program if that is asked; nothing is written if it cannot be done."""
     if options.force and options.output is None:
         raise UsageError("--force is for -o")
@@ -44,9 +44,9 @@ def plan_file(options: argparse.Namespace) -> None:
     output = options.program if options.in_place else options.output
     if output is not None:
         save(program, output, force=options.in_place or options.force)
-        _note_files(output, program)
-    print("\n".join(map(sentence, report_in_words(program, report))))
-    print(f"OK program_sha256={program_sha256(program)}")
+        note_files(options, output, program.files)
+    put("\n".join(map(sentence, report_in_words(program, report))))
+    put(f"OK program_sha256={program_sha256(program)}")
 
 
 def report_in_words(program: pb.ProgramDesc, report: MemoryReport) -> Iterator[str]:
@@ -92,9 +92,3 @@ def room_in_words(room: Room) -> str:
     if room.longer:
         words += f"; buffers last {room.longer} ops longer"
     return words
-
-
-def _note_files(output: str, program: pb.ProgramDesc) -> None:
-    for file in program.files:
-        if not (Path(output).parent / file.path).exists():
-            print(sentence(f"note: {output} reads {file.path}, which must lie beside it"), file=sys.stderr)

@@ -1,23 +1,39 @@
-"""The views of `compiler show`: what is asked for, on stdout or in files of their own."""
+"""`compiler show`: a program as text, or views of how an entry runs, on stdout or in files of their own."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 
 from compiler.analyses.step_memory import step_memory
-from compiler.commands.chosen_entry import chosen_binding
+from compiler.commands.chosen_entry import chosen_binding, chosen_entry
 from compiler.commands.memory_picture import memory_page, memory_svg
+from compiler.commands.notes import note
 from compiler.commands.show_memory import memory_text
 from compiler.commands.show_order import order_text
 from compiler.commands.well_formed import well_formed
 from compiler.errors import UsageError
 from prograd_proto import ProgramError
-from prograd_proto.atomic import write_atomically
-from prograd_proto.printable import sentence
+from prograd_proto.files import load
+from prograd_proto.text import block_to_text, to_text
+from runtime.command_line.streams import put
+from runtime.files.output import write_output
 
 
-def show_views(options: argparse.Namespace) -> bool:
+def show(options: argparse.Namespace) -> None:
+    """Show the views that the options name; if there are none, the program, or the block of an entry."""
+    if _show_views(options):
+        return
+    if options.entry is None:  # the text form is of any message, so that one sees what is wrong with it
+        put(to_text(load(options.program)).removesuffix("\n"))
+        return
+    program = well_formed(options.program)
+    number = chosen_entry(options.program, program, options.entry).source_block
+    if options.bound:
+        number = chosen_binding(options.program, program, options.entry, options.bind)[1].block
+    put(block_to_text(program, number).removesuffix("\n"))
+
+
+def _show_views(options: argparse.Namespace) -> bool:
     """Show the views that the options name; whether there are any."""
     pictures = [(p, draw) for p, draw in ((options.html, memory_page), (options.svg, memory_svg)) if p is not None]
     _require_sense(options, [path for path, _ in pictures])
@@ -31,9 +47,11 @@ def show_views(options: argparse.Namespace) -> bool:
         raise ProgramError(f"{options.program}: {error}") from None
     texts = [order_text(title, program, memory.block)] if options.order else []
     texts += [memory_text(title, program, memory, options.sort or "offset")] if options.memory else []
-    print("\n".join(texts), end="")
+    if texts:
+        put("\n".join(texts).removesuffix("\n"))
     for path, draw in pictures:
-        _write(path, draw(title, program, memory), options.force)
+        write_output(path, draw(title, program, memory).encode(), force=options.force)
+        note(options, f"wrote {path}")
     return True
 
 
@@ -47,13 +65,3 @@ def _require_sense(options: argparse.Namespace, pictures: list[str]) -> None:
         raise UsageError("--force is for --html and --svg")
     if len(set(pictures)) < len(pictures):
         raise UsageError(f"--html and --svg both name {pictures[0]}; give two files")
-
-
-def _write(path: str, picture: str, force: bool) -> None:
-    try:
-        write_atomically(path, picture.encode(), force=force)
-    except FileExistsError as error:
-        raise ProgramError(f"{path}: {error}") from error
-    except OSError as error:
-        raise ProgramError(f"{path}: the file cannot be written: {error.strerror or error}") from error
-    print(sentence(f"wrote {path}"), file=sys.stderr)

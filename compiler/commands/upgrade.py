@@ -14,10 +14,11 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of, parse, read, save, write
 from prograd_proto.identity import program_sha256
 from prograd_proto.printable import result_line, sentence
-from prograd_proto.upgrades import upgrade
+from prograd_proto.upgrades import upgrade as upgrade_message
+from runtime.command_line.streams import put
 
 
-def upgrade_file(options: argparse.Namespace) -> None:
+def upgrade(options: argparse.Namespace) -> None:
     """Upgrade, say what changed, and write the program if that is asked; where nothing changes, its very bytes."""
     if options.force and options.output is None:
         raise UsageError("--force is for -o")
@@ -25,7 +26,7 @@ def upgrade_file(options: argparse.Namespace) -> None:
         raw = read(options.program)
         before = parse(raw)
         after = copy_of(before)
-        upgrade(after)
+        upgrade_message(after)
         require_used(after)
         verify(after)
     except ProgramError as error:
@@ -36,9 +37,8 @@ def upgrade_file(options: argparse.Namespace) -> None:
         save(after, output, force=options.in_place or options.force)
     elif options.output is not None:
         write(raw, options.output, force=options.force)
-    for line in changes or ["nothing to do: format and operators are those of today"]:
-        print(sentence(line))
-    print(result_line("OK", [("changes", len(changes)), ("program_sha256", program_sha256(after))]))
+    put("\n".join(map(sentence, changes or ["nothing to do: format and operators are those of today"])))
+    put(result_line("OK", [("changes", len(changes)), ("program_sha256", program_sha256(after))]))
 
 
 def changes_in_words(before: pb.ProgramDesc, after: pb.ProgramDesc) -> Iterator[str]:

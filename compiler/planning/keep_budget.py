@@ -102,7 +102,7 @@ def _how_far(block: pb.BlockDesc, schedule: Schedule, budget: int, limit: TimeLi
     return (
         f"{limit.seconds:g} seconds were not enough: with {repeated} more ops in the step, of which "
         f"{len(schedule.spilled)} move values to a file, what it needs at once fell from {start} to {schedule.peak} "
-        f"bytes, and the budget is {budget}; give it more time, by --seconds or seconds= in Python, or a larger budget"
+        f"bytes, and the budget is {budget}; give it more time, by --max-time or seconds= in Python, or a larger budget"
     )
 
 

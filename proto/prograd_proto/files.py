@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.atomic import write_atomically
-from prograd_proto.errors import ProgramError
+from prograd_proto.errors import ProgramError, Unwritable
 from prograd_proto.regular_files import open_regular
 from prograd_proto.upgrades import FORMAT_VERSION, upgrade
 
@@ -66,7 +66,7 @@ def write(raw: bytes, where: str, *, force: bool) -> None:
     except FileExistsError as error:
         raise ProgramError(f"{where}: {error}") from error
     except OSError as error:
-        raise ProgramError(f"{where}: the file cannot be written: {error.strerror or error}") from error
+        raise Unwritable(f"{where}: the file cannot be written: {error.strerror or error}") from error
 
 
 def canonical_bytes(program: pb.ProgramDesc) -> bytes:

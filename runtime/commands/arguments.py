@@ -3,83 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from prograd_proto.byte_sizes import byte_size
-from prograd_proto.printable import sentence
-from prograd_proto.spelling import closest
-from runtime.commands.outcome import EXIT_USAGE
-from runtime.commands.streams import put, say
+from runtime.command_line.parsing import add_old_word, add_verb, new_parser, parsed
+from runtime.command_line.values import duration, int64, one_of, positive, size, tolerance
 from runtime.engines.choice import ENGINES
-
-_DIGITS = 18
-"""Of the largest whole numbers that are asked for: below 2^63, and far beyond what can be done."""
-
-_CENTURY = 3e9
-"""Seconds."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options; an error of usage ends the process with code 2."""
-    parser, verbs = command_parser()
-    if any("\0" in word for word in arguments):
-        parser.error("an argument has the letter NUL, which no name of a file has")
-    verb = next((word for word in arguments if not word.startswith("-")), None)
-    if verb is not None and verb not in verbs.choices:
-        hint = closest(verb, verbs.choices) or f"; the verbs are {', '.join(verbs.choices)}"
-        parser.error(f"there is no verb {verb!r}{hint}")
-    options, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        chosen = verbs.choices[verb or ""]
-        chosen.error(_unknown(unknown, [flag for action in chosen._actions for flag in action.option_strings]))  # pyright: ignore[reportPrivateUsage]: argparse has no other way to list flags
-    options.say = Say()
-    return options
+    return parsed(command_parser(), arguments)
 
 
 def command_parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser of the whole command, and its verbs by name in `choices`."""
-    parser = _Parser(
-        prog="runtime",
-        description="Loads, checks and runs program files.",
-        epilog="runtime VERB --help shows the options of a verb, with examples.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show which prograd this is, and exit")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    parser, verbs = new_parser("runtime", "Loads, checks and runs program files.")
     for name, add in (("execute", _execute), ("replay", _replay), ("check", _check), ("profile", _profile)):
         add(verbs, name)
     return parser, verbs
-
-
-class Say:
-    """Puts a sentence on stderr; a run's progress replaces `show` by its own way of doing so."""
-
-    def __init__(self) -> None:
-        self.show: Callable[[str], None] = lambda text: say(f"runtime: {text}")
-
-    def __call__(self, text: str) -> None:
-        """Show it, printable and of bounded length."""
-        self.show(sentence(text))
-
-
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        say(f"runtime: {sentence(message)}; see {self.prog} --help")
-        self.exit(EXIT_USAGE)
-
-
-class _Version(argparse.Action):
-    """Looked up only when it is asked for: that takes longer than parsing."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *more: object) -> NoReturn:
-        from importlib.metadata import version
-
-        put(f"prograd {version('prograd')}")
-        parser.exit()
 
 
 def _execute(verbs: Any, name: str) -> None:
@@ -95,7 +39,7 @@ def _execute(verbs: Any, name: str) -> None:
         "runtime execute digits.pb --entry evaluate --load trained.safetensors",
         "runtime execute digits.pb --entry predict --load trained.safetensors \\",
         "    --feed image=@images.npy --fetch probabilities=@p.npy",
-        "runtime execute small.pb --spill /var/tmp    # compiler plan --spill made it",
+        "runtime execute small.pb --spill-dir /var/tmp    # compiler plan --spill made it",
     )
     what = verb.add_argument_group("what to run")
     _add_what(what)
@@ -118,8 +62,8 @@ def _execute(verbs: Any, name: str) -> None:
         "--expect", action="append", default=[], metavar="NAME=@FILE",
         help="compare with a .npy file, and end with code 1 if it differs",
     )  # fmt: skip
-    out.add_argument("--rtol", type=_tolerance, default=1e-5, metavar="X", help="relative, 1e-5 unless given")
-    out.add_argument("--atol", type=_tolerance, default=1e-8, metavar="X", help="absolute, 1e-8 unless given")
+    out.add_argument("--rtol", type=tolerance, default=1e-5, metavar="X", help="relative, 1e-5 unless given")
+    out.add_argument("--atol", type=tolerance, default=1e-8, metavar="X", help="absolute, 1e-8 unless given")
     _add_states(verb)
     _add_files(verb)
     _add_reports(verb)
@@ -160,7 +104,7 @@ def _check(verbs: Any, name: str) -> None:
         "Looks at every index, name, type, size, path and operator; nothing is run.",
         "runtime check digits.pb",
     )
-    verb.add_argument("--log-format", type=_one_of("text", "json"), default="text", help=argparse.SUPPRESS)
+    verb.add_argument("--log-format", type=one_of("text", "json"), default="text", help=argparse.SUPPRESS)
 
 
 def _profile(verbs: Any, name: str) -> None:
@@ -176,11 +120,11 @@ def _profile(verbs: Any, name: str) -> None:
     )
     verb.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
     verb.add_argument(
-        "--steps", type=_positive, default=20, metavar="N", help="to measure, after twelve that are not; default 20"
+        "--steps", type=positive, default=20, metavar="N", help="to measure, after twelve that are not; default 20"
     )
     _add_how(verb)
     verb.add_argument(
-        "--by", type=_one_of("type", "stage", "line", "thread", "op"), metavar="{type,stage,line,thread,op}",
+        "--by", type=one_of("type", "stage", "line", "thread", "op"), metavar="{type,stage,line,thread,op}",
         help="one table instead of several",
     )  # fmt: skip
     verb.add_argument("--trace", type=Path, metavar="FILE", help="write times and memory, for chrome://tracing")
@@ -192,38 +136,40 @@ def _profile(verbs: Any, name: str) -> None:
 
 def _add_what(group: Any) -> None:
     group.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
-    group.add_argument("--steps", type=_positive, metavar="N", help="train for so many steps in all")
-    group.add_argument("--epochs", type=_positive, metavar="N", help="train for so many epochs in all")
-    group.add_argument("--seed", type=_int64, metavar="N", help="in place of the program's seed")
+    group.add_argument("--steps", type=positive, metavar="N", help="train for so many steps in all")
+    group.add_argument("--epochs", type=positive, metavar="N", help="train for so many epochs in all")
+    group.add_argument("--seed", type=int64, metavar="N", help="in place of the program's seed")
 
 
 def _add_who(group: Any) -> None:
-    group.add_argument("--threads", type=_positive, default=1, metavar="N", help="the results do not depend on it")
+    group.add_argument("--threads", type=positive, default=1, metavar="N", help="the results do not depend on it")
     group.add_argument(
-        "--schedule", type=_one_of("fifo", "parallel"), metavar="{fifo,parallel}",
+        "--schedule", type=one_of("fifo", "parallel"), metavar="{fifo,parallel}",
         help="the order of the op list, or each op when it can; parallel with more than one thread",
     )  # fmt: skip
 
 
 def _add_spill(group: Any) -> None:
     group.add_argument(
-        "--spill", type=Path, metavar="DIR", help="a folder on a disk, for the file that a spilling program needs"
-    )
+        "--spill-dir", dest="spill", type=Path, metavar="DIR",
+        help="a folder on a disk, for the file that a program needs that `compiler plan --spill` made",
+    )  # fmt: skip
+    add_old_word(group, "--spill", dest="spill", type=Path)
 
 
 def _add_how(group: Any) -> None:
     _add_who(group)
     _add_spill(group)
     group.add_argument(
-        "--engine", type=_one_of(*ENGINES), default=next(iter(ENGINES)), metavar=f"{{{','.join(ENGINES)}}}",
+        "--engine", type=one_of(*ENGINES), default=next(iter(ENGINES)), metavar=f"{{{','.join(ENGINES)}}}",
         help="what computes",
     )  # fmt: skip
-    group.add_argument("--math", type=_one_of("exact"), default="exact", metavar="{exact}", help="how it computes")
+    group.add_argument("--math", type=one_of("exact"), default="exact", metavar="{exact}", help="how it computes")
 
 
 def _add_limits(group: Any) -> None:
-    group.add_argument("--max-memory", type=_bytes, metavar="SIZE", help="of the process, as in 200MiB")
-    group.add_argument("--max-time", type=_seconds, metavar="SECONDS", help="of the run")
+    group.add_argument("--max-memory", type=size, metavar="SIZE", help="of the process, as in 200MiB")
+    group.add_argument("--max-time", type=duration, metavar="TIME", help="of the run, as in 90, 1.5min or 2h")
     group.add_argument(
         "--sandbox", action="store_true", help="let the system limit memory, time and files, for a stranger's program"
     )
@@ -245,25 +191,22 @@ def _add_states(verb: argparse.ArgumentParser) -> None:
     states = verb.add_argument_group("states")
     states.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
     states.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="PATTERN",
+        "--only", action="append", default=[], metavar="PATTERN",
         help="of --load: states such as 'trunk.*', and no others",
-    )
+    )  # fmt: skip
     states.add_argument(
         "--rename", action="append", default=[], type=_rule, metavar="OLD=NEW",
         help="of --load: tensors that begin with OLD begin with NEW; or with a * in both",
     )  # fmt: skip
     states.add_argument(
-        "--layout", type=_one_of("prograd", "torch"), default="prograd", metavar="{prograd,torch}",
+        "--layout", type=one_of("prograd", "torch"), default="prograd", metavar="{prograd,torch}",
         help="of --load: whose names and axes the file has",
     )  # fmt: skip
     states.add_argument("--save", type=Path, metavar="FILE", help="write all states at the end")
     states.add_argument("--in-place", action="store_true", help="save to the file that --load names")
     states.add_argument("--checkpoint", type=Path, metavar="DIR", help="write checkpoints into a folder")
-    states.add_argument("--every", type=_positive, metavar="N", help="steps between two; each epoch unless given")
-    states.add_argument("--keep", type=_positive, default=3, metavar="K", help="how many stay; default 3")
+    states.add_argument("--every", type=positive, metavar="N", help="steps between two; each epoch unless given")
+    states.add_argument("--keep", type=positive, default=3, metavar="K", help="how many stay; default 3")
     states.add_argument(
         "--resume", action="store_true",
         help="go on from the newest checkpoint of --checkpoint, or from the file that --load names",
@@ -288,105 +231,36 @@ def _add_files(verb: argparse.ArgumentParser) -> None:
 def _add_reports(verb: argparse.ArgumentParser) -> None:
     reports = verb.add_argument_group("reports and limits")
     reports.add_argument(
-        "--log-format", type=_one_of("text", "json"), default="text", metavar="{text,json}", help="of stderr"
+        "--log-format", type=one_of("text", "json"), default="text", metavar="{text,json}", help="of stderr"
     )
     reports.add_argument(
-        "--progress", type=_one_of("auto", "bar", "plain", "none"), default="auto", metavar="{auto,bar,plain,none}",
+        "--progress", type=one_of("auto", "bar", "plain", "none"), default="auto", metavar="{auto,bar,plain,none}",
         help="a bar on a terminal, plain lines elsewhere, unless given",
     )  # fmt: skip
-    reports.add_argument("-q", "--quiet", action="store_true", help="no progress, and only warnings")
     _add_limits(reports)
 
 
 def _verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> argparse.ArgumentParser:
-    verb = verbs.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}. {more}",
-        epilog="examples:\n" + "\n".join(f"  {example}" for example in examples),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    verb = add_verb(verbs, name, summary, more, *examples)
     verb.add_argument("program", help="a program file")
-    verb.add_argument(
-        "--plugin", action="append", default=[], metavar="NAME",
-        help="use the kernels of an installed package; no program does so by itself",
-    )  # fmt: skip
-    verb.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
-    verb.set_defaults(verb=name)
     return verb
-
-
-def _unknown(words: Sequence[str], flags: Sequence[str]) -> str:
-    flag = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
-    if flag is None:
-        return f"{words[0]!r} is one word too many"
-    return f"there is no option {flag!r}{closest(flag, flags)}"
-
-
-def _one_of(*words: str) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if text not in words:
-            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(words)}{closest(text, words)}")
-        return text
-
-    return check
 
 
 def _rule(text: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not equals or not old:
-        raise argparse.ArgumentTypeError(f"{text!r} is not OLD=NEW, as in backbone.=trunk.")
+        raise ArgumentTypeError(f"{text!r} is not OLD=NEW, as in backbone.=trunk.")
     return old, new
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) >= 1):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on, of at most {_DIGITS} digits")
-    return int(text)
-
-
-def _int64(text: str) -> int:
-    digits = text.removeprefix("-")
-    fits = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS + 1
-    if not (fits and -(1 << 63) <= int(text) < 1 << 63):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 64 bits")
-    return int(text)
 
 
 def _sha256(text: str) -> str:
     if len(text) != 64 or not set(text.lower()) <= set("0123456789abcdef"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no SHA-256: 64 hexadecimal digits")
+        raise ArgumentTypeError(f"{text!r} is no SHA-256: 64 hexadecimal digits")
     return text.lower()
 
 
 def _metrics(text: str) -> Path:
     path = Path(text)
     if path.suffix not in (".csv", ".jsonl"):
-        raise argparse.ArgumentTypeError(f"{text!r} ends in neither .csv nor .jsonl")
+        raise ArgumentTypeError(f"{text!r} ends in neither .csv nor .jsonl")
     return path
-
-
-def _tolerance(text: str) -> float:
-    return _number(text, "a tolerance")
-
-
-def _seconds(text: str) -> float:
-    return min(_number(text, "a number of seconds"), _CENTURY)  # clocks do not go much further
-
-
-def _number(text: str, what: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-    return number
-
-
-def _bytes(text: str) -> int:
-    try:
-        return byte_size(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

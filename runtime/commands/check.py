@@ -12,8 +12,8 @@ from prograd_proto.identity import program_sha256
 from prograd_proto.lifespans import held
 from prograd_proto.printable import result_line
 from runtime.check import bound_blocks, check_program
-from runtime.commands.outcome import EXIT_DONE
-from runtime.commands.streams import put
+from runtime.command_line.ending import EXIT_DONE
+from runtime.command_line.streams import put
 from runtime.files.program_files import verified_file
 from runtime.step import check_plans
 from runtime.target import TARGET

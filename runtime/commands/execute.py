@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prograd_proto.lifespans import trains
 from prograd_proto.printable import result_line
+from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
+from runtime.command_line.outputs import require_free
+from runtime.command_line.streams import put
 from runtime.commands.feeds import read_feeds
 from runtime.commands.fetches import differences, expectations, give, wanted_fetches
-from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED, metric_fields
+from runtime.commands.metric_fields import metric_fields
 from runtime.commands.progress import LogHandler, Progress, new_progress
 from runtime.commands.reproduce import reproducing
-from runtime.commands.streams import put
 from runtime.commands.trace import TraceFile
 from runtime.errors import OutOfTime, UsageError
 from runtime.kernel import Array
@@ -244,13 +246,7 @@ def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> No
     outputs = [options.save, options.trace, options.record, *fetched]
     if not options.resume:
         outputs.append(options.metrics)
-    for file in outputs:
-        if file is None:
-            continue
-        if file.exists() and not options.force:
-            raise UsageError(f"{file}: the file exists; --force replaces it")
-        if not file.absolute().parent.is_dir():
-            raise UsageError(f"{file}: there is no such folder")
+    require_free(outputs, force=options.force)
 
 
 def _limits(interrupts: Interrupts, overtime: Overtime) -> Between:

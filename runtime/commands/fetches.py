@@ -10,7 +10,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.printable import WORD, sentence
-from runtime.commands.streams import put
+from runtime.command_line.streams import put
 from runtime.errors import UsageError
 from runtime.files.output import write_output
 from runtime.files.tensor_files import read_npy

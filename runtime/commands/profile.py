@@ -11,15 +11,15 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.printable import WORD, result_line, sentence
+from runtime.command_line.ending import EXIT_DONE
+from runtime.command_line.outputs import require_free
+from runtime.command_line.streams import put, say
 from runtime.commands.feeds import read_feeds
-from runtime.commands.outcome import EXIT_DONE
-from runtime.commands.streams import put, say
 from runtime.commands.trace import TraceFile, stage_of, thread_name
 from runtime.dtypes import numpy_dtype
 from runtime.engines.engine import Executor
 from runtime.engines.parts import Part, Spell
 from runtime.entries import BoundEntry
-from runtime.errors import UsageError
 from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.runs.overtime import Overtime
@@ -48,8 +48,7 @@ def profile(options: argparse.Namespace) -> int:
 
     The states that the steps change are not kept. Feeds without data and without --feed are zeros.
     """
-    if options.trace is not None and options.trace.exists() and not options.force:
-        raise UsageError(f"{options.trace}: the file exists; --force replaces it")
+    require_free([options.trace], force=options.force)
     if options.sandbox:
         from runtime.commands.sandbox import enter_sandbox  # for few
 

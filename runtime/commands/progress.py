@@ -8,8 +8,8 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from prograd_proto.printable import WORD, printable, sentence
-from runtime.commands.streams import Forgiving, is_terminal
-from runtime.commands.streams import say as print_line
+from runtime.command_line.streams import Forgiving, is_terminal
+from runtime.command_line.streams import say as print_line
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.runs.metrics import Metrics
 

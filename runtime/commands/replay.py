@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
 from prograd_proto.printable import result_line
+from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
+from runtime.command_line.streams import put
 from runtime.commands.execute import perform
-from runtime.commands.outcome import EXIT_DONE, EXIT_FAILED
-from runtime.commands.streams import put
 from runtime.errors import DataError, UsageError
 from runtime.runs.machine import this_machine
 from runtime.runs.run_record import RunRecord, file_sha256, read_record

@@ -30,7 +30,7 @@ ScheduleName = Literal["fifo", "parallel"]
 
 
 NO_FOLDER: Final = (
-    "the program moves values to a file and back; name a folder for it, by --spill DIR or spill=DIR in Python"
+    "the program moves values to a file and back; name a folder for it, by --spill-dir DIR or spill=DIR in Python"
 )
 """Said where an entry needs a file beside the arena, and `EngineOptions.spill` names no folder."""
 

@@ -26,15 +26,15 @@ class Interrupted(KeyboardInterrupt):
         self.number = int(number)
 
 
-def leave_at_once() -> None:
+def leave_at_once(command: str) -> None:
     """From now on end the process at a signal, with one sentence, and 128 and the signal's number as its code.
 
     For the time in which modules are imported: an exception there comes out as a traceback, or as another error.
     A signal that is ignored, as under nohup, stays so.
     """
     for number in ENDINGS:
-        if signal.getsignal(number) in _DEFAULTS:
-            signal.signal(number, _leave)
+        if _is_ours(signal.getsignal(number)):
+            signal.signal(number, _Leave(command))
 
 
 def ignore_all() -> None:
@@ -75,7 +75,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         for number in self._signals:
             previous = signal.getsignal(number)
-            if previous not in _DEFAULTS:
+            if not _is_ours(previous):
                 continue
             try:
                 signal.signal(number, self._note)
@@ -99,13 +99,20 @@ class Interrupts:
         self._ask(lambda: Interrupted(number))
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    del frame
-    try:  # noqa: SIM105 (contextlib is slow to import)
-        os.write(2, b"runtime: interrupted\n")
-    except OSError:  # nobody is there to read it
-        pass
-    os._exit(128 + number)
+class _Leave:
+    """Ends the process at once."""
+
+    def __init__(self, command: str) -> None:
+        self._sentence = f"{command}: interrupted\n".encode()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        try:  # noqa: SIM105 (contextlib is slow to import)
+            os.write(2, self._sentence)
+        except OSError:  # nobody is there to read it
+            pass
+        os._exit(128 + number)
 
 
-_DEFAULTS = (signal.default_int_handler, signal.SIG_DFL, _leave)
+def _is_ours(handler: object) -> bool:
+    """Whether a signal does what it does by default, or what `leave_at_once` lets it do."""
+    return handler in (signal.default_int_handler, signal.SIG_DFL) or isinstance(handler, _Leave)

@@ -182,7 +182,7 @@ MISTYPED = [
     (["--steps", "0"], "argument --steps: '0' is not a whole number from 1 on, of at most 18 digits"),
     (["--steps", "two"], "argument --steps: 'two' is not a whole number from 1 on, of at most 18 digits"),
     (["--rtol", "-1"], "argument --rtol: '-1' is not a tolerance"),
-    (["--max-time", "nan"], "argument --max-time: 'nan' is not a number of seconds"),
+    (["--max-time", "nan"], "argument --max-time: 'nan' is not a time as 90, 1.5min, 2h or 500ms"),
     (["--max-memory", "64MX"], "argument --max-memory: '64MX' is not a size as 1.5MiB, 1GB or 1000000"),
     (
         ["--schedule", "paralel"],

@@ -79,7 +79,7 @@ def test_output_goes_to_a_file_which_is_replaced_only_when_forced(buffers: Path,
     assert run(capsys, buffers, "-o", "placed.csv") == (
         2,
         "",
-        "compiler: placed.csv: the file exists; use force to replace it\n",
+        "compiler: placed.csv: the file exists; --force replaces it\n",
     )
     assert Path("placed.csv").read_text() == "mine"
     assert run(capsys, buffers, "-o", "placed.csv", "--force")[0] == 0
@@ -182,11 +182,11 @@ def test_a_capacity_between_the_bound_and_the_optimum_is_a_limit(buffers: Path, 
 def test_a_capacity_that_was_not_reached_in_time_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copy(INSTANCE, "c.csv")
-    code, out, err = run(capsys, "c.csv", "--capacity", 1_039_360, "--seconds", 0)
+    code, out, err = run(capsys, "c.csv", "--capacity", "1.03936MB", "--max-time", 0)
     assert (code, out) == (6, "")
     assert err.startswith("compiler: c.csv: the smallest arena found has ")
-    assert err.endswith(", more than the capacity of 1039360, in 0 seconds; --seconds gives more time\n")
-    code, out, err = run(capsys, "c.csv", "--seconds", 0)
+    assert err.endswith(", more than the capacity of 1039360, in 0 seconds; --max-time gives it more\n")
+    code, out, err = run(capsys, "c.csv", "--seconds", 0)  # as the option was called
     assert code == 0
     assert err.endswith(" optimal=unknown by=skyline-by-size-and-life stopped=seconds\n")
 
@@ -194,9 +194,9 @@ def test_a_capacity_that_was_not_reached_in_time_says_so(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--capacity", "1MB"], "argument --capacity: '1MB' is not a whole number of 0 or more, of at most 18 digits"),
-        (["--alignment", "0"], "argument --alignment: '0' is not a whole number of 1 or more, of at most 18 digits"),
-        (["--seconds", "nan"], "argument --seconds: 'nan' is not a number of seconds, 0 or more"),
+        (["--capacity", "1MX"], "argument --capacity: '1MX' is not a size as 1.5MiB, 1GB or 1000000"),
+        (["--alignment", "0"], "argument --alignment: '0' is not a size of 1 byte or more"),
+        (["--max-time", "nan"], "argument --max-time: 'nan' is not a time as 90, 1.5min, 2h or 500ms"),
     ],
 )
 def test_bad_options_are_a_matter_of_usage(buffers: Path, capsys, arguments: list[str], sentence: str):

@@ -80,7 +80,7 @@ def test_a_file_in_the_way_stays_unless_forced(program: Path, capsys):
     Path("small.pb").write_text("mine")
     code, out, err = run(capsys, "plan", program, "-o", "small.pb")
     assert (code, out) == (2, "")
-    assert err == "compiler: small.pb: the file exists; use force to replace it\n"
+    assert err == "compiler: small.pb: the file exists; --force replaces it\n"
     assert Path("small.pb").read_text() == "mine"
     assert run(capsys, "plan", program, "-o", "small.pb", "--force")[0] == 0
     assert load("small.pb") == load(program)
@@ -171,12 +171,12 @@ def test_both_checks_refuse_a_plan_that_lies(check, change, sentence: str, progr
 
 def test_a_search_that_is_over_too_soon_says_how_far_it_came_and_writes_nothing(program: Path, capsys):
     before = program.read_bytes()
-    code, out, err = run(capsys, "plan", program, "--budget", "100KiB", "--seconds", "0", "-o", "small.pb")
+    code, out, err = run(capsys, "plan", program, "--budget", "100KiB", "--max-time", "0", "-o", "small.pb")
     assert (code, out) == (6, "")
     assert err == (
         "compiler: deep.pb: entry 'train': 0 seconds were not enough: with 0 more ops in the step, of which 0 move "
         "values to a file, what it needs at once fell from 124992 to 124992 bytes, and the budget is 102400; "
-        "give it more time, by --seconds or seconds= in Python, or a larger budget\n"
+        "give it more time, by --max-time or seconds= in Python, or a larger budget\n"
     )
     assert program.read_bytes() == before
     assert not Path("small.pb").exists()

@@ -84,7 +84,7 @@ def test_a_file_of_today_stays_the_same_to_the_byte(path: Path, tmp_path, capsys
 def test_a_file_that_is_there_stays_unless_forced(older, capsys):
     Path("there.pb").write_text("precious")
     code, _, err = run(capsys, "upgrade", "p.pb", "-o", "there.pb")
-    assert (code, err) == (2, "compiler: there.pb: the file exists; use force to replace it\n")
+    assert (code, err) == (2, "compiler: there.pb: the file exists; --force replaces it\n")
     assert Path("there.pb").read_text() == "precious"
     assert run(capsys, "upgrade", "p.pb", "-o", "there.pb", "--force")[0] == 0
     assert run(capsys, "upgrade", "p.pb", "--force")[2] == "compiler: --force is for -o\n"

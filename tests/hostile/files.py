@@ -141,7 +141,7 @@ def table(rng: random.Random) -> Case:
         if rng.random() < 0.3:
             del row[at]
     text = "\n".join(",".join(row) for row in good)
-    return {"mutated.csv": text.encode()}, ["compiler place", "mutated.csv", "--seconds", "1"]
+    return {"mutated.csv": text.encode()}, ["compiler place", "mutated.csv", "--max-time", "1"]
 
 
 def metrics(rng: random.Random) -> Case:

@@ -9,7 +9,7 @@ import re
 import sys
 import time
 import warnings
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from functools import cache
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 from unicodedata import category
 
-import compiler.__main__ as compiler_command
+import compiler.commands as compiler_command
 import runtime.commands as runtime_command
 from prograd_proto.printable import MOST
-from runtime.commands.arguments import Say, parse
+from runtime.command_line.parsing import Say
 
 CODES = {0, 1, 2, 3, 4, 5, 6, 129, 130, 143}
 """docs/commands.md, without 70."""
@@ -57,33 +57,21 @@ def watch_writes() -> None:
     sys.addaudithook(hook)
 
 
-@cache
-def _parsed(words: tuple[str, ...]) -> Namespace:
-    return parse(words)
-
-
-def _parse_once(words: Iterable[str]) -> Namespace:
-    options = copy.copy(_parsed(tuple(words)))
-    options.say = Say()
-    return options
-
-
 def use_cached_parsers() -> None:
-    """Build every parser once; a call then takes as long as the verb does."""
-    made = compiler_command._parser
-    runtime_command.parse = _parse_once
-    compiler_command._parser = cache(lambda: _Memory(made()))
+    """Parse the same words once; a call then takes as long as the verb does."""
+    for command in (compiler_command, runtime_command):
+        command.parse = _once(command.parse, command.__name__.partition(".")[0])
 
 
-class _Memory:
-    """A parser that remembers what it parsed."""
+def _once(parse: Callable[[Iterable[str]], Namespace], command: str) -> Callable[[Iterable[str]], Namespace]:
+    parsed = cache(parse)
 
-    def __init__(self, parser: ArgumentParser) -> None:
-        self._parse = cache(lambda words: parser.parse_args(list(words)))
+    def again(words: Iterable[str]) -> Namespace:
+        options = copy.copy(parsed(tuple(words)))
+        options.say = Say(command)
+        return options
 
-    def parse_args(self, words: list[str]) -> Namespace:
-        """The options."""
-        return copy.copy(self._parse(tuple(words)))
+    return again
 
 
 def call(command: Callable[[list[str]], int], words: list[str]) -> tuple[int | str, str, str, float]:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from compiler.__main__ import _parser as compiler_parser
 from compiler.__main__ import main as compiler
+from compiler.commands.arguments import command_parser as compiler_parser
 from runtime.__main__ import main as runtime
 from runtime.commands.arguments import command_parser as runtime_parser
 
@@ -24,7 +24,7 @@ OPTIONS: dict[str, list[list[str]]] = {
         ["--steps", "1", "--progress", "plain", "--save", "out.safetensors", "--metrics", "m.csv"],
         ["--steps", "1", "--log-format", "json", "--trace", "t.json", "--metrics", "m.jsonl"],
         ["--epochs", "1", "-q", "--checkpoint", "points", "--check-nan"],
-        ["--entry", "predict", "-q", "--spill", "."],
+        ["--entry", "predict", "-q", "--spill-dir", "."],
         ["--entry", "evaluate", "-q", "--threads", "2"],
     ],
     "runtime replay": [["--expect-sha256", "0" * 64, "--steps", "1", "-q"], ["--expect-sha256", "x", "-q"]],
@@ -39,12 +39,12 @@ OPTIONS: dict[str, list[list[str]]] = {
     ],
     "compiler compile": [[], ["-o", "out.pb"], ["--bind", "n=2"], ["--dump-after", "fold_constants"]],
     "compiler plan": [[], ["--budget", "100B"], ["--threads", "2", "-o", "out.pb"], ["--budget", "1KiB", "--spill"]],
-    "compiler place": [["--seconds", "1"]],
+    "compiler place": [["--max-time", "1"]],
     "compiler ops": [["matmul"]],
 }
 """Ways to call a verb; the file comes before them."""
 
-RUNTIME_LIMITS = {"--max-memory": "64MiB", "--max-time": "5"}
+LIMITS = {"--max-memory": "64MiB", "--max-time": "5"}
 """Given to every verb that takes them."""
 
 
@@ -84,11 +84,7 @@ def parser_of(verb: Verb) -> argparse.ArgumentParser:
 @cache
 def _parsers() -> dict[str, argparse.ArgumentParser]:
     found = {f"runtime {word}": parser for word, parser in runtime_parser()[1].choices.items()}
-    return found | {f"compiler {word}": parser for word, parser in _verbs_of(compiler_parser()).items()}
-
-
-def _verbs_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    return next(action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return found | {f"compiler {word}": parser for word, parser in compiler_parser()[1].choices.items()}
 
 
 def _files(parser: argparse.ArgumentParser) -> tuple[str, ...]:
@@ -98,4 +94,4 @@ def _files(parser: argparse.ArgumentParser) -> tuple[str, ...]:
 
 def _limits(parser: argparse.ArgumentParser) -> tuple[str, ...]:
     known: dict[str, Any] = {flag: action for action in parser._actions for flag in action.option_strings}
-    return tuple(word for flag, value in RUNTIME_LIMITS.items() if flag in known for word in (flag, value))
+    return tuple(word for flag, value in LIMITS.items() if flag in known for word in (flag, value))

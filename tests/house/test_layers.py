@@ -25,6 +25,9 @@ COMPILER_MAY_IMPORT_OF_RUNTIME = {
     "runtime.step": "a compiler knows what its target writes over what, and when it needs it",
     "runtime.placement": "and how it lays out memory",
     "runtime.target": "and which engine that is",
+    "runtime.command_line": "both commands are told, speak and end alike",
+    "runtime.runs.interrupts": "and mind signals alike",
+    "runtime.files.output": "and write files alike, whole or not at all",
     "runtime.plugins": "the two halves of a plugin are held together where both are known",
 }
 

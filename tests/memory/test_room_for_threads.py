@@ -315,7 +315,7 @@ def test_other_numbers_of_threads_are_refused(number: str, program: Path, capsys
     assert run(capsys, "plan", program, f"--threads={number}") == (
         2,
         "",
-        f"compiler: argument --threads: {number!r} is not a whole number of 1 or more, of at most 18 digits; "
+        f"compiler: argument --threads: {number!r} is not a whole number from 1 on, of at most 18 digits; "
         "see compiler plan --help\n",
     )
 

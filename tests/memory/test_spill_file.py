@@ -182,7 +182,9 @@ def test_no_schedule_changes_a_bit(folder, capsys, threads: int, schedule: str):
     )
 
 
-NO_FOLDER = "the program moves values to a file and back; name a folder for it, by --spill DIR or spill=DIR in Python"
+NO_FOLDER = (
+    "the program moves values to a file and back; name a folder for it, by --spill-dir DIR or spill=DIR in Python"
+)
 
 
 def test_without_a_folder_nothing_begins(folder, capsys):

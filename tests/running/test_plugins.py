@@ -239,7 +239,7 @@ def test_a_program_is_shown_without_its_plugin(used, forget, tmp_path, capsys):
 
 
 def test_compiler_ops_lists_and_describes_the_operators_of_a_plugin(installed, capsys):
-    assert compiler_main(["ops", "acme.swish"]) == 3
+    assert compiler_main(["ops", "acme.swish"]) == 2
     assert capsys.readouterr().err == (
         "compiler: there is no operator 'acme.swish'; give --plugin acme, or call use_plugin('acme') in Python\n"
     )

@@ -1,0 +1,26 @@
+"""`compiler check`: every rule of a well-formed program, and every plan."""
+
+from __future__ import annotations
+
+import argparse
+
+from compiler.commands.well_formed import well_formed
+from prograd_proto import ProgramError
+from prograd_proto.identity import program_sha256
+from prograd_proto.printable import result_line
+from runtime.command_line.streams import put
+from runtime.step import check_plans
+from runtime.target import TARGET
+
+
+def check(options: argparse.Namespace) -> None:
+    """Load the program, verify it, and say what it is."""
+    program = well_formed(options.program)
+    try:
+        check_plans(program, TARGET)
+    except ProgramError as error:
+        raise ProgramError(f"{options.program}: {error}") from None
+    ops = sum(len(block.ops) for block in program.blocks)
+    names = ",".join(entry.name for entry in program.entries)
+    fields = [("ops", ops), ("states", len(program.states)), ("entries", names)]
+    put(result_line("OK", [*fields, ("program_sha256", program_sha256(program))]))

@@ -1,0 +1,42 @@
+"""`compiler compile`: a program file or its text form anew, with other sizes or a look at what a pass did."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from compiler.build.compiled import compile_program
+from compiler.build.last_batch import Sizes, sizes_of, with_last_batch
+from compiler.commands.asked_passes import asked_passes, dumper
+from compiler.commands.chosen_entry import several_sizes_given
+from compiler.commands.notes import note_files
+from compiler.commands.well_formed import well_formed
+from compiler.passes.pipeline import PASSES
+from prograd_proto import ProgramError
+from prograd_proto import program_pb2 as pb
+from prograd_proto.files import save
+from runtime.command_line.streams import put
+
+
+def compile(options: argparse.Namespace) -> None:
+    """Bind, run the passes, and write the program if that is asked."""
+    program = well_formed(options.program)
+    passes = asked_passes(PASSES, options.without, options.option)
+    after = dumper(options.dump_after, passes) if options.dump_after else None
+    try:
+        compiled = compile_program(program, _sizes(options.bind, program, options.program), after, passes=passes)
+    except ProgramError as error:
+        raise ProgramError(f"{options.program}: {error}") from None
+    if options.output is not None:
+        files = list(compiled.desc.files)
+        save(compiled.desc, options.output, force=options.force)
+        note_files(options, options.output, files)
+    put(f"OK program_sha256={compiled.sha256}")
+
+
+def _sizes(given: Sequence[str], program: pb.ProgramDesc, path: str) -> Sizes:
+    """The sizes the file was compiled with, replaced by those given as symbol=size, and that of the last batch."""
+    sizes = sizes_of(program) | several_sizes_given(given)
+    folder = Path(path).parent
+    return with_last_batch(program, sizes, folder) if (folder / program.data.file).is_file() else sizes

@@ -1,0 +1,24 @@
+"""What a user should know besides the result: a line on stderr, unless --quiet asks for none."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.printable import sentence
+from runtime.command_line.streams import say
+
+
+def note(options: argparse.Namespace, text: str) -> None:
+    """Say it, printable and of bounded length."""
+    if not options.quiet:
+        say(sentence(text))
+
+
+def note_files(options: argparse.Namespace, output: str, files: Iterable[pb.FileDesc]) -> None:
+    """Say which of the files that a program reads do not lie beside where it was written."""
+    for file in files:
+        if not (Path(output).parent / file.path).exists():
+            note(options, f"note: {output} reads {file.path}, which must lie beside it")

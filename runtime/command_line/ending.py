@@ -1,0 +1,87 @@
+"""How a command ends: the exit code and the sentence of whatever happened, the same for both."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from prograd_proto import PluginError, ProgramError
+from prograd_proto.errors import Unwritable
+from prograd_proto.os_errors import is_full, os_sentence
+from runtime.command_line.streams import drop
+from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, UsageError
+from runtime.runs.interrupts import Interrupted
+
+EXIT_DONE: Final = 0
+EXIT_FAILED: Final = 1  # a verification
+EXIT_USAGE: Final = 2
+EXIT_PROGRAM: Final = 3
+EXIT_DATA: Final = 4
+EXIT_NON_FINITE: Final = 5
+EXIT_LIMIT: Final = 6
+EXIT_BUG: Final = 70
+EXIT_INTERRUPTED: Final = 130  # by Ctrl-C, or because nobody reads the results
+
+Codes = Sequence[tuple[type[BaseException], int]]
+"""Codes by class of error; the first that fits."""
+
+_CODES: Final[Codes] = (
+    (UsageError, EXIT_USAGE),
+    (PluginError, EXIT_USAGE),
+    (Unwritable, EXIT_DATA),
+    (ProgramError, EXIT_PROGRAM),
+    (DataError, EXIT_DATA),
+    (NonFinite, EXIT_NON_FINITE),
+    (ResourceLimit, EXIT_LIMIT),
+    (ExecutionError, EXIT_DATA),  # what else a kernel refuses are values: a label or an index out of range
+    (MemoryError, EXIT_LIMIT),
+    (KeyboardInterrupt, EXIT_INTERRUPTED),
+)
+
+
+def ended(options: argparse.Namespace, act: Callable[[argparse.Namespace], int | None], codes: Codes = ()) -> int:
+    """Do what a verb does, and turn whatever happens into one sentence and an exit code.
+
+    `codes` are those of errors that only this command has; they come first.
+    """
+    try:
+        return act(options) or EXIT_DONE
+    except BrokenPipeError:  # the reader of our results has left; not an error of ours, but not a success either
+        drop(sys.stdout)
+        return EXIT_INTERRUPTED
+    except BaseException as error:
+        if options.traceback or isinstance(error, SystemExit | GeneratorExit):
+            raise
+        code = exit_code(error, codes)
+        options.say(_sentence(error, code))
+        return code
+
+
+def exit_code(error: BaseException, codes: Codes = ()) -> int:
+    """The code of an error; 128 and its number for a signal, 70 for a fault of our own."""
+    if isinstance(error, Interrupted):
+        return 128 + error.number
+    if isinstance(error, OSError):  # what the system says of a file is nobody's fault here
+        return EXIT_LIMIT if is_full(error) else EXIT_DATA
+    cause = error.__cause__
+    if isinstance(error, ProgramError) and isinstance(cause, OSError):  # a program that is written, or read
+        if isinstance(cause, FileExistsError):
+            return EXIT_USAGE
+        if is_full(cause):
+            return EXIT_LIMIT
+    return next((code for kind, code in (*codes, *_CODES) if isinstance(error, kind)), EXIT_BUG)
+
+
+def _sentence(error: BaseException, code: int) -> str:
+    """What happened, in one line."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
+    if isinstance(error, KeyboardInterrupt):
+        return str(error) or "interrupted"
+    if isinstance(error, OSError):
+        return os_sentence(error)
+    if code != EXIT_BUG:
+        return str(error)
+    return f"a fault of prograd itself, {type(error).__name__}: {error}; --traceback shows where"

@@ -1,0 +1,106 @@
+"""The parser of a command and its verbs: its errors are one sentence, and every verb has the same first options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from prograd_proto.printable import sentence
+from prograd_proto.spelling import closest
+from runtime.command_line.ending import EXIT_USAGE
+from runtime.command_line.streams import put, say
+
+
+def new_parser(command: str, description: str) -> tuple[argparse.ArgumentParser, Any]:
+    """The parser of a whole command, and where its verbs are added; they are in `choices` by name."""
+    parser = _Parser(
+        prog=command,
+        description=description,
+        epilog=f"{command} VERB --help shows the options of a verb, with examples.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show which prograd this is, and exit")
+    parser.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)  # of a verb; once it stood here
+    return parser, parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+
+def add_verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> argparse.ArgumentParser:
+    """A verb with its help, and with the options that every verb of both commands has."""
+    verb = verbs.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}. {more}",
+        epilog="examples:\n" + "\n".join(f"  {example}" for example in examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    verb.add_argument(
+        "--plugin", action="append", default=[], metavar="NAME",
+        help="use the operators of an installed package; no program does so by itself",
+    )  # fmt: skip
+    verb.add_argument("-q", "--quiet", action="store_true", help="no progress and no notes, only warnings and errors")
+    verb.add_argument(
+        "--traceback", action="store_true", default=argparse.SUPPRESS, help="show where in the code an error arose"
+    )
+    verb.set_defaults(verb=name)
+    return verb
+
+
+def add_old_word(group: Any, flag: str, *, dest: str, type: Callable[[str], object]) -> None:
+    """An option by the name that it once had: it works, and no help names it."""
+    group.add_argument(flag, dest=dest, type=type, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def parsed(made: tuple[argparse.ArgumentParser, Any], arguments: Sequence[str]) -> argparse.Namespace:
+    """The options; an error of usage ends the process with code 2."""
+    parser, verbs = made
+    if any("\0" in word for word in arguments):
+        parser.error("an argument has the letter NUL, which no name of a file has")
+    verb = next((word for word in arguments if not word.startswith("-")), None)
+    if verb is not None and verb not in verbs.choices:
+        hint = closest(verb, verbs.choices) or f"; the verbs are {', '.join(verbs.choices)}"
+        parser.error(f"there is no verb {verb!r}{hint}")
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        chosen = verbs.choices[verb or ""]
+        chosen.error(_unknown(unknown, [flag for action in chosen._actions for flag in action.option_strings]))  # pyright: ignore[reportPrivateUsage]: argparse has no other way to list flags
+    options.say = Say(parser.prog)
+    return options
+
+
+class Say:
+    """Puts a sentence on stderr; a run's progress replaces `show` by its own way of doing so."""
+
+    def __init__(self, command: str) -> None:
+        self.show: Callable[[str], None] = lambda text: say(f"{command}: {text}")
+
+    def __call__(self, text: str) -> None:
+        """Show it, printable and of bounded length."""
+        self.show(sentence(text))
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        command = self.prog.partition(" ")[0]
+        say(f"{command}: {sentence(message)}; see {self.prog} --help")
+        self.exit(EXIT_USAGE)
+
+
+class _Version(argparse.Action):
+    """Looked up only when it is asked for: that takes longer than parsing."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *more: object) -> NoReturn:
+        from importlib.metadata import version
+
+        put(f"prograd {version('prograd')}")
+        parser.exit()
+
+
+def _unknown(words: Sequence[str], flags: Sequence[str]) -> str:
+    flag = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+    if flag is None:
+        return f"{words[0]!r} is one word too many"
+    return f"there is no option {flag!r}{closest(flag, flags)}"

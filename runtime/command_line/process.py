@@ -1,0 +1,24 @@
+"""A command as a process: signals are minded before anything large is imported, and streams at the end."""
+
+from __future__ import annotations
+
+import sys
+
+from runtime.runs.interrupts import ignore_all, leave_at_once
+
+TYPE_CHECKING = False  # as type checkers know it; typing itself is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def run_process(command: str, main: Callable[[list[str]], int]) -> int:
+    """Let `main` act on the process's own words, as all that the process does; the exit code."""
+    leave_at_once(command)
+    from runtime.command_line.streams import open_missing, settle
+
+    open_missing()
+    try:
+        return main(sys.argv[1:])
+    finally:
+        ignore_all()
+        settle()

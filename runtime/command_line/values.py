@@ -1,0 +1,85 @@
+"""What options are given, read alike by both commands; what cannot be read is an error of usage in one sentence."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Final
+
+from prograd_proto.byte_sizes import byte_size
+from prograd_proto.spelling import closest
+
+_DIGITS: Final = 18
+"""Of the largest whole numbers that are asked for: below 2^63, and far beyond what can be done."""
+
+_CENTURY: Final = 3e9
+"""Seconds."""
+
+_TIME: Final = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?)(ms|s|min|h)?", re.ASCII | re.IGNORECASE)
+_SECONDS: Final = {"": 1.0, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) >= 1):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 on, of at most {_DIGITS} digits")
+    return int(text)
+
+
+def int64(text: str) -> int:
+    """A whole number of 64 bits."""
+    digits = text.removeprefix("-")
+    fits = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS + 1
+    if not (fits and -(1 << 63) <= int(text) < 1 << 63):
+        raise ArgumentTypeError(f"{text!r} is not a whole number of 64 bits")
+    return int(text)
+
+
+def size(text: str) -> int:
+    """Bytes, from `1.5MiB`, `1GB` or `1000000`."""
+    try:
+        found = byte_size(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+    if found >= 1 << 63:
+        raise ArgumentTypeError(f"{text!r} is a size of 2^63 bytes or more")
+    return found
+
+
+def positive_size(text: str) -> int:
+    """As `size`, and not 0."""
+    found = size(text)
+    if not found:
+        raise ArgumentTypeError(f"{text!r} is not a size of 1 byte or more")
+    return found
+
+
+def duration(text: str) -> float:
+    """Seconds, from `90`, `90s`, `1.5min`, `2h` or `500ms`; a century at most, as clocks do not go much further."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ArgumentTypeError(f"{text[:40]!r} is not a time as 90, 1.5min, 2h or 500ms")
+    return min(float(match[1]) * _SECONDS[(match[2] or "").lower()], _CENTURY)
+
+
+def tolerance(text: str) -> float:
+    """A number that is 0 or more."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is not a tolerance")
+    return number
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """One of these words; what is near one is told so."""
+
+    def check(text: str) -> str:
+        if text not in words:
+            raise ArgumentTypeError(f"{text!r} is not one of {', '.join(words)}{closest(text, words)}")
+        return text
+
+    return check

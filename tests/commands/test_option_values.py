@@ -1,0 +1,93 @@
+"""Sizes, times and whole numbers on the command line: one way to write them, in both commands."""
+
+from argparse import ArgumentTypeError
+
+import pytest
+
+from compiler.commands.arguments import command_parser as compiler_parser
+from prograd_proto.byte_sizes import byte_size
+from runtime.command_line.values import duration, positive, positive_size, size
+from runtime.commands.arguments import command_parser as runtime_parser
+
+SIZES = {
+    "0": 0,
+    "1000000": 1_000_000,
+    "512B": 512,
+    "1.5MiB": 3 << 19,
+    "64mib": 64 << 20,
+    "1GB": 10**9,
+    "0.75KB": 750,
+    "2TiB": 2 << 40,
+    "0.0007MiB": 734,
+}
+TIMES = {"0": 0, "90": 90, "1.5": 1.5, ".5": 0.5, "1e-9": 1e-9, "1e9": 1e9, "90s": 90, "1.5min": 90, "2H": 7200}
+TIMES |= {"500ms": 0.5, "9" * 24: 3e9, "1e400": 3e9}
+
+
+@pytest.mark.parametrize("parse", [byte_size, size])
+@pytest.mark.parametrize("text", SIZES)
+def test_a_size_is_so_many_bytes(parse, text: str):
+    assert parse(text) == SIZES[text]
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1e3", "MiB", "1 MiB", "1XB", "1.MiB", ".5MiB", "१", "1" * 19, "nan"])
+def test_what_is_no_size_is_refused(text: str):
+    with pytest.raises(ArgumentTypeError) as caught:
+        size(text)
+    assert str(caught.value) == f"{text!r} is not a size as 1.5MiB, 1GB or 1000000"
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "sentence"),
+    [
+        (size, "9999999TiB", "'9999999TiB' is a size of 2^63 bytes or more"),
+        (positive_size, "0.0001B", "'0.0001B' is not a size of 1 byte or more"),
+        (positive, "0", "'0' is not a whole number from 1 on, of at most 18 digits"),
+        (positive, "1" * 19, f"'{'1' * 19}' is not a whole number from 1 on, of at most 18 digits"),
+    ],
+)
+def test_what_is_beyond_an_end_is_refused(parse, text: str, sentence: str):
+    with pytest.raises(ArgumentTypeError) as caught:
+        parse(text)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("text", TIMES)
+def test_a_time_is_so_many_seconds(text: str):
+    assert duration(text) == TIMES[text]
+
+
+@pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "1d", "1 h", "min", "1m", "१", "1e4000", "1_0"])
+def test_what_is_no_time_is_refused(text: str):
+    with pytest.raises(ArgumentTypeError) as caught:
+        duration(text)
+    assert str(caught.value) == f"{text!r} is not a time as 90, 1.5min, 2h or 500ms"
+
+
+MEANINGS = {"SIZE": {size, positive_size}, "TIME": {duration}, "N": {positive}}
+
+
+@pytest.mark.parametrize("command", [compiler_parser, runtime_parser])
+def test_what_help_calls_alike_is_read_alike(command):
+    """Every option whose help says SIZE, TIME or N, of every verb; a seed alone may be below 1."""
+    for name, verb in command()[1].choices.items():
+        for action in verb._actions:
+            if action.metavar in MEANINGS and action.dest != "seed":
+                assert action.type in MEANINGS[action.metavar], (name, action.option_strings)
+
+
+def test_what_both_commands_can_be_told_has_one_name_and_one_meaning():
+    """An option by the same name has the same form in all verbs, but for the words of its help."""
+    forms: dict[str, set[object]] = {}
+    for command in (compiler_parser, runtime_parser):
+        for name, verb in command()[1].choices.items():
+            for action in verb._actions:
+                for flag in action.option_strings:
+                    if (name, flag) in EXCEPTIONS or action.help == "==SUPPRESS==":
+                        continue
+                    forms.setdefault(flag, set()).add((action.nargs == 0, action.metavar))
+    several = {flag: found for flag, found in forms.items() if len(found) > 1}
+    assert several == {}
+
+
+EXCEPTIONS = {("replay", "--record")}  # it reads what that of execute writes
