@@ -44,14 +44,18 @@ def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
     for rule in PROGRAM_RULES:
         _report(rule, rule(program))
     known = set() if known is None else known
-    around = b"".join(state.SerializeToString() for state in program.states)
-    for number, desc in enumerate(program.blocks):
-        digest = hashlib.sha256(around + desc.SerializeToString()).digest()
+    for number, (desc, digest) in enumerate(zip(program.blocks, digests(program), strict=True)):
         if digest not in known:
             block = Reading(desc)
             for rule in BLOCK_RULES:
                 _report(rule, rule(program, block), f"block {number}: ")
             known.add(digest)
+
+
+def digests(program: pb.ProgramDesc) -> list[bytes]:
+    """Of each block a digest of all that its rules look at."""
+    around = b"".join(state.SerializeToString() for state in program.states)
+    return [hashlib.sha256(around + block.SerializeToString()).digest() for block in program.blocks]
 
 
 def states_have_different_names(program: pb.ProgramDesc) -> Iterator[str]:

@@ -12,6 +12,7 @@ from compiler.errors import CompileError
 from compiler.passes.pass_table import PassTable
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import AfterPass, run_passes
+from compiler.passes.verify import digests
 from compiler.planning.give_room import Room
 from compiler.planning.keep_budget import SECONDS
 from compiler.planning.pipeline import PLANNING, passes_to_plan
@@ -64,6 +65,7 @@ def plan_program(
     )
     planned = pb.ProgramDesc()
     planned.CopyFrom(program)
-    said = run_passes(planned, passes_to_plan(passes, planning, anew=anew), after=after)
+    well_formed = None if anew else set(digests(planned))  # blocks that are not edited need no second look
+    said = run_passes(planned, passes_to_plan(passes, planning, anew=anew), after=after, well_formed=well_formed)
     program.CopyFrom(planned)
     return memory_report(program, cast("dict[int, Room]", said.get("give_room", {})))
