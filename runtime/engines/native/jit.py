@@ -15,9 +15,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
+from runtime.engines.engine import Unavailable
 from runtime.engines.native.ir.module import Module
 from runtime.engines.native.target import INSTRUCTION_SETS, Target, this_machine
-from runtime.errors import UsageError
 
 LEVEL: Final = 1
 """Of the code generator: 0 is twice as slow to run, 2 and 3 take longer to compile and give the same speed."""
@@ -31,13 +31,13 @@ def unavailable() -> str | None:
     try:
         this_machine()
         _llvm()
-    except UsageError as error:
+    except Unavailable as error:
         return str(error)
     return None
 
 
 def compiled(module: Module) -> bytes:
-    """The module as an object file for its target; raises UsageError where LLVM is not installed."""
+    """The module as an object file for its target; raises Unavailable where LLVM is not installed."""
     parsed, machine = _assembled(module)
     return bytes(machine.emit_object(parsed))
 
@@ -99,7 +99,7 @@ def _llvm() -> Any:
     try:
         llvm = import_module("llvmlite.binding")
     except (ImportError, OSError) as error:  # not installed; or built for another system
-        raise UsageError(f'the native engine needs llvmlite (pip install "prograd[native]"): {error}') from None
+        raise Unavailable(f'the native engine needs llvmlite (pip install "prograd[native]"): {error}') from None
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm

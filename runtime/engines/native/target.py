@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from runtime.engines.engine import Unavailable
 from runtime.errors import UsageError
 
 
@@ -77,10 +78,10 @@ SYSTEMS: Final = {
 
 @cache
 def this_machine() -> Target:
-    """The best target of this machine; raises UsageError if there is none."""
+    """The best target of this machine; raises Unavailable if there is none."""
     found = usable(cpu_features(), platform.machine())
     if not found:
-        raise UsageError(f"the native engine has no code for this CPU, {platform.machine() or 'unknown'}")
+        raise Unavailable(f"the native engine has no code for this CPU, {platform.machine() or 'unknown'}")
     return replace(target(found[0]), **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
 
 
