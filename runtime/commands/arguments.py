@@ -161,7 +161,7 @@ def _add_how(group: Any) -> None:
     _add_who(group)
     _add_spill(group)
     group.add_argument(
-        "--engine", type=one_of(*ENGINES), default=next(iter(ENGINES)), metavar=f"{{{','.join(ENGINES)}}}",
+        "--engine", type=one_of(*ENGINES), default=None, metavar=f"{{{','.join(ENGINES)}}}",
         help="what computes",
     )  # fmt: skip
     group.add_argument("--math", type=one_of("exact"), default="exact", metavar="{exact}", help="how it computes")

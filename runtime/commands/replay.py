@@ -52,6 +52,12 @@ def _ask_the_same(options: argparse.Namespace, record: RunRecord) -> None:
     for name in ("entry", "steps", "epochs", "seed", "split"):
         if getattr(options, name) is not None:
             raise UsageError(f"--record and --{name} both say what to run; leave --{name} out")
+    if options.engine not in (None, record.engine):
+        raise UsageError(
+            f"the recorded run was computed by the engine {record.engine!r}, and hashes are compared within one "
+            f"engine; leave --engine {options.engine} out"
+        )
+    options.engine, options.math = record.engine, record.math
     options.entry, options.seed = record.entry, record.seed
     options.steps, options.split = record.steps or None, record.split or None
     for name, digest in (("data", record.data), ("load", record.load)):

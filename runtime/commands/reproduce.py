@@ -39,5 +39,6 @@ def reproducing(options: argparse.Namespace, run: Run) -> Generator[None]:
 
 def _how(options: argparse.Namespace) -> list[str]:
     """What else the program needs, as this run did."""
+    engine = ["--engine", options.engine] if options.engine else []
     spill = ["--spill-dir", str(options.spill)] if options.spill else []
-    return spill + [word for name in options.plugin for word in ("--plugin", name)]
+    return engine + spill + [word for name in options.plugin for word in ("--plugin", name)]

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     Make = Callable[[pb.ProgramDesc, EngineOptions], Engine]
 
 
-def make_engine(name: str, program: pb.ProgramDesc, options: EngineOptions) -> Engine:
-    """The engine of that name, for a checked program.
+def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOptions) -> Engine:
+    """The engine of that name, or the first one if there is no name, for a checked program.
 
     Raises UsageError if there is no such engine or it does not have what is asked, Unavailable if it cannot run here.
     """
+    name = name or next(iter(ENGINES))
     if name not in ENGINES:
         from prograd_proto.spelling import closest
         from runtime.errors import UsageError

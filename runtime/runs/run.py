@@ -68,7 +68,7 @@ class Run:
     Args:
         program: checked before anything is allocated.
         folder: where the files lie that the program names.
-        engine: what computes; "reference" is NumPy, one function per op.
+        engine: what computes; "reference", which does unless another one is named, is NumPy, one function per op.
         math: "exact" computes as the program says.
         threads: how many threads run ops; the results do not depend on it.
         schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts an op when it can.
@@ -92,7 +92,7 @@ class Run:
         program: pb.ProgramDesc,
         folder: Path_ = ".",
         *,
-        engine: EngineName = "reference",
+        engine: EngineName | None = None,
         math: MathName = "exact",
         threads: int = 1,
         schedule: ScheduleName | None = None,

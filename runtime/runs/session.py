@@ -40,7 +40,7 @@ class Session:
     """
 
     def __init__(
-        self, program: pb.ProgramDesc, folder: Path, engine: str, options: EngineOptions, data: Path | None
+        self, program: pb.ProgramDesc, folder: Path, engine: str | None, options: EngineOptions, data: Path | None
     ) -> None:
         """Check the program before anything is allocated; `folder` has its files, `data` is in place of its own."""
         check_program(program, TARGET)
