@@ -163,6 +163,9 @@ def _place(verbs: Any) -> None:
     verb.add_argument("--capacity", type=size, metavar="SIZE", help="an arena of so many bytes will do, as in 1.5MiB")
     verb.add_argument("--alignment", type=positive_size, default=1, metavar="SIZE", help="of every offset; default 1")
     _add_max_time(verb, "end the search after that, as in 90, 1.5min or 2h; default 60")
+    verb.add_argument(
+        "--moves", type=positive, default=10**18, metavar="N", help="of single buffers, at most; default no limit"
+    )
     _add_output(verb, "the CSV file to write, instead of stdout")
 
 

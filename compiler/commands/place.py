@@ -6,6 +6,7 @@ import argparse
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from compiler.commands.notes import note
@@ -25,9 +26,8 @@ def place(options: argparse.Namespace) -> None:
     """Read the table, place, check, and write the table with offsets; nothing is written if it cannot be done."""
     buffers = read_buffers(options.buffers)
     capacity = 0 if options.capacity is None else options.capacity
-    placement = place_buffers(
-        buffers, EXHAUSTIVE, alignment=options.alignment, capacity=capacity, seconds=options.seconds
-    )
+    effort = replace(EXHAUSTIVE, moves=options.moves)
+    placement = place_buffers(buffers, effort, alignment=options.alignment, capacity=capacity, seconds=options.seconds)
     check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=options.alignment)
     if options.capacity is not None and placement.arena_bytes > options.capacity:
         raise LimitError(f"{options.buffers}: {_too_large(placement, options.capacity, options.seconds)}")
@@ -36,7 +36,7 @@ def place(options: argparse.Namespace) -> None:
         put(table.removesuffix("\n"))
     else:
         write_output(options.output, table.encode(), force=options.force)
-    note(options, summary_of(buffers, placement))
+    note(options, summary_of(buffers, placement, capacity))
 
 
 def read_buffers(path: str) -> list[Buffer]:
@@ -61,13 +61,22 @@ def table_of(buffers: Sequence[Buffer], offsets: Sequence[int]) -> str:
     return text.getvalue()
 
 
-def summary_of(buffers: Sequence[Buffer], placement: Placement) -> str:
-    """One line about the arena."""
-    words = (
+def summary_of(buffers: Sequence[Buffer], placement: Placement, capacity: int = 0) -> str:
+    """One line about the arena: how far it came, and why it ended."""
+    above = placement.arena_bytes / (placement.lower_bound or 1) - 1 if placement.arena_bytes else 0
+    return (
         f"OK buffers={len(buffers)} arena={placement.arena_bytes} lower_bound={placement.lower_bound} "
-        f"optimal={'yes' if placement.optimal else 'unknown'} by={placement.method.replace(' ', '-')}"
+        f"above={above:.3%} optimal={'yes' if placement.optimal else 'unknown'} "
+        f"by={placement.method.replace(' ', '-')} ended={_ended(placement, capacity)}"
     )
-    return f"{words} stopped=seconds" if placement.stopped else words
+
+
+def _ended(placement: Placement, capacity: int) -> str:
+    if placement.optimal:
+        return "bound" if placement.arena_bytes == placement.lower_bound else "proof"
+    if placement.arena_bytes <= capacity:
+        return "capacity"
+    return "seconds" if placement.stopped else "moves"
 
 
 def _buffers(path: str, file: io.TextIOBase) -> list[Buffer]:
@@ -121,4 +130,4 @@ def _too_large(placement: Placement, capacity: int, seconds: float) -> str:
     found = f"the smallest arena found has {placement.arena_bytes} bytes, more than the capacity of {capacity}"
     if placement.stopped:
         return f"{found}, in {seconds:g} seconds; --max-time gives it more"
-    return f"{found}; whether there is a smaller one is not known"
+    return f"{found}, and there are no moves left; --moves allows more"

@@ -2,7 +2,7 @@
 
 buffer     bytes that are needed for some time
 placement  several ways to place buffers, until one reaches the lower bound; the ways are
-           sections, rankings, skyline, gaps, peak, attempts and search
+           sections, rankings, skyline, gaps, peak, attempts, search and ejection; draws are their numbers
 check      a plan against the buffers, sharing no code with what placed them
 alignment  where buffers may begin
 

@@ -9,6 +9,8 @@
    comes first: it takes less time than all the skylines, and mostly reaches the bound.
 4. A part that is higher even so, and has few buffers, is given to the exact search (`attempts`, `search`): at the bound
    first, then half-way between what was found and what was not.
+5. Whatever is higher still is lowered bit by bit (`ejection`), for as long as there are moves; where there is a search
+   too, in turns, each of which may take twice the work of the one before.
 
 Every budget counts work. Only `seconds` looks at a clock, and the result says so if it did.
 """
@@ -16,7 +18,7 @@ Every budget counts work. Only `seconds` looks at a clock, and the result says s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import gcd
 from time import monotonic
@@ -32,11 +34,15 @@ from runtime.placement.skyline import lowest_offsets
 MOST_FOR_GAPS: Final = 2_000
 """Buffers of a part; gaps take time with their square."""
 
-MOST_FOR_PEAK: Final = 20_000
-"""Buffers of a part; those outside the window of the peak go into gaps, one by one."""
+PAIRS_PER_VISIT: Final = 400
+"""Pairs of buffers that are compared in the time of a visit, when all but a window of the peak goes into gaps."""
 
 MOST_FOR_SEARCH: Final = 2_500
 """Buffers of a part; a state of the search takes time with their sections."""
+
+VISITS_PER_TURN: Final = 4_000_000
+MOVES_PER_TURN: Final = 50_000
+"""In the first turn of the search and of the moves; both take some seconds."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +53,21 @@ class Effort:
         steps: of the skyline, for each buffer.
         visits: of the exact search, to one section of one state; about a million in a second. An eighth more are for
             the window of the peak; without any, nothing is placed from its peak.
+        moves: of single buffers, to lower what is above the bound after all else; about ten thousand in a second.
         near: a part with too many buffers for the search is good enough at so many millionths above the bound.
     """
 
     steps: int
     visits: int
+    moves: int = 0
     near: int = 0
 
 
 QUICK: Final = Effort(steps=5, visits=0, near=500)
 """When a program is loaded: milliseconds for small programs."""
-THOROUGH: Final = Effort(steps=5, visits=4_000_000, near=500)
+THOROUGH: Final = Effort(steps=5, visits=4_000_000, moves=5_000, near=500)
 """When a program is compiled: seconds at most where the quick ways miss the bound."""
-EXHAUSTIVE: Final = Effort(steps=10, visits=60_000_000)
+EXHAUSTIVE: Final = Effort(steps=10, visits=60_000_000, moves=1_000_000)
 """When somebody waits for it: minutes."""
 
 
@@ -128,13 +136,12 @@ def place(
 
 def _place_part(part: Part, goal: int, effort: Effort, is_over: Callable[[], bool]) -> tuple[_Placed, int]:
     """The best placement that was found, and the height below which there is none, as far as that is proven."""
-    ways = _ways(part, effort.steps * len(part.items) + 20_000)
+    ways = _ways(part, effort.steps * len(part.items) + 20_000, is_over)
     if len(part.items) > MOST_FOR_SEARCH:
-        return _place_many(part, ways, goal, effort, is_over), 0
+        best = _place_many(part, ways, goal, effort, is_over)
+        return _improve(part, best, goal, replace(effort, visits=0), is_over)
     best = _best(chain(ways, _from_peak(part, goal, effort, is_over)), goal, is_over)
-    if best.height <= goal or not effort.visits:
-        return best, 0
-    return _search(part, best, goal, effort.visits, is_over)
+    return _improve(part, best, goal, effort, is_over)
 
 
 def _place_many(part: Part, ways: Iterator[_Placed], goal: int, effort: Effort, is_over: Callable[[], bool]) -> _Placed:
@@ -142,8 +149,7 @@ def _place_many(part: Part, ways: Iterator[_Placed], goal: int, effort: Effort, 
     from_peak = list(_from_peak(part, goal, effort, is_over))
     if from_peak and (from_peak[0].height <= goal or is_over()):
         return from_peak[0]
-    near = goal + goal * effort.near // 1_000_000
-    return _best(chain(islice(ways, 1), from_peak, ways), near, is_over)
+    return _best(chain(islice(ways, 1), from_peak, ways), _near(goal, effort), is_over)
 
 
 def _best(ways: Iterable[_Placed], enough: int, is_over: Callable[[], bool]) -> _Placed:
@@ -157,10 +163,11 @@ def _best(ways: Iterable[_Placed], enough: int, is_over: Callable[[], bool]) -> 
     return best
 
 
-def _ways(part: Part, steps: int) -> Iterator[_Placed]:
+def _ways(part: Part, steps: int, is_over: Callable[[], bool]) -> Iterator[_Placed]:
+    """The clock may stop a way when another one has placed the part."""
     found = False
     for by in RANKINGS:
-        offsets, used = lowest_offsets(part, ranking_of(part, by), steps)
+        offsets, used = lowest_offsets(part, ranking_of(part, by), steps, is_over if found else lambda: False)
         steps -= used
         if offsets is not None:
             yield _placed(part, offsets, f"skyline by {' and '.join(by)}")
@@ -176,7 +183,7 @@ def _ways(part: Part, steps: int) -> Iterator[_Placed]:
 
 def _from_peak(part: Part, goal: int, effort: Effort, is_over: Callable[[], bool]) -> Iterator[_Placed]:
     """One placement at most; an eighth of the visits are for its window."""
-    if not effort.visits or len(part.items) > MOST_FOR_PEAK:
+    if 4 * (len(part.items) ** 2 // PAIRS_PER_VISIT) > effort.visits or not effort.visits:
         return
     from runtime.placement.peak import peak_first  # at a use: a program that is loaded needs no window
 
@@ -184,6 +191,35 @@ def _from_peak(part: Part, goal: int, effort: Effort, is_over: Callable[[], bool
     offsets = peak_first(part, goal, lambda core, height: _place_part(core, height, for_window, is_over)[0].offsets)
     if offsets is not None:
         yield _placed(part, offsets, "peak first")
+
+
+def _improve(part: Part, best: _Placed, goal: int, effort: Effort, is_over: Callable[[], bool]) -> tuple[_Placed, int]:
+    """The search and the moves in turns, each with twice the work of the one before, as long as both have some left."""
+    near = _near(goal, effort) if len(part.items) > MOST_FOR_SEARCH else goal
+    impossible_below, visits, moves, turn = 0, effort.visits, effort.moves, 1
+    while (visits or moves) and best.height > max(near, impossible_below) and not is_over():
+        share = min(visits, turn * VISITS_PER_TURN)
+        if share:
+            best, proven = _search(part, best, goal, share, is_over)
+            impossible_below = max(impossible_below, proven)
+        visits -= share
+        share = min(moves, turn * MOVES_PER_TURN) if visits else moves
+        if share and best.height > max(near, impossible_below) and not is_over():
+            best = _lower(part, best, goal, share, is_over)
+        moves -= share
+        turn *= 2
+    return best, impossible_below
+
+
+def _near(goal: int, effort: Effort) -> int:
+    return goal + goal * effort.near // 1_000_000
+
+
+def _lower(part: Part, best: _Placed, goal: int, moves: int, is_over: Callable[[], bool]) -> _Placed:
+    from runtime.placement.ejection import lowered  # at a use: a program that is loaded makes no moves
+
+    found = _placed(part, lowered(part, best.offsets, goal, moves, is_over)[0], "ejection")
+    return found if found.height < best.height else best
 
 
 def _search(part: Part, best: _Placed, goal: int, visits: int, is_over: Callable[[], bool]) -> tuple[_Placed, int]:

@@ -12,7 +12,7 @@ all, items wait at sections, see `_Waiting`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -24,8 +24,10 @@ SKY: Final = 1 << 200
 """The height of what bounds the skyline on both sides; higher than any arena."""
 
 
-def lowest_offsets(part: Part, ranking: Sequence[int], steps: int) -> tuple[list[int] | None, int]:
-    """An offset for each item, or None after so many steps; and the steps it took.
+def lowest_offsets(
+    part: Part, ranking: Sequence[int], steps: int, is_over: Callable[[], bool] = lambda: False
+) -> tuple[list[int] | None, int]:
+    """An offset for each item, or None after so many steps or when `is_over` says so; and the steps it took.
 
     A step is a change of where an item waits; there are a few for each item, more where high towers alternate.
     """
@@ -39,7 +41,7 @@ def lowest_offsets(part: Part, ranking: Sequence[int], steps: int) -> tuple[list
         if k is None:
             skyline.fill(begin, end)
             continue
-        if waiting.steps > steps:
+        if waiting.steps > steps or (left & 255 == 255 and is_over()):
             return None, waiting.steps
         waiting.remove(k)
         offsets[ranking[k]] = height

@@ -35,13 +35,16 @@ def test_the_table_comes_out_with_offsets_and_the_summary_beside_it(buffers: Pat
     assert run(capsys, buffers) == (
         0,
         "id,lower,upper,size,offset\na,0,2,10,20\nb,1,3,20,0\nc,2,4,10,20\n",
-        "OK buffers=3 arena=30 lower_bound=30 optimal=yes by=skyline-by-size-and-life\n",
+        "OK buffers=3 arena=30 lower_bound=30 above=0.000% optimal=yes by=skyline-by-size-and-life ended=bound\n",
     )
 
 
 def test_a_hard_table_is_placed_at_its_lower_bound(capsys):
     code, out, err = run(capsys, INSTANCE)
-    assert (code, err) == (0, "OK buffers=203 arena=1039360 lower_bound=1039360 optimal=yes by=search\n")
+    assert (code, err) == (
+        0,
+        "OK buffers=203 arena=1039360 lower_bound=1039360 above=0.000% optimal=yes by=search ended=bound\n",
+    )
     rows = list(csv.DictReader(out.splitlines()))
     with INSTANCE.open() as file:
         given = list(csv.DictReader(file))
@@ -60,14 +63,14 @@ def test_its_own_output_is_a_table_too(buffers: Path, capsys):
 def test_offsets_are_multiples_of_the_alignment(buffers: Path, capsys):
     _, out, err = run(capsys, buffers, "--alignment", 64)
     assert out == "id,lower,upper,size,offset\na,0,2,10,64\nb,1,3,20,0\nc,2,4,10,64\n"
-    assert err.startswith("OK buffers=3 arena=128 lower_bound=128 optimal=yes ")
+    assert err.startswith("OK buffers=3 arena=128 lower_bound=128 above=0.000% optimal=yes ")
 
 
 def test_no_buffers_take_no_bytes(buffers: Path, capsys):
     buffers.write_text("id,lower,upper,size\n")
     code, out, err = run(capsys, buffers)
     assert (code, out) == (0, "id,lower,upper,size,offset\n")
-    assert err == "OK buffers=0 arena=0 lower_bound=0 optimal=yes by=nothing-to-place\n"
+    assert err == "OK buffers=0 arena=0 lower_bound=0 above=0.000% optimal=yes by=nothing-to-place ended=bound\n"
 
 
 def test_output_goes_to_a_file_which_is_replaced_only_when_forced(buffers: Path, capsys):
@@ -176,7 +179,8 @@ def test_a_capacity_between_the_bound_and_the_optimum_is_a_limit(buffers: Path, 
     )
     code, _, err = run(capsys, buffers)
     assert code == 0
-    assert err.startswith("OK buffers=8 arena=6 lower_bound=5 optimal=yes by=")
+    assert err.startswith("OK buffers=8 arena=6 lower_bound=5 above=20.000% optimal=yes by=")
+    assert err.endswith(" ended=proof\n")
 
 
 def test_a_capacity_that_was_not_reached_in_time_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
@@ -188,7 +192,7 @@ def test_a_capacity_that_was_not_reached_in_time_says_so(tmp_path: Path, monkeyp
     assert err.endswith(", more than the capacity of 1039360, in 0 seconds; --max-time gives it more\n")
     code, out, err = run(capsys, "c.csv", "--seconds", 0)  # as the option was called
     assert code == 0
-    assert err.endswith(" optimal=unknown by=skyline-by-size-and-life stopped=seconds\n")
+    assert err.endswith(" optimal=unknown by=skyline-by-size-and-life ended=seconds\n")
 
 
 @pytest.mark.parametrize(
