@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypedDict, Unpack
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto.attributes import KIND_OF_ANNOTATION
@@ -65,55 +65,63 @@ def require(condition: bool, message: str) -> None:
         raise ProgramError(message)
 
 
+class Facts(TypedDict, total=False):
+    """What a declaration may say of an operator beside its rule; what it leaves out is as in `Contract`."""
+
+    version: int
+    view: bool
+    halves: bool
+    random: bool
+    effects: tuple[Effect, ...]
+    variadic_outputs: bool
+
+
 @dataclass(frozen=True)
 class Contract:
-    """An operator, as its rule's signature and its declaration say."""
+    """An operator, as its rule's signature and its declaration say.
+
+    Attributes:
+        name: of the operator.
+        outputs: from input types and attributes to output types; raises ProgramError.
+        inputs: their names.
+        optional: how many of the last inputs may be absent.
+        variadic: the last input stands for any number of them.
+        attributes: name -> word of `prograd_proto.attributes.KINDS`.
+        version: of the operator's meaning.
+        view: output 0 has the bytes of input 0. They may be the same memory, and the input keeps its value; where they
+            are, there is nothing to compute.
+        halves: it takes and gives 16-bit floats too.
+        random: its ops have a random stream.
+        effects: what else its ops touch besides operands and results.
+        variadic_outputs: the attributes say how many outputs there are.
+    """
 
     name: str
-    version: int  # of the operator's meaning
-    outputs: Callable[..., tuple[TensorType, ...]]  # from input types and attributes; raises ProgramError
+    outputs: Callable[..., tuple[TensorType, ...]]
     inputs: tuple[str, ...]
-    optional: int  # how many of the last inputs may be absent
-    variadic: bool  # the last input stands for any number of them
-    variadic_outputs: bool  # so do the outputs
-    attributes: dict[str, str]  # name -> word of prograd_proto.attributes.KINDS
-    view: bool  # output 0 has the bytes of input 0: where they share memory, there is nothing to compute
-    halves: bool  # it takes and gives 16-bit floats too
-    random: bool  # its ops have a random stream
-    effects: tuple[Effect, ...]  # what else its ops touch besides operands and results
+    optional: int
+    variadic: bool
+    attributes: dict[str, str]
+    version: int = 1
+    view: bool = False
+    halves: bool = False
+    random: bool = False
+    effects: tuple[Effect, ...] = ()
+    variadic_outputs: bool = False
 
 
-def declare(
-    name: str,
-    rule: Rule,
-    *,
-    version: int = 1,
-    view: bool = False,
-    halves: bool = False,
-    random: bool = False,
-    effects: Sequence[Effect] = (),
-    variadic_outputs: bool = False,
-    namespace: str = "",
-) -> Contract:
+def declare(name: str, rule: Rule, *, namespace: str = "", **facts: Unpack[Facts]) -> Contract:
     """Enter the contract of an operator into the table; raises ProgramError if there is one already.
 
     Args:
         name: of the operator.
         rule: from input types and attributes to output types.
-        version: of the operator's meaning.
-        view: output 0 has the bytes of input 0, so they may be the same memory, and the input keeps its value.
-        halves: it takes and gives 16-bit floats.
-        random: its ops draw from a random stream.
-        effects: what its ops touch besides operands and results.
-        variadic_outputs: the attributes say how many outputs there are.
         namespace: of a plugin's operators, the plugin's name; it stands before a dot in the op type.
+        facts: what else there is to say, as `Contract` explains.
     """
     name = f"{namespace}.{name}" if namespace else name
     if name in CONTRACTS:
         raise ProgramError(f"kernel {name!r} is declared twice")
-    require(not (view and effects), f"kernel {name!r} is a view, which does nothing, and has effects")
-    if namespace:
-        declare_version(name, version)
     code = rule.__code__
     names = code.co_varnames
     positional = names[: code.co_argcount]
@@ -121,18 +129,17 @@ def declare(
     variadic = bool(code.co_flags & _VARIADIC_FLAG)
     if variadic:
         positional += (names[code.co_argcount + code.co_kwonlyargcount],)
-    CONTRACTS[name] = Contract(
+    contract = Contract(
         name=name,
-        version=version,
         outputs=lambda *inputs, **attributes: rule(*inputs, **attributes).outputs,
         inputs=positional,
         optional=len(rule.__defaults__ or ()),
         variadic=variadic,
-        variadic_outputs=variadic_outputs,
         attributes={key: KIND_OF_ANNOTATION[rule.__annotations__[key]] for key in keyword},
-        view=view,
-        halves=halves,
-        random=random,
-        effects=tuple(effects),
+        **facts,
     )
-    return CONTRACTS[name]
+    require(not (contract.view and contract.effects), f"kernel {name!r} is a view, which does nothing, and has effects")
+    if namespace:
+        declare_version(name, contract.version)
+    CONTRACTS[name] = contract
+    return contract

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 
 from prograd_proto import Attribute, TensorType
-from runtime.contract import Contract, Rule, declare
+from runtime.contract import Contract, Facts, Rule, declare
 from runtime.contract import Effect as Effect
 from runtime.contract import Types as Types
 from runtime.contract import require as require
@@ -76,40 +76,25 @@ def _bits(array: Array) -> Array:
 def kernel(
     rule: Rule,
     *,
-    version: int = 1,
     in_place: Sequence[tuple[int, int]] = (),
-    view: bool = False,
-    halves: bool = False,
-    effects: Sequence[Effect] = (),
-    variadic_outputs: bool = False,
     namespace: str = "",
+    **facts: Unpack[Facts],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Declare the operator with the decorated function's name, and the function as its kernel.
 
     Args:
         rule: from input types and attributes to output and scratch types.
-        version: of the operator's meaning that this kernel computes.
-        in_place: (output, input) pairs that the kernel allows to be the same memory.
-        view: output 0 has the bytes of input 0, so they may be the same memory, and the input keeps its value.
-        halves: the kernel takes and gives 16-bit floats, which it sees as float16 and, for bfloat16, as uint16.
-        effects: what the kernel touches besides operands and results.
-        variadic_outputs: `out` is a list whatever the number of outputs.
+        in_place: (output, input) pairs that the kernel allows to be the same memory; those of a view are.
         namespace: of a plugin's kernels, the plugin's name; it stands before a dot in the op type.
+        facts: of the operator's contract, as `runtime.contract.Contract` explains them: `version`, `view`, `effects` …
+            With `halves` the function sees bfloat16 as uint16. With `variadic_outputs` it gets a list as `out`
+            whatever the number of outputs. `random` follows from its parameters.
     """
 
     def declared(function: Callable[..., None]) -> Callable[..., None]:
-        contract = declare(
-            function.__name__.removesuffix("_"),
-            rule,
-            version=version,
-            view=view,
-            halves=halves,
-            random=_takes_random_stream(function),
-            effects=effects,
-            variadic_outputs=variadic_outputs,
-            namespace=namespace,
-        )
-        pairs = ((0, 0),) if view else tuple(in_place)
+        name, random = function.__name__.removesuffix("_"), _takes_random_stream(function)
+        contract = declare(name, rule, namespace=namespace, **facts | {"random": random})
+        pairs = ((0, 0),) if contract.view else tuple(in_place)
         KERNELS[contract.name] = Kernel(contract, function, rule, pairs, elementwise=False)
         return function
 

@@ -7,7 +7,8 @@
 An engine gets a program that `check_program` accepts, and arrays of states that belong to the run. How it places what
 dies within a step, what it computes together, and on which threads, is its own. What a step means is not: every engine
 reads the states as they were at the start of the step, updates them in place when it ends, and has given the fetches by
-then. Equal options give equal bits, step by step, whatever the threads.
+then. Ops with effects on one resource act in the order of the block (`runtime.step.effects`). Equal options give equal
+bits, step by step, whatever the threads.
 
 `runtime.engines.choice` has the engines by name.
 """

@@ -40,7 +40,7 @@ def _rule(x: TensorType, *, which: int, resource: str) -> Types:
     return types(x)
 
 
-def _declare(name: str, effects: list[Effect]) -> None:
+def _declare(name: str, *effects: Effect) -> None:
     """An operator with an effect, whose result is its operand's copy."""
 
     def infer(x: Value, *, which: int = 0, resource: str = "counter") -> TensorType:
@@ -66,8 +66,8 @@ def toy() -> Iterator[None]:
     tables = OPS, CONTRACTS, KERNELS, upgrades.OPERATOR_VERSIONS
     before = [set(table) for table in tables]
     for resource in RESOURCES:
-        _declare(f"change_{resource}", [Effect(resource, "writes")])
-        _declare(f"look_at_{resource}", [Effect(resource, "reads")])
+        _declare(f"change_{resource}", Effect(resource, "writes"))
+        _declare(f"look_at_{resource}", Effect(resource, "reads"))
     plugins.USED.add("toy")
     DONE.clear()
     yield
@@ -253,7 +253,7 @@ def test_a_view_cannot_have_effects():
     def nothing(x: Array, *, out: Array) -> None: ...
 
     with pytest.raises(ProgramError) as refused:
-        kernel(lambda x: types(x), view=True, effects=[Effect("counter", "writes")], namespace="toy")(nothing)
+        kernel(lambda x: types(x), view=True, effects=(Effect("counter", "writes"),), namespace="toy")(nothing)
     assert str(refused.value) == "kernel 'toy.nothing' is a view, which does nothing, and has effects"
     assert "toy.nothing" not in CONTRACTS
 

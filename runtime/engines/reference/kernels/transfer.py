@@ -23,14 +23,14 @@ def _same_rule(x: TensorType) -> Types:
     return types(x)
 
 
-@kernel(_same_rule, halves=True, effects=[Effect(FILE, "writes", confined=True)])
+@kernel(_same_rule, halves=True, effects=(Effect(FILE, "writes", confined=True),))
 def spill(x: Array, *, out: Array) -> None:
     for source, target in _parts(x, out):
         np.copyto(target, source)
         give_back(target)
 
 
-@kernel(_same_rule, halves=True, effects=[Effect(FILE, "reads", confined=True)])
+@kernel(_same_rule, halves=True, effects=(Effect(FILE, "reads", confined=True),))
 def reload(x: Array, *, out: Array) -> None:
     expect(x)
     for source, target in _parts(x, out):
