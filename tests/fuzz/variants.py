@@ -251,7 +251,7 @@ def reread(subject: Subject) -> pb.ProgramDesc:
 NEEDED = ("bind_dimensions", "use_inference_forms", "list_operators")
 """Passes without which a program is another one, or none."""
 
-THREADS = {"schedule": "parallel", "tiny": 0.0}
+THREADS = {"tiny": 0.0}
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("all passes", whole),
@@ -263,7 +263,6 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("budget with a file", lambda subject: budgeted(subject, spill=True), Poisoned),
     Variant("moved to a file", moved, Poisoned),
     Variant("moved to a file, running", moved),
-    Variant("one thread", whole, options={"threads": 1, "schedule": "parallel"}),
     Variant("two threads", whole, options={"threads": 2, **THREADS}, steps=THREADED),
     Variant("three threads", whole, options={"threads": 3, **THREADS}, steps=THREADED),
     Variant("room for threads", roomy, options={"threads": 2, **THREADS}, steps=THREADED),
