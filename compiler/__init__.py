@@ -36,39 +36,11 @@ if TYPE_CHECKING:
     from compiler.train import schedules as schedules
     from compiler.train import trust_ratios as trust_ratios
     from compiler.train.backward import gradients as gradients
-    from compiler.train.clipping import by_norm as by_norm
-    from compiler.train.clipping import by_value as by_value
-    from compiler.train.clipping import global_norm as global_norm
-    from compiler.train.initialisers import constant as constant
-    from compiler.train.initialisers import from_file as from_file
-    from compiler.train.initialisers import glorot_normal as glorot_normal
-    from compiler.train.initialisers import glorot_uniform as glorot_uniform
-    from compiler.train.initialisers import he_normal as he_normal
-    from compiler.train.initialisers import he_uniform as he_uniform
-    from compiler.train.initialisers import identity as identity
-    from compiler.train.initialisers import normal as normal
-    from compiler.train.initialisers import orthogonal as orthogonal
-    from compiler.train.initialisers import truncated_normal as truncated_normal
-    from compiler.train.initialisers import uniform as uniform
-    from compiler.train.initialisers import variance_scaling as variance_scaling
-    from compiler.train.initialisers import zeros as zeros
-    from compiler.train.optimizers import adadelta as adadelta
-    from compiler.train.optimizers import adagrad as adagrad
-    from compiler.train.optimizers import adam as adam
-    from compiler.train.optimizers import adamax as adamax
-    from compiler.train.optimizers import adamw as adamw
-    from compiler.train.optimizers import lion as lion
-    from compiler.train.optimizers import look_ahead as look_ahead
-    from compiler.train.optimizers import momentum as momentum
-    from compiler.train.optimizers import nadam as nadam
-    from compiler.train.optimizers import nesterov as nesterov
-    from compiler.train.optimizers import radam as radam
-    from compiler.train.optimizers import rmsprop as rmsprop
-    from compiler.train.optimizers import sgd as sgd
+    from compiler.train.clipping import *  # noqa: F403 - its __all__ says what
+    from compiler.train.initialisers import *  # noqa: F403 - as above
+    from compiler.train.optimizers import *  # noqa: F403 - as above
     from compiler.train.schedules import warmup_cosine as warmup_cosine
-    from compiler.train.trust_ratios import adafactor as adafactor
-    from compiler.train.trust_ratios import lamb as lamb
-    from compiler.train.trust_ratios import lars as lars
+    from compiler.train.trust_ratios import *  # noqa: F403 - as above
     from registry import OpError as OpError
     from registry import Value as Value
     from registry import ops as ops
@@ -76,19 +48,16 @@ if TYPE_CHECKING:
 _ROOMS = ("clipping", "initialisers", "metrics", "optimizers", "schedules", "trust_ratios")
 """Modules of compiler.train."""
 
+_FAMILIES = ("clipping", "initialisers", "optimizers", "trust_ratios")
+"""Those of them whose `__all__` is to be had here as well."""
+
 _NAMES = {
     "compiler.build.compiled": "Compiled",
     "compiler.build.plugins": "use_plugin",
     "compiler.build.program": "Program",
     "compiler.errors": "CompileError",
     "compiler.train.backward": "gradients",
-    "compiler.train.clipping": "by_norm by_value global_norm",
-    "compiler.train.initialisers": "constant from_file glorot_normal glorot_uniform he_normal he_uniform identity "
-    "normal orthogonal truncated_normal uniform variance_scaling zeros",
-    "compiler.train.optimizers": "adadelta adagrad adam adamax adamw lion look_ahead momentum nadam nesterov radam "
-    "rmsprop sgd",
     "compiler.train.schedules": "warmup_cosine",
-    "compiler.train.trust_ratios": "adafactor lamb lars",
     "registry": "OpError Value ops",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
@@ -97,14 +66,28 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 def __getattr__(name: str) -> object:
     if name == "__all__":
         return __dir__()
-    if name not in _HOMES and name not in _ROOMS:
-        raise AttributeError(f"module 'compiler' has no attribute {name!r}")
     from importlib import import_module
 
     if name in _ROOMS:
         return import_module(f"compiler.train.{name}")
-    return getattr(import_module(_HOMES[name]), name)
+    home = _HOMES.get(name) or _family_of(name)
+    if not home:
+        raise AttributeError(f"module 'compiler' has no attribute {name!r}")
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOMES, *_ROOMS])
+    from importlib import import_module
+
+    given = [name for family in _FAMILIES for name in import_module(f"compiler.train.{family}").__all__]
+    return sorted([*_HOMES, *_ROOMS, *given])
+
+
+def _family_of(name: str) -> str:
+    """The module of the family that gives a name; "" if none does."""
+    from importlib import import_module
+
+    if name.startswith("_"):  # what tools ask every module for
+        return ""
+    homes = (f"compiler.train.{family}" for family in _FAMILIES)
+    return next((home for home in homes if name in import_module(home).__all__), "")

@@ -1,16 +1,10 @@
 """The verbs of the command `compiler`; how they are told, speak and end is in `runtime.command_line`.
 
-arguments       what can be said on the command line
-show            a program as text, or a view of how an entry runs; show_memory, show_order, memory_picture are the views
-check           is every rule of a well-formed program kept
-compile         a program or its text form anew
-upgrade         what a program of an older prograd becomes
-freeze          other parameters trained; `thaw` too
-diff            what changed from one program to another
-plan            the memory of every entry, planned with care
-place           the planner alone, from a table of buffers
-passes          the tables of passes, with the reasons for their order
-ops             the operators
+A verb is the function of that name in the file of that name; `arguments` is their table, and `compiler --help` prints
+it. Beside them are here:
+
+arguments       what can be said on the command line: the verbs, and the options of each
+show_memory, show_order, memory_picture     views of how an entry runs
 well_formed     the door through which every verb gets its program
 asked_passes    what is asked of passes
 chosen_entry    the entry that a view is of, and the sizes that it is bound to

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 
 from registry import OpError, Value, ops
 
+__all__ = ["by_norm", "by_value", "global_norm"]
+"""What `compiler` and `prograd` give on."""
+
 Clip = Callable[[Sequence[Value]], list[Value]]
 """Appends the ops that limit gradients; gives them in the same order."""
 

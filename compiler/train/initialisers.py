@@ -13,6 +13,23 @@ from prograd_proto import TensorType
 from registry import Block, OpError, Value, ops
 from registry.ops.fill import full
 
+__all__ = [
+    "constant",
+    "from_file",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "identity",
+    "normal",
+    "orthogonal",
+    "truncated_normal",
+    "uniform",
+    "variance_scaling",
+    "zeros",
+]
+"""What `compiler` and `prograd` give on."""
+
 Initialiser = Callable[[Block, TensorType], Value]
 """Appends to a block one op whose result is the initial value; the type is static."""
 

@@ -17,6 +17,23 @@ from compiler.train.settings import with_settings
 from prograd_proto import TensorType
 from registry import Block, Value, ops
 
+__all__ = [
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamw",
+    "lion",
+    "look_ahead",
+    "momentum",
+    "nadam",
+    "nesterov",
+    "radam",
+    "rmsprop",
+    "sgd",
+]
+"""What `compiler` and `prograd` give on."""
+
 
 @dataclass(frozen=True)
 class Slot:

@@ -12,6 +12,9 @@ from compiler.train.settings import with_settings
 from prograd_proto import TensorType
 from registry import Value, ops
 
+__all__ = ["adafactor", "lamb", "lars"]
+"""What `compiler` and `prograd` give on."""
+
 
 @with_settings
 def lamb(

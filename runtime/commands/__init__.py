@@ -1,10 +1,9 @@
 """The verbs of the command `runtime`; how they are told, speak and end is in `runtime.command_line`.
 
-arguments      what can be said on the command line
-execute        the main job
-replay         the same again, compared
-check          is the program well formed and safe to run
-profile        where the time goes
+A verb is the function of that name in the file of that name; `arguments` is their table, and `runtime --help` prints
+it. Beside them are here:
+
+arguments      what can be said on the command line: the verbs, and the options of each
 metric_fields  what metrics are called in the result line
 progress       what is reported meanwhile, on stderr
 record         what was run and what it gave, for replay

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -14,10 +15,12 @@ import runtime
 
 
 def exported(module: ModuleType) -> set[str]:
-    """The names that a package imports to give them on: `adam as adam`."""
+    """The names that a package imports to give them on: `adam as adam`, and what a star stands for."""
     tree = ast.parse(Path(str(module.__file__)).read_text())
-    given = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
-    return {alias.name for alias in given if alias.asname == alias.name}
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    stars = [str(node.module) for node in imports if node.names[0].name == "*"]
+    given = {alias.name for node in imports for alias in node.names if alias.asname == alias.name}
+    return given.union(*(import_module(star).__all__ for star in stars))
 
 
 def python(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
@@ -38,6 +41,7 @@ def test_the_public_names_of_builder_and_library_are_there_and_are_the_same():
 
 
 def test_type_checkers_know_the_names_that_are_looked_up():
+    assert exported(compiler) == set(dir(compiler))
     assert exported(prograd) == set(dir(prograd))
 
 

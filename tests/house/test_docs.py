@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from compiler import clipping, initialisers, optimizers, schedules, trust_ratios
+from compiler.commands.arguments import command_parser as compiler_parser
 from compiler.passes.pipeline import PASSES
 from compiler.planning.pipeline import PLANNING
 from compiler.reference import reference
 from compiler.reference.passes import passes_page
+from runtime.commands.arguments import command_parser as runtime_parser
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -86,6 +88,14 @@ def test_the_operator_reference_is_what_the_registry_says():
 def test_the_page_on_passes_is_what_their_tables_say():
     current = (ROOT / "docs/passes.md").read_text(encoding="utf-8") == passes_page((PASSES, PLANNING))
     assert current, "docs/passes.md is of other passes: run `make docs`"
+
+
+def test_the_page_on_commands_names_every_verb():
+    page = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+    told = {word for line in re.findall(r"^#+ .*$", page, re.MULTILINE) for word in re.findall(r"\w+", line)}
+    told |= set(re.findall(r"^\* `(\w+) ", page, re.MULTILINE)) | set(re.findall(r"and `(\w+)`", page))
+    verbs = {*compiler_parser()[1].choices, *runtime_parser()[1].choices}
+    assert verbs <= told
 
 
 def test_the_page_on_training_runs_and_names_all_that_there_is(tmp_path: Path):
