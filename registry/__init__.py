@@ -2,6 +2,20 @@
 
 The body of an operator's declaration infers types; it computes nothing. `registry/ops/` has the
 operators by family, `runtime/engines/reference/kernels/` their kernels under the same names.
+
+ops            the operators, a module for each family
+op             how an operator is declared; operator is what is declared, table has all by name
+signature      the schema, read from a Python signature
+value          a tensor of a block under construction, with Python's operators; indexing is x[...]
+block          a block that ops are appended to
+shapes         questions about shapes; windows about those of convolution and pooling
+gradients      ops that compute gradients
+traits         facts about an op that passes ask for
+spelled        functions that are spelled with operators; composite has the gradients of such
+other_names    what NumPy, ONNX and PyTorch call what is here
+numpy_calls    what NumPy is told that is called with tensors
+audit          what must hold of every operator, looked at when this is imported
+errors         OpError, and the line that it begins with
 """
 
 from registry import ops as ops

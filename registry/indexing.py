@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import EllipsisType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from registry.errors import Located, OpError
-from registry.ops.shape import reshape
-from registry.ops.shape import slice as slice_op
 from registry.shapes import size_known
-from registry.value import Index, Value
+from registry.table import OPS
+
+if TYPE_CHECKING:
+    from registry.value import Index, Value
 
 
 def take(x: Value, key: tuple[Index, ...]) -> Value:
@@ -34,8 +35,8 @@ def _taken(x: Value, key: tuple[Index, ...]) -> Value:
     y = x
     if cuts:
         axes, starts, stops, strides, _ = zip(*cuts, strict=True)
-        y = slice_op(x, axes=axes, starts=starts, stops=stops, strides=strides)
-    return y if y.shape == tuple(shape) else reshape(y, shape=tuple(shape))
+        y = OPS["slice"](x, axes=axes, starts=starts, stops=stops, strides=strides)
+    return y if y.shape == tuple(shape) else OPS["reshape"](y, shape=tuple(shape))
 
 
 class _Cut(NamedTuple):

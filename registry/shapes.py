@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS
 from prograd_proto.tensor_types import Shape
 from registry.errors import OpError, require
-from registry.value import Operand, Value
+
+if TYPE_CHECKING:
+    from registry.value import Operand, Value
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
@@ -21,7 +24,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 def broadcast_type(*operands: Operand, among: Collection[str] = tuple(ITEM_BYTES)) -> TensorType:
     """The type of a pointwise result: equal dtypes out of `among`, broadcast shapes."""
-    values = [operand for operand in operands if isinstance(operand, Value)]
+    values = [operand for operand in operands if not isinstance(operand, int | float)]
     types = [value.type for value in values]
     require_equal_dtypes(*types)
     require_dtype(values[0], among)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from prograd_proto import TensorType
 from prograd_proto.dtypes import INTEGERS, DTypeName
 from prograd_proto.tensor_types import Shape
+from registry.indexing import take
+from registry.table import OPS
 
 if TYPE_CHECKING:
     from registry.block import Block
@@ -141,8 +143,6 @@ class Value:
         return _call("abs", self)
 
     def __getitem__(self, key: Key) -> Value:
-        from registry.indexing import take  # it calls operators, which import this module
-
         return take(self, key if isinstance(key, tuple) else (key,))
 
     def __bool__(self) -> bool:
@@ -193,8 +193,6 @@ STATE: Final = _state_sentinel()
 
 
 def _call(name: str, *operands: Operand) -> Value:
-    from registry.op import OPS  # values know operators only by name: the families import this module
-
     return OPS[name](*operands)
 
 

@@ -1,0 +1,268 @@
+"""Op: an operator, called on Values, which infers the types of its results and is differentiated by rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from prograd_proto import Attribute, TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import attribute_message
+from prograd_proto.dtypes import HALVES
+from prograd_proto.plugins import namespace_of, plugin_hint
+from prograd_proto.spelling import closest
+from prograd_proto.upgrades import declare_version
+from registry.block import Block
+from registry.errors import OpError
+from registry.signature import LARGEST, Signature, read_signature
+from registry.table import OPS
+from registry.traits import Traits
+from registry.value import STATE_MARK, Value
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Op(Generic[P, R]):
+    """An operator: its signature and the rules that go with it. Calling it appends an op to a block."""
+
+    def __init__(
+        self,
+        infer: Callable[P, Any],
+        outputs: tuple[str, ...],
+        *,
+        differentiable: bool,
+        no_gradient: tuple[str, ...],
+        random: bool,
+        version: int,
+        namespace: str,
+        halves: bool = False,
+    ) -> None:
+        self.name = f"{namespace}.{infer.__name__}" if namespace else infer.__name__
+        self.infer = infer
+        self.signature: Signature = read_signature(infer, outputs)
+        self.differentiable = differentiable
+        self.no_gradient = frozenset(no_gradient)
+        self.random = random
+        self.version = version
+        self.halves = halves
+        self.written_rule: Callable[..., dict[str, Attribute]] | None = None
+        self.gradient_rule: Callable[..., Any] | None = None
+        self.inference_rule: Callable[..., Any] | None = None
+        self.cost_rule: Callable[..., int] | None = None
+        self.traits = Traits()
+        self.__doc__ = infer.__doc__
+        self._inferred: dict[object, tuple[TensorType, ...]] = {}
+        names = {*self.signature.inputs, *self.signature.outputs}
+        if self.name in OPS:
+            raise OpError(f"operator {self.name!r} is declared twice")
+        if namespace and not namespace.isidentifier():
+            raise OpError(f"{infer.__name__}: the namespace {namespace!r} is no Python name")
+        taken = names & {f"d{name}" for name in self.signature.outputs}
+        if taken:
+            raise OpError(f"{self.name}: a rule could not tell {sorted(taken)} from the gradient of an output")
+        if not self.no_gradient <= names:
+            raise OpError(
+                f"{self.name}: no_gradient names {sorted(self.no_gradient - names)}; it may name {sorted(names)}"
+            )
+        if namespace:
+            declare_version(self.name, version)
+        OPS[self.name] = self
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Append the op to the block of its operands and give its outputs."""
+        return self._append(self._block_of(args, kwargs), args, kwargs)
+
+    def on(self, block: Block | HasBlock) -> Callable[P, R]:
+        """The operator as a function that appends to that block or program: for operators without operands."""
+        target = block if isinstance(block, Block) else block.block
+        return lambda *args, **kwargs: self._append(target, args, kwargs)
+
+    def replay(self, random_stream: int) -> Callable[P, R]:
+        """The operator as a function whose new op draws the numbers of that stream once more."""
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return self._append(self._block_of(args, kwargs), args, kwargs, random_stream)
+
+        return call
+
+    def written(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the rule that gives attributes in the form that is stored, where a call may use another."""
+        self.written_rule = self._checked_rule(rule, "written form", set())
+        return rule
+
+    def gradient(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the gradient rule; it may name any input, output, d<output> or attribute.
+
+        The rule of a random op may also name `random_stream`, the number that `replay` takes.
+        """
+        self.gradient_rule = self._checked_rule(rule, "gradient", {f"d{name}" for name in self.signature.outputs})
+        return rule
+
+    def inference(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the form used outside training: one Value per output, None where it has no such output."""
+        self.inference_rule = self._checked_rule(rule, "inference form", set())
+        return rule
+
+    def cost(self, rule: Callable[..., int]) -> Callable[..., int]:
+        """Attach the estimate of the operations that the op takes; it may name any input and output.
+
+        What it gets are static types, None for an absent input. An operator without the rule takes as many operations
+        as it reads or writes elements, whichever are more.
+        """
+        asked, known = set(rule_names(rule)), {*self.signature.inputs, *self.signature.outputs}
+        if not asked <= known:
+            raise OpError(f"the cost of {self.name!r} asks for {sorted(asked - known)}; it may use {sorted(known)}")
+        self.cost_rule = rule
+        return rule
+
+    def infer_types(self, inputs: list[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:
+        """The output types for these input types (None is an absent optional one); raises OpError."""
+        key = (*inputs, *(_hashable(value) for value in attributes.values()))
+        if key not in self._inferred:
+            self._inferred[key] = self._infer(inputs, attributes)
+        return self._inferred[key]
+
+    def scope(self, block: Block, desc: pb.OpDesc, attributes: dict[str, Attribute]) -> dict[str, Any]:
+        """What a rule may name of an op in `block`: its inputs, outputs and attributes."""
+        inputs = [block.value(name) if name else None for name in desc.inputs[:]]
+        outputs = [block.value(name) for name in desc.outputs[:]]
+        stream = {"random_stream": desc.random_stream} if self.random else {}
+        return self.signature.name_inputs(inputs) | self.signature.name_outputs(outputs) | attributes | stream
+
+    def _block_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Block:
+        for operand in (*args, *kwargs.values()):
+            if isinstance(operand, Value):
+                return operand.block
+        for operand in (*args, *(kwargs[name] for name in self.signature.inputs if name in kwargs)):
+            if isinstance(operand, list | tuple):
+                raise OpError(f"{self.name}: the tensors are given one by one; those of a list as ops.{self.name}(*xs)")
+        raise OpError(f"{self.name}: no operand is a tensor of a program; use ops.{self.name}.on(program)(...)")
+
+    def _append(self, block: Block, args: tuple[Any, ...], kwargs: dict[str, Any], random_stream: int = 0) -> R:
+        values, attributes = self._bind(block, args, kwargs)
+        types = [None if value is None else value.type for value in values]
+        try:
+            results = self.infer_types(types, attributes)
+        except OpError as error:
+            raise OpError(f"{self._described(block, types)}: {error}") from None
+        if self.written_rule is not None:
+            scope = self.signature.name_inputs(values) | attributes
+            attributes |= self.written_rule(**{name: scope[name] for name in rule_names(self.written_rule)})
+        kinds = self.signature.attributes
+        messages = [attribute_message(name, kinds[name].kind, value) for name, value in attributes.items()]
+        suffixes = self.signature.output_suffixes(len(results))
+        inputs = ["" if value is None else value.name for value in values]
+        outputs = list(zip(suffixes, results, strict=True))
+        if self.random and not random_stream:
+            random_stream = block.new_stream()
+        made = block.append(self.name, inputs, outputs, messages, random_stream=random_stream)
+        if self.signature.variadic_outputs:
+            return cast(R, made)
+        return cast(R, made[0] if len(made) == 1 else tuple(made))
+
+    def _bind(
+        self, block: Block, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Value | None], dict[str, Attribute]]:
+        try:
+            operands, attributes = self.signature.bind(args, kwargs)
+            values = [self._value(block, position, operands) for position in range(len(operands))]
+        except OpError as error:
+            raise OpError(f"{_prefix(block)}{self.name}: {error}") from None
+        return values, attributes
+
+    def _value(self, block: Block, position: int, operands: list[Any]) -> Value | None:
+        operand, name = operands[position], self.signature.input_name(position)
+        if operand is STATE_MARK:
+            operand = block.state(name)
+        elif not isinstance(operand, Value) and isinstance(operand, Real) and name in self.signature.numbers:
+            number = int(operand) if isinstance(operand, Integral) else float(operand)
+            operand = block.constant(self._dtype_beside(operand, operands), number)
+        if operand is None and name in self.signature.defaults:
+            return None
+        if not isinstance(operand, Value):
+            raise OpError(f"{name}={_not_a_tensor(operand)}")
+        if operand.block is not block:
+            raise OpError(f"{operand!r} belongs to another program")
+        return operand
+
+    def _dtype_beside(self, number: Real, operands: list[Any]) -> str:
+        """The dtype that a Python number takes: of the first tensor among the operands that may be numbers."""
+        for position, operand in enumerate(operands):
+            if isinstance(operand, Value) and self.signature.input_name(position) in self.signature.numbers:
+                return operand.dtype
+        raise OpError(f"no tensor beside {number} gives it a dtype; make one with ops.full")
+
+    def _infer(self, inputs: list[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:
+        for name, type in zip(self.signature.flat_input_names(len(inputs)), inputs, strict=True):
+            if type is not None and type.dtype in HALVES and not self.halves:
+                raise OpError(f"{name} is {type.dtype}, which is stored and moved only; cast it to float32")
+        block = Block()
+        values = [None if type is None else Value(block, "", type) for type in inputs]
+        result = cast("TensorType | tuple[TensorType, ...]", self.infer(*values, **attributes))  # pyright: ignore[reportCallIssue]: the signature was read from infer itself
+        types = (result,) if isinstance(result, TensorType) else tuple(result)
+        for type in types:
+            if type.dtype in HALVES and not self.halves:
+                raise OpError(
+                    f"it does not make {type.dtype}, which is stored and moved only; make float32 and cast it"
+                )
+            for extent in type.shape:
+                if isinstance(extent, int) and not 0 <= extent <= LARGEST:
+                    raise OpError(f"its result would have an extent of {extent}")
+        return types
+
+    def _checked_rule(self, rule: Callable[..., Any], what: str, more: set[str]) -> Callable[..., Any]:
+        known = {*self.signature.inputs, *self.signature.outputs, *self.signature.attributes, *more}
+        known |= {"random_stream"} if self.random else set()
+        asked = set(rule_names(rule))
+        if not asked <= known:
+            raise OpError(f"the {what} of {self.name!r} asks for {sorted(asked - known)}; it may use {sorted(known)}")
+        return rule
+
+    def _described(self, block: Block, types: list[TensorType | None]) -> str:
+        names = self.signature.flat_input_names(len(types))
+        shown = ", ".join(f"{name}: {type}" for name, type in zip(names, types, strict=True) if type is not None)
+        return f"{_prefix(block)}{self.name}({shown})"
+
+
+class HasBlock(Protocol):
+    """Anything that ops can be appended to, such as a Program."""
+
+    @property
+    def block(self) -> Block:
+        """The block that grows."""
+        ...
+
+
+def rule_names(rule: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters of a rule: what it needs."""
+    code = rule.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def find_op(name: str) -> Op[..., Any]:
+    """The operator of that name; raises OpError that names the closest one."""
+    if name not in OPS:
+        family = [type for type in OPS if namespace_of(type) == namespace_of(name)]
+        raise OpError(f"there is no operator {name!r}{closest(name, family) or plugin_hint([name])}")
+    return OPS[name]
+
+
+def _prefix(block: Block) -> str:
+    line = block.line()
+    return f"{line}: " if line else ""
+
+
+def _not_a_tensor(operand: object) -> str:
+    """What was given in place of a tensor, in a few words, and what an array needs to be one."""
+    text = repr(operand)
+    if len(text) > 60 or "\n" in text:
+        text = f"<{type(operand).__name__}>"
+    return f"{text} is not a tensor of a program" + (
+        "; feed it, or keep it in a state" if hasattr(operand, "shape") else ""
+    )
+
+
+def _hashable(value: Attribute) -> object:
+    return value.SerializeToString() if isinstance(value, pb.SmallTensor) else (type(value), value)
