@@ -16,7 +16,6 @@ bits, step by step, whatever the threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -40,8 +39,7 @@ class Unavailable(UsageError):
     """The engine cannot compute here; the sentence says what it lacks, and what to do about it."""
 
 
-@dataclass(frozen=True)
-class EngineOptions:
+class EngineOptions(NamedTuple):
     """How steps are to be made.
 
     Attributes:

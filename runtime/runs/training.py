@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ from runtime.runs.states import States
 _log = logging.getLogger("prograd")
 
 
-@dataclass(frozen=True)
-class Deeds:
+class Deeds(NamedTuple):
     """What the loop has others do.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ Allocate = Callable[[int], Array]
 """Gives at least so many aligned bytes."""
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """Where bytes come from: for the arena and the file, which executors that take turns may share, and for copies."""
 
     arena: Allocate = aligned_bytes
@@ -30,8 +29,7 @@ class Memory:
     copies: Allocate = aligned_bytes
 
 
-@dataclass(frozen=True)
-class BoundStep:
+class BoundStep(NamedTuple):
     """Everything of a step but the way in which its ops are called.
 
     Attributes:

@@ -1,5 +1,7 @@
 """Runs one bound entry: everything is looked up and placed once, a step then only calls kernels.
 
+What few steps need, threads, transfers, a watch, an error, is imported where it is needed: start-up time.
+
 bound_step.py   the calls of a step
 threads/        the ways to make those of the ops: in order, beside transfers, at once
 nan_watch.py    a look at what each op wrote
@@ -9,7 +11,7 @@ faults.py       what an op raised, with the name of the op
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from weakref import finalize
 
 import numpy as np
@@ -19,33 +21,29 @@ from runtime.engines.engine import Footprint
 from runtime.engines.parts import TRANSFERS, Part, Spell
 from runtime.engines.reference.bind import Call
 from runtime.engines.reference.bound_step import BoundStep, Memory, bind_step
-from runtime.engines.reference.faults import raise_named
-from runtime.engines.reference.nan_watch import NanWatch
-from runtime.engines.reference.threads.at_once import TRIALS, AtOnce
-from runtime.engines.reference.threads.contest import TURNS
-from runtime.engines.reference.threads.in_order import InOrder, Way
-from runtime.engines.reference.threads.lanes import Lanes
-from runtime.engines.reference.threads.stopwatch import Stopwatch
-from runtime.engines.reference.threads.tasks import TINY
-from runtime.engines.step_start import StepStart
+from runtime.engines.reference.threads.in_order import Failure, InOrder, Way
 from runtime.entries import BoundEntry
 from runtime.kernel import Array
 from runtime.step import dependencies, is_transfer
 
+if TYPE_CHECKING:
+    from runtime.engines.reference.nan_watch import NanWatch
+    from runtime.engines.reference.threads.stopwatch import Stopwatch
 
-@dataclass(frozen=True)
-class Manner:
+
+class Manner(NamedTuple):
     """How ops are called.
 
     Attributes:
         threads: how many call kernels. The first steps of several are in order, and show what is worth a thread; if
             nothing is, so are all others, and else the steps on threads must turn out faster than those in order.
-        tiny: seconds of work that are not worth another thread; with 0, all that can run at once is.
+        tiny: seconds of work that are not worth another thread, unless given those that it takes to wake one; with 0,
+            all that can run at once is worth it.
         check_nan: look at every output.
     """
 
     threads: int = 1
-    tiny: float = TINY
+    tiny: float | None = None
     check_nan: bool = False
 
 
@@ -61,6 +59,9 @@ def prepare(
     step = bind_step(bound, states, fetch, memory)
     watch = None
     if manner.check_nan:
+        from runtime.engines.reference.nan_watch import NanWatch
+        from runtime.engines.step_start import StepStart
+
         start = StepStart(program, bound.block, states, step.feeds, memory.copies)
         watch = NanWatch(step.block.ops, start)
     return ReferenceExecutor(program.locations, step, manner, watch)
@@ -75,7 +76,6 @@ class ReferenceExecutor:
         self.parts = [Part(op.desc.type, (op.desc,)) for op in step.block.ops]
         self.buffers = step.block.buffers
         self.footprint = Footprint(step.block.arena_bytes, step.block.file_bytes)
-        self.warm_up = TRIALS + 2 * TURNS
         self._bound = step.block
         self._locations = locations
         self._watch = watch
@@ -86,6 +86,13 @@ class ReferenceExecutor:
         self._threads: dict[int, int] = {}  # numbers of threads that have one, by identity
         self._way = self._in_order() if manner.threads == 1 else self._at_once(manner)
         finalize(self, self._way.close)
+
+    @property
+    def warm_up(self) -> int:
+        """Until it is decided how threads are used."""
+        from runtime.engines.reference.threads.at_once import UNDECIDED
+
+        return UNDECIDED
 
     def step(self) -> None:
         """Call everything once."""
@@ -107,23 +114,34 @@ class ReferenceExecutor:
                 call()
             failure = self._way.run(calls)
             if failure is not None:
-                raise_named(failure, self._bound.ops[failure.position].desc, self._locations, self._watch)
+                self._raise(failure)
             for call in self._after:
                 call()
+
+    def _raise(self, failure: Failure) -> NoReturn:
+        from runtime.engines.reference.faults import raise_named
+
+        raise_named(failure, self._bound.ops[failure.position].desc, self._locations, self._watch)
 
     def _in_order(self) -> Way:
         transfers = [is_transfer(op.desc.type) for op in self._bound.ops]
         if not any(transfers):
             return InOrder()
+        from runtime.engines.reference.threads.lanes import Lanes
+
         lanes = Lanes(dependencies(self._bound.touched()), transfers)
         self._threads[lanes.transfer_thread] = TRANSFERS
         return lanes
 
     def _at_once(self, manner: Manner) -> Way:
+        from runtime.engines.reference.threads.at_once import AtOnce
+
         in_order = self._in_order()
         return AtOnce(in_order, self._watched(), self._bound.touched, manner.threads, manner.tiny)
 
     def _watched(self) -> Stopwatch:
         if self._stopwatch is None:
+            from runtime.engines.reference.threads.stopwatch import Stopwatch
+
             self._stopwatch = Stopwatch(self._calls, self._threads)
         return self._stopwatch

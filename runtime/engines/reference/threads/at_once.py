@@ -6,22 +6,30 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Final
 
-from runtime.engines.reference.threads.contest import Contest
+from runtime.engines.reference.threads.contest import TURNS, Contest
 from runtime.engines.reference.threads.in_order import Call, Failure, Way
 from runtime.engines.reference.threads.stopwatch import Stopwatch
-from runtime.engines.reference.threads.tasks import tasks_of
+from runtime.engines.reference.threads.tasks import TINY, tasks_of
 from runtime.engines.reference.threads.worklist import Worklist
 from runtime.step import Touched, dependencies
 
 TRIALS: Final = 3
 """Steps in the order of the list that show how long each op takes, before it can be said what is worth a thread."""
 
+UNDECIDED: Final = TRIALS + 2 * TURNS
+"""Steps before it is decided for the first time how steps are made."""
+
 
 class AtOnce:
     """A way to call ops that tries, decides, and keeps an eye on what it decided."""
 
     def __init__(
-        self, in_order: Way, stopwatch: Stopwatch, touched: Callable[[], list[Touched]], threads: int, tiny: float
+        self,
+        in_order: Way,
+        stopwatch: Stopwatch,
+        touched: Callable[[], list[Touched]],
+        threads: int,
+        tiny: float | None,
     ) -> None:
         """Nothing is decided yet.
 
@@ -36,7 +44,7 @@ class AtOnce:
         self._stopwatch = stopwatch
         self._touched = touched
         self._threads = threads
-        self._tiny = tiny
+        self._tiny = TINY if tiny is None else tiny
         self._trials_left: int = TRIALS
         self._shortest = [float("inf")] * len(stopwatch.calls)
         self._worklist: Worklist | None = None
