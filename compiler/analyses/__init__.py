@@ -1,4 +1,4 @@
-"""Questions about a block, answered anew each time and kept nowhere.
+"""Questions about a block. Those that passes share are answered once and kept with its reading, until it is edited.
 
 costs             what an op costs, in operations: an estimate from shapes alone
 execution_orders  when what belongs to a forward op runs: its gradients, its derivatives, its updates
@@ -6,7 +6,5 @@ lifespans         how long each tensor of a step is needed, in words
 memory_report     what a program's steps take of memory, and what that costs: the numbers that `compiler plan` prints
 step_graph        a block that runs, as numbers: what each op waits for, reads, writes, needs
 step_memory       the memory of one step, to be looked at: every buffer, and who needs the most
-training_view     the training view of a block: chains by (tensor, is_forward), of runs by (op, is_forward)
 update_times      when each trained parameter gets its new value: right after its gradient, or later, and why
-use_def           use-def chains: which op defines each tensor and which ops use it, over forward and backward
 """

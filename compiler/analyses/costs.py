@@ -14,19 +14,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from prograd_proto import TensorType, type_of
-from prograd_proto import program_pb2 as pb
+from prograd_proto import TensorType
+from prograd_proto.blocks import Reading, question
 from registry.op import find_op, rule_names
 from runtime.step import is_transfer, is_view
 
 
-def operations_of(block: pb.BlockDesc) -> list[int]:
+@question(of_each_op=True)
+def operations_of(block: Reading) -> list[int]:
     """The operations of each op of a block with static types."""
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-    return [
-        operations(op.type, [types[name] if name else None for name in op.inputs], [types[name] for name in op.outputs])
-        for op in block.ops
-    ]
+    cost = {kind: operations(kind.op_type, kind.inputs, kind.outputs) for kind in dict.fromkeys(block.kinds)}
+    return [cost[kind] for kind in block.kinds]
 
 
 def operations(op_type: str, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading
 from runtime.step import is_transfer
 
 
@@ -31,16 +32,15 @@ class ExecutionOrder(NamedTuple):
     update: list[int]
 
 
-def execution_orders(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[ExecutionOrder]:
+def execution_orders(program: pb.ProgramDesc, block: Reading) -> list[ExecutionOrder]:
     """The orders of all forward ops of a well-formed block, in the order in which they run.
 
     Constants, and what only moves a value, have none.
     """
     trained = {state.name for state in program.states if state.trainable}
-    maker = {name: i for i, op in enumerate(block.ops) for name in op.outputs}
-    made_by = {update.state: maker[update.tensor] for update in block.updates if update.tensor in maker}
-    state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
-    update_of = {name: made_by[state] for name, state in state_of.items() if state in trained and state in made_by}
+    maker = block.use_def.makers
+    made_by = {state: maker[tensor] for state, tensor in block.updates.items() if tensor in maker and state in trained}
+    update_of = {name: made_by[state] for name, state in block.state_of.items() if state in made_by}
     helpers: dict[tuple[int, int], list[int]] = {}
     for i, op in enumerate(block.ops):
         if op.gradient_of:
@@ -58,7 +58,7 @@ def execution_orders(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Execu
     ]
 
 
-def unlisted(block: pb.BlockDesc, orders: list[ExecutionOrder]) -> Iterator[int]:
+def unlisted(block: Reading, orders: list[ExecutionOrder]) -> Iterator[int]:
     """The positions that no forward op has: schedules, clipping, constants, transfers."""
     listed = {i for order in orders for i in (order.forward, *order.gradient, *order.derivative, *order.update)}
     return (i for i in range(len(block.ops)) if i not in listed)

@@ -11,11 +11,14 @@ What reads a view of a tensor reads the tensor.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Literal
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading
+from prograd_proto.blocks.stages import pass_of
 from registry import OpError, Value
-from runtime.step import ends_of, is_view
+from runtime.step import views_of
 
 Lifespan = Literal["forward", "backward", "iteration", "epoch", "always"]
 _OF_TENSORS: dict[str, pb.Lifespan] = {
@@ -40,12 +43,13 @@ def declare_lifespan(value: Value, state: pb.StateDesc | None, lifespan: str) ->
         state.lifespan = known[lifespan]
 
 
-def lifespans_of(program: pb.ProgramDesc, block: pb.BlockDesc) -> dict[str, pb.Lifespan]:
+def lifespans_of(program: pb.ProgramDesc, block: Reading) -> dict[str, pb.Lifespan]:
     """The lifespan of every tensor of a well-formed block, scratch left out."""
     found = {name: lifespan_of(passes) for name, passes in _passes(block).items()}
-    found |= {name: pb.LIFESPAN_ALWAYS for op in block.ops if op.type == "constant" for name in op.outputs}
+    constants = (outputs for type, outputs in zip(block.op_types, block.outputs, strict=True) if type == "constant")
+    found |= dict.fromkeys(chain.from_iterable(constants), pb.LIFESPAN_ALWAYS)
     states = {state.name: state.lifespan for state in program.states}
-    return found | {p.tensor: states[p.state] for p in block.parameters if p.WhichOneof("source") == "state"}
+    return found | {tensor: states[state] for tensor, state in block.state_of.items()}
 
 
 def lifespan_of(passes: Iterable[pb.Lifespan]) -> pb.Lifespan:
@@ -54,21 +58,17 @@ def lifespan_of(passes: Iterable[pb.Lifespan]) -> pb.Lifespan:
     return found.pop() if len(found) == 1 else pb.LIFESPAN_ITERATION
 
 
-def pass_of(op: pb.OpDesc) -> pb.Lifespan:
-    """The pass that an op belongs to; an op without a stage is of the forward pass."""
-    return pb.LIFESPAN_FORWARD if op.stage <= pb.STAGE_FORWARD else pb.LIFESPAN_BACKWARD
-
-
-def _passes(block: pb.BlockDesc) -> dict[str, set[pb.Lifespan]]:
-    passes = {parameter.tensor: {pb.LIFESPAN_FORWARD} for parameter in block.parameters}
-    for op in block.ops:
-        for name in op.inputs:
-            if name:
-                passes[name].add(pass_of(op))
-        passes.update((name, {pass_of(op)}) for name in op.outputs)
-    for name in ends_of(block):
-        passes[name].add(pb.LIFESPAN_ITERATION)
-    for op in reversed(block.ops):
-        if is_view(op.type):
-            passes[op.inputs[0]] |= passes[op.outputs[0]]
+def _passes(block: Reading) -> dict[str, set[pb.Lifespan]]:
+    """The passes that define and use each tensor, by its use-def chain; what uses a view of it uses it."""
+    of_ops = [pass_of(stage) for stage in block.stages]
+    of_ops.append(pb.LIFESPAN_ITERATION)  # the end of the step
+    passes = {
+        name: {
+            pb.LIFESPAN_FORWARD if used.definition is None else of_ops[used.definition],
+            *(of_ops[i] for i in used.uses),
+        }
+        for name, used in block.use_def.chains.items()
+    }
+    for i in reversed(views_of(block)):
+        passes[block.inputs[i][0]] |= passes[block.outputs[i][0]]
     return passes

@@ -11,6 +11,7 @@ from compiler.analyses.update_times import UpdateTime, update_times
 from compiler.planning.give_room import Room
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from prograd_proto.blocks import Readings
 from prograd_proto.lifespans import held
 from runtime.step import is_transfer, spills
 
@@ -57,32 +58,31 @@ class MemoryReport:
     bindings: list[BindingMemory]
 
 
-def memory_report(program: pb.ProgramDesc, rooms: Mapping[int, Room]) -> MemoryReport:
+def memory_report(program: Readings, rooms: Mapping[int, Room]) -> MemoryReport:
     """The report of a well-formed program with plans, and of the blocks that were planned for threads with that."""
-    return MemoryReport(sum(type_of(state).nbytes for state in held(program)), list(_bindings(program, rooms)))
+    return MemoryReport(sum(type_of(state).nbytes for state in held(program.desc)), list(_bindings(program, rooms)))
 
 
-def _bindings(program: pb.ProgramDesc, rooms: Mapping[int, Room]) -> Iterator[BindingMemory]:
-    for entry in program.entries:
+def _bindings(program: Readings, rooms: Mapping[int, Room]) -> Iterator[BindingMemory]:
+    for entry in program.desc.entries:
         for binding in entry.bindings:
-            block = program.blocks[binding.block]
+            block = program[binding.block]
             graph = step_graph(block)
             order = list(range(len(block.ops)))
             live = list(graph.live(order))
             at = live.index(max(live)) if live else 0
             costs = operations_of(block)
             again = [cost for cost, op in zip(costs, block.ops, strict=True) if op.recompute_of]
-            types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-            moving = [op for op in block.ops if is_transfer(op.type)]
+            moving = [i for i, op_type in enumerate(block.op_types) if is_transfer(op_type)]
             yield BindingMemory(
                 entry.name,
                 binding,
                 block.ops[at] if live else None,
                 graph.working_set(order, at) if live else 0,
                 len(again),
-                sum(spills(op.type) for op in moving),
-                sum(types[op.outputs[0]].nbytes for op in moving),
+                sum(spills(block.op_types[i]) for i in moving),
+                sum(block.kinds[i].outputs[0].nbytes for i in moving),
                 sum(costs) / max(1, sum(costs) - sum(again)),
-                update_times(program, block),
+                update_times(program.desc, block),
                 rooms.get(binding.block),
             )

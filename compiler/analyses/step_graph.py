@@ -13,17 +13,16 @@ from functools import cached_property
 from itertools import islice
 from math import inf
 
-from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import Reading, question
+from prograd_proto.blocks.walk import require_flat
 from runtime.placement import aligned
 from runtime.step import (
-    InPlaceLaw,
     chosen,
     effects_of,
-    ends_of,
     leaves_no_copy,
     made_outside,
     ordered_by_effects,
+    possible_pairs,
     runs_once,
     scratch_of,
     views_of,
@@ -144,26 +143,21 @@ class StepGraph:
         return most
 
 
-def step_graph(desc: pb.BlockDesc) -> StepGraph:
-    """The graph of a block with static types."""
-    block = Reading(desc)
-    state_of = {p.tensor: p.state for p in desc.parameters if p.WhichOneof("source") == "state"}
-    outside = {*state_of, *made_outside(block)}
+@question()
+def step_graph(block: Reading) -> StepGraph:
+    """The graph of a block with static types and without sub-blocks; raises ProgramError for one that has some."""
+    require_flat(block, "a graph of a step")
+    outside = {*block.state_of, *made_outside(block)}
     graph = _values(block, outside)
-    becomes = {update.state: graph.value_of[update.tensor] for update in desc.updates}
-    new_values = {graph.value_of[name]: becomes[state] for name, state in state_of.items() if state in becomes}
+    value_of = graph.value_of
+    becomes = {state: value_of[tensor] for state, tensor in block.updates.items()}
+    new_values = {value_of[name]: becomes[state] for name, state in block.state_of.items() if state in becomes}
     graph.becomes.update(new_values)
-    value_of, views = graph.value_of, views_of(block)
-    law = InPlaceLaw(block, views, TARGET)
-    pairs_of = {type: TARGET.in_place(type) for type in set(block.op_types)} | dict.fromkeys(
-        {block.op_types[i] for i in views}, ()
-    )
-    for i, type in enumerate(block.op_types):
-        for output, position in pairs_of[type]:
-            if law.never(i, output, position) is None:
-                new, old = block.outputs[i][output], block.inputs[i][position]
-                graph.over[i].append((value_of[new], value_of[old]))
-    for name in ends_of(desc):
+    for i, pairs in enumerate(possible_pairs(block, TARGET)):
+        if pairs:
+            outputs, inputs = block.outputs[i], block.inputs[i]
+            graph.over[i] = [(value_of[outputs[output]], value_of[inputs[position]]) for output, position in pairs]
+    for name in block.ends:
         graph.lasts[value_of[name]] = True
     _order_views(block, graph)
     _order_updates(graph)
@@ -175,7 +169,7 @@ def step_graph(desc: pb.BlockDesc) -> StepGraph:
 def _values(block: Reading, outside: Collection[str]) -> StepGraph:
     """The graph with its values; what may be in place is still missing."""
     views = set(views_of(block))
-    roots = [parameter.tensor for parameter in block.desc.parameters]
+    roots = [*block.parameter_names]
     value_of = {name: value for value, name in enumerate(roots)}
     fed = list(range(len(roots)))
     writer = [-1] * len(roots)

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from compiler.analyses.lifespans import lifespan_of, lifespans_of, pass_of
+from compiler.analyses.lifespans import lifespan_of, lifespans_of
 from compiler.passes.plan_memory import block_buffers, plan_of, spilled_buffers
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
+from prograd_proto.blocks.stages import pass_of
 from runtime.placement import PAGE, Buffer, aligned, check_placement, planned_offsets
-from runtime.step import aliases_of, ends_of
+from runtime.step import aliases_of
 
 KINDS: Final[tuple[str, ...]] = ("feed", "activation", "gradient", "update", "scratch")
 """What a buffer was made for: a feed, what forward ops define, what gradients and derivatives do, updates, kernels."""
@@ -64,7 +65,7 @@ class StepMemory:
     `in_file` are the buffers of the file beside the arena, each with its offset there.
     """
 
-    block: pb.BlockDesc
+    block: Reading
     plan: pb.MemoryPlan
     residents: list[Resident]
     peak_tick: int
@@ -85,7 +86,7 @@ class StepMemory:
 
 def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
     """The memory of a well-formed block that runs; raises ProgramError if the plan is not one of its buffers."""
-    block = program.blocks[binding.block]
+    block = Reading(program.blocks[binding.block])
     buffers = block_buffers(block)
     plan = binding.plan if binding.plan.placements or not buffers else plan_of(block)
     placed = planned_offsets(plan.placements, buffers)
@@ -98,8 +99,7 @@ def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
     tenants = _tenants(program, block)
     residents = [_resident(block, b, placed[b.name], tenants.get(b.name, [])) for b in buffers]
     residents.sort(key=lambda resident: (resident.offset, resident.buffer.start))
-    named = {p.state for p in block.parameters if p.WhichOneof("source") == "state"}
-    named |= {update.state for update in block.updates}
+    named = {*block.state_of.values(), *block.updates}
     return StepMemory(
         block,
         plan,
@@ -128,35 +128,33 @@ def busiest(buffers: Sequence[Buffer]) -> tuple[int, int]:
     return tick, most
 
 
-def _tenants(program: pb.ProgramDesc, block: pb.BlockDesc) -> dict[str, list[Tenant]]:
+def _tenants(program: pb.ProgramDesc, block: Reading) -> dict[str, list[Tenant]]:
     """The tenants of each buffer, by its name, in the order of their definitions."""
-    written = Reading(block)
-    aliases, types = aliases_of(written), written.types
+    aliases, types = aliases_of(block), block.types
     lifespans = lifespans_of(program, block)
-    last_read = {name: i for i, op in enumerate(block.ops) for name in op.inputs}
-    last_read |= dict.fromkeys(ends_of(block), len(block.ops))
+    last_read = block.use_def.last_uses
     tenants: dict[str, list[Tenant]] = {}
 
     def move_in(name: str, way: str, other: str, position: int) -> None:
         tenant = Tenant(name, types[name], way, other, position, last_read.get(name), lifespans[name])
         tenants.setdefault(aliases.places[name].root, []).append(tenant)
 
-    for parameter in block.parameters:
-        move_in(parameter.tensor, "", "", -1)
-    for i, op in enumerate(block.ops):
-        below = {pair.output: op.inputs[pair.input] for pair in op.in_place}
-        for number, name in enumerate(op.outputs):
+    for name in block.parameter_names:
+        move_in(name, "", "", -1)
+    for i, (inputs, outputs) in enumerate(zip(block.inputs, block.outputs, strict=True)):
+        below = {output: inputs[position] for output, position in block.in_place[i]}
+        for number, name in enumerate(outputs):
             shares = number in below and aliases.places[name].root != name
             way = "" if not shares else "view of" if i in aliases.views else "over"
             move_in(name, way, below[number] if shares else "", i)
     return tenants
 
 
-def _resident(block: pb.BlockDesc, buffer: Buffer, offset: int, tenants: list[Tenant]) -> Resident:
+def _resident(block: Reading, buffer: Buffer, offset: int, tenants: list[Tenant]) -> Resident:
     if not tenants:
-        return Resident(buffer, offset, "scratch", pass_of(block.ops[buffer.start // 2]), [])
+        return Resident(buffer, offset, "scratch", pass_of(block.stages[buffer.start // 2]), [])
     first = tenants[0].definition
-    stage = block.ops[first].stage if first >= 0 else pb.STAGE_UNSPECIFIED
+    stage = block.stages[first] if first >= 0 else pb.STAGE_UNSPECIFIED
     kind = "feed" if first < 0 else "activation" if stage <= pb.STAGE_FORWARD else "gradient"
     kind = "update" if stage == pb.STAGE_UPDATE else kind
     return Resident(buffer, offset, kind, lifespan_of(tenant.lifespan for tenant in tenants), tenants)

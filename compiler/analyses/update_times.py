@@ -7,12 +7,13 @@ read are made between its own and it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
-
-BACKWARD: Final = (pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE)
+from prograd_proto.blocks import Reading
+from prograd_proto.blocks.stages import BACKWARD
 
 
 class UpdateTime(NamedTuple):
@@ -28,25 +29,25 @@ READ: Final = "their parameters are read until then"
 ORDER: Final = "the step then needs less memory or keeps more threads busy"
 
 
-def update_times(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[UpdateTime]:
+def update_times(program: pb.ProgramDesc, block: Reading) -> list[UpdateTime]:
     """The updates of a block that runs, of trained parameters, in the order in which they run."""
     trained = {state.name for state in program.states if state.trainable}
-    maker = {name: i for i, op in enumerate(block.ops) for name in op.outputs}
-    ends = {u.state: maker[u.tensor] for u in block.updates if u.state in trained and u.tensor in maker}
-    gradients = {state: {maker[name] for name in _gradients(block, maker, end)} for state, end in ends.items()}
-    all_made = {i for made in gradients.values() for i in made}
-    state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    maker = block.use_def.makers
+    ends = {state: maker[name] for state, name in block.updates.items() if state in trained and name in maker}
+    gradients = {state: {maker[name] for name in _gradients(block, end)} for state, end in ends.items()}
+    all_made = sorted({i for made in gradients.values() for i in made})
     last_read: dict[str, int] = {}
-    for i, op in enumerate(block.ops):
-        for name in op.inputs:
-            if name in state_of and op.stage != pb.STAGE_UPDATE:
-                last_read[state_of[name]] = i
+    for i, (stage, inputs) in enumerate(zip(block.stages, block.inputs, strict=True)):
+        for name in inputs if stage != pb.STAGE_UPDATE else ():
+            if name in block.state_of:
+                last_read[block.state_of[name]] = i
 
     def reason(state: str, end: int) -> str:
         if len(gradients[state]) > 1:
             return OTHERS
         own = max(gradients[state], default=end)
-        if not any(own < i < end for i in all_made):
+        after = bisect_right(all_made, own)  # the first gradient that is made after its own
+        if after == len(all_made) or all_made[after] >= end:
             return ""
         return READ if last_read.get(state, 0) > own else ORDER
 
@@ -54,16 +55,17 @@ def update_times(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[UpdateTim
     return sorted(found, key=lambda update: (update.position, update.state))
 
 
-def _gradients(block: pb.BlockDesc, maker: Mapping[str, int], end: int) -> Iterator[str]:
+def _gradients(block: Reading, end: int) -> Iterator[str]:
     """The tensors of the backward pass that the update whose last op is at `end` reads."""
+    maker = block.use_def.makers
     waiting, seen = [end], {end}
     while waiting:
-        for name in block.ops[waiting.pop()].inputs:
+        for name in block.inputs[waiting.pop()]:
             i = maker.get(name)
             if i is None:
                 continue
-            if block.ops[i].stage in BACKWARD:
+            if block.stages[i] in BACKWARD:
                 yield name
-            elif block.ops[i].stage == pb.STAGE_UPDATE and i not in seen:
+            elif block.stages[i] == pb.STAGE_UPDATE and i not in seen:
                 seen.add(i)
                 waiting.append(i)

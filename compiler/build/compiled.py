@@ -19,6 +19,7 @@ from compiler.passes.run_passes import AfterPass, run_passes
 from compiler.planning.keep_budget import SECONDS
 from compiler.planning.plan_program import plan_program
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Readings
 from prograd_proto.files import FORMAT_VERSION, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.lifespans import trains
@@ -114,25 +115,22 @@ def compile_program(
         ProgramError: the program uses operators of a plugin that is not in use.
     """
     require_used(program)
-    known = list(dict.fromkeys(symbol for entry in program.entries for symbol in _symbols_of(program, entry)))
+    readings = Readings(program)
+    known = list(dict.fromkeys(symbol for number in readings.sources for symbol in symbols_of(readings, number)))
     for symbol, size in sizes.items():
         if symbol not in known:
             raise CompileError(f"there is no symbol {symbol!r} in this program{closest(symbol, known)}")
         _require_sizes(symbol, size)
     program.format_version = FORMAT_VERSION
     program.producer = f"prograd {version('prograd')}"
-    only_sources(program)
+    only_sources(readings)
     well_formed: set[bytes] = set()
-    run_passes(program, passes.before("bind_dimensions"), after=after, well_formed=well_formed)
+    run_passes(program, passes.before("bind_dimensions"), after=after, well_formed=well_formed, readings=readings)
     rows = row_symbol(program)  # of what is left: a symbol that only dead ops had needs no size
     for entry in program.entries:
-        _bind(program, entry, sorted(_symbols_of(program, entry)), sizes, rows)
-    run_passes(program, passes.since("bind_dimensions"), after=after, well_formed=well_formed)
+        _bind(program, entry, sorted(symbols_of(readings, entry.source_block)), sizes, rows)
+    run_passes(program, passes.since("bind_dimensions"), after=after, well_formed=well_formed, readings=readings)
     return Compiled(program, passes)
-
-
-def _symbols_of(program: pb.ProgramDesc, entry: pb.EntryDesc) -> list[str]:
-    return symbols_of(program.blocks[entry.source_block])
 
 
 def _require_sizes(symbol: str, given: int | Sequence[int]) -> None:

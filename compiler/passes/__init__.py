@@ -2,7 +2,6 @@
 
 `compiler passes` prints what each of them does. Beside them are here:
 
-bound_blocks    the blocks of a program that run: those of its bindings, as opposed to what they were made from
 pass_options    the options of a pass: the keyword parameters of its function
 pass_order      whether the order of passes holds: every fact that one requires holds before it
 pass_table      what a pass is, and what a table of passes is

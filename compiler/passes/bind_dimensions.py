@@ -1,86 +1,132 @@
 """Pass: make a static block of every binding.
 
-1. The source blocks stay as they are; all other blocks are made anew.
+1. The source blocks stay as they are, and so do the blocks inside their ops; all other blocks are made anew.
 2. A binding's block is a copy of its entry's source block with every symbol replaced by its size, in the types of
-   tensors and in the attributes that are shapes. `verify` then infers every type again.
+   tensors and in the attributes that are shapes. So are the blocks inside its ops: each binding has its own.
 3. So it is without symbols, too: what the passes after this one do to a block that runs can be done anew.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from math import prod
+from collections.abc import Mapping
+from itertools import chain
 
 from compiler.errors import CompileError
+from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto import type_of
+from prograd_proto.blocks import Reading, Readings
+from prograd_proto.tensor_types import Shape, shape_message, shape_of
 from registry.ops.fill import MOST
 
 
-def bind_dimensions(program: pb.ProgramDesc) -> None:
+def bind_dimensions(program: Readings) -> None:
     """Make a static copy of each block for each binding of its symbols.
 
     Raises CompileError for a symbol without a size.
     """
-    sources = list(dict.fromkeys(entry.source_block for entry in program.entries))
-    blocks = [program.blocks[number] for number in sources]
-    for entry in program.entries:
-        entry.source_block = sources.index(entry.source_block)
+    keep_sources(program)
+    readings = {number: program[number] for number in range(len(program))}
+    for entry in program.desc.entries:
         for binding in entry.bindings:
             binding.ClearField("plan")
-            binding.block = len(blocks)
             sizes = {dim.symbol: dim.size for dim in binding.dims}
-            blocks.append(_bound(blocks[entry.source_block], sizes, entry.name))
-    kept = [_copy(block) for block in blocks]
-    del program.blocks[:]
-    program.blocks.extend(kept)
+            numbers = program.with_sub_blocks([entry.source_block])
+            now = {old: len(readings) + i for i, old in enumerate(numbers)}
+            binding.block = now[entry.source_block]
+            for old, new in now.items():
+                readings[new] = readings[old].copied_to(program.desc.blocks.add())
+                _name_sub_blocks(readings[new], now)
+                _bind(readings[new], sizes, entry.name)
+    program.put(readings)
 
 
-def only_sources(program: pb.ProgramDesc) -> None:
-    """Leave out all blocks but those that were built, and the bindings to them."""
-    sources = list(dict.fromkeys(entry.source_block for entry in program.entries))
-    for entry in program.entries:
+def keep_sources(program: Readings) -> None:
+    """Leave out all blocks but those that were built and those inside their ops."""
+    desc = program.desc
+    numbers = program.with_sub_blocks(program.sources)
+    if numbers == [*range(len(numbers))]:
+        del desc.blocks[len(numbers) :]
+        program.put({number: program[number] for number in numbers})
+        return
+    now = {old: new for new, old in enumerate(numbers)}
+    kept = [_copy(desc.blocks[number]) for number in numbers]
+    del desc.blocks[:]
+    desc.blocks.extend(kept)
+    program.put({})
+    for entry in desc.entries:
+        entry.source_block = now[entry.source_block]
+    for number in range(len(program)):
+        _name_sub_blocks(program[number], now)
+
+
+def only_sources(program: Readings) -> None:
+    """Leave out the bindings, and all blocks but those that were built and those inside their ops."""
+    for entry in program.desc.entries:
         del entry.bindings[:]
-        entry.source_block = sources.index(entry.source_block)
-    kept = [_copy(program.blocks[number]) for number in sources]
-    del program.blocks[:]
-    program.blocks.extend(kept)
+    keep_sources(program)
 
 
-def symbols_of(block: pb.BlockDesc) -> list[str]:
-    """The symbols in a block's shapes, in the order of their first appearance."""
-    return list(dict.fromkeys(symbol for shape in _shapes(block) for symbol in _symbols(shape.SerializeToString())))
+def symbols_of(program: Readings, number: int) -> list[str]:
+    """The symbols in the shapes of a block and of the blocks inside its ops, in the order of their first appearance."""
+    symbols: dict[str, None] = {}
+    for each in program.with_sub_blocks([number]):
+        block = program[each]
+        for type in dict.fromkeys(block.types.values()):
+            symbols.update(dict.fromkeys(_symbols(type.shape)))
+        for attribute in dict.fromkeys(chain.from_iterable(block.attributes)):
+            symbols.update(dict.fromkeys(_symbols(_shape(attribute))))
+    return list(symbols)
 
 
-def _bound(source: pb.BlockDesc, sizes: dict[str, int], entry: str) -> pb.BlockDesc:
-    block = _copy(source)
-    for shape in _shapes(block):
-        for dim in shape.dims if _symbols(shape.SerializeToString()) else ():
-            if dim.symbol:
-                if dim.symbol not in sizes:
-                    raise CompileError(
-                        f"entry {entry!r}: the symbol {dim.symbol!r} has no size; bind it, as in {dim.symbol}=32"
-                    )
-                dim.size = sizes[dim.symbol]
-    for tensor in block.tensors:
-        _require_addressable(tensor, entry)
-    return block
+def _bind(block: Reading, sizes: Mapping[str, int], entry: str) -> None:
+    now = {type: _static(type, sizes, entry) for type in dict.fromkeys(block.types.values())}
+    changed = {name: now[type] for name, type in block.types.items() if now[type] is not type}
+    _require_addressable(block, now, entry)
+    block.set_types(changed)
+    shapes = {attribute for attribute in set(chain.from_iterable(block.attributes)) if _symbols(_shape(attribute))}
+    for i, attributes in enumerate(block.attributes) if shapes else ():
+        if not shapes.isdisjoint(attributes):
+            for attribute in block.ops[i].attributes:
+                if attribute.HasField("shape_value"):
+                    bound = _with_sizes(shape_of(attribute.shape_value), sizes, entry)
+                    attribute.shape_value.CopyFrom(shape_message(bound))
+            block.read_again(i)
 
 
-def _require_addressable(tensor: pb.TensorDesc, entry: str) -> None:
+def _static(type: TensorType, sizes: Mapping[str, int], entry: str) -> TensorType:
+    return TensorType(type.dtype, _with_sizes(type.shape, sizes, entry)) if _symbols(type.shape) else type
+
+
+def _with_sizes(shape: Shape, sizes: Mapping[str, int], entry: str) -> Shape:
+    for symbol in _symbols(shape):
+        if symbol not in sizes:
+            raise CompileError(f"entry {entry!r}: the symbol {symbol!r} has no size; bind it, as in {symbol}=32")
+    return tuple(sizes[extent] if isinstance(extent, str) else extent for extent in shape)
+
+
+def _require_addressable(block: Reading, now: Mapping[TensorType, TensorType], entry: str) -> None:
     """Raise CompileError for a tensor that no run can hold: the offsets of a plan have 64 bits."""
-    if prod([dim.size for dim in tensor.shape.dims]) > MOST // 8 and type_of(tensor).nbytes > MOST:
-        raise CompileError(f"entry {entry!r}: %{tensor.name} is {type_of(tensor)}, larger than a tebibyte")
+    too_large = {old for old, type in now.items() if type.nbytes > MOST}
+    for name, type in block.types.items() if too_large else ():
+        if type in too_large:
+            raise CompileError(f"entry {entry!r}: %{name} is {now[type]}, larger than a tebibyte")
 
 
-@lru_cache(maxsize=1 << 16)  # a program has few different shapes and very many tensors
-def _symbols(shape: bytes) -> tuple[str, ...]:
-    return tuple(dim.symbol for dim in pb.Shape.FromString(shape).dims if dim.symbol)
+def _symbols(shape: Shape) -> list[str]:
+    return [extent for extent in shape if isinstance(extent, str)]
 
 
-def _shapes(block: pb.BlockDesc) -> list[pb.Shape]:
-    of_tensors = [tensor.shape for tensor in block.tensors]
-    return of_tensors + [a.shape_value for op in block.ops for a in op.attributes if a.HasField("shape_value")]
+def _shape(attribute: bytes) -> Shape:
+    """The shape that an attribute is; that of a scalar for one that is none."""
+    desc = pb.AttrDesc.FromString(attribute)
+    return shape_of(desc.shape_value) if desc.HasField("shape_value") else ()
+
+
+def _name_sub_blocks(block: Reading, now: Mapping[int, int]) -> None:
+    for i, numbers in enumerate(block.blocks):
+        if numbers:
+            block.ops[i].blocks[:] = [now[number] for number in numbers]
+            block.read_again(i)
 
 
 def _copy(block: pb.BlockDesc) -> pb.BlockDesc:

@@ -11,44 +11,46 @@
 
 from __future__ import annotations
 
-from compiler.analyses.use_def import needed
-from prograd_proto import program_pb2 as pb
+from compiler.analyses.needed import needed
+from prograd_proto.blocks import Reading, Readings
 
 
-def eliminate_dead_ops(program: pb.ProgramDesc) -> None:
+def eliminate_dead_ops(program: Readings) -> None:
     """Drop what no fetch, update or result needs."""
-    sources = {entry.source_block for entry in program.entries}
-    for number, block in enumerate(program.blocks):
-        drop_dead_ops(block, feeds=number in sources)
+    sources = program.sources
+    for number in range(len(program)):
+        drop_dead_ops(program[number], feeds=number in sources)
 
 
-def drop_dead_ops(block: pb.BlockDesc, *, feeds: bool = False) -> None:
-    """Drop dead ops, tensors and parameters from a block; feeds only if they are to go as well."""
+def drop_dead_ops(block: Reading, *, feeds: bool = False) -> None:
+    """Drop dead ops, tensors and parameters from a block; feeds only if they are to go as well.
+
+    What a sub-block is given stays: its op counts by position what it gives.
+    """
     is_needed, read = needed(block)
-    _keep(block.ops, is_needed)
-    _keep(block.parameters, [p.tensor in read or (bool(p.feed) and not feeds) for p in block.parameters])
+    if not all(is_needed):
+        block.keep_ops(is_needed)
+    stay = ("argument",) if feeds else ("argument", "feed")
+    stays = [
+        name in read or parameter.WhichOneof("source") in stay
+        for name, parameter in zip(block.parameter_names, block.parameters, strict=True)
+    ]
+    if not all(stays):
+        block.keep_parameters(stays)
     order_tensors(block)
 
 
-def order_tensors(block: pb.BlockDesc) -> None:
+def order_tensors(block: Reading) -> None:
     """Let the descriptions of tensors be those of what is defined, in the order of the definitions."""
-    order = [parameter.tensor for parameter in block.parameters]
-    for op in block.ops:
-        order += op.outputs[:]
-        order += op.scratch[:]
+    order = [*block.parameter_names]
+    for outputs, scratch in zip(block.outputs, block.scratch, strict=True):
+        order += outputs
+        order += scratch
+    if block.names == order:
+        return
     position = {name: i for i, name in enumerate(order)}
-    names = [tensor.name for tensor in block.tensors]
-    if names != order:
-        _keep(block.tensors, [name in position for name in names])
-        if [name for name in names if name in position] != order:
-            block.tensors.sort(key=lambda tensor: position[tensor.name])
-
-
-def _keep(field: object, keep: list[bool]) -> None:
-    """Delete the runs of elements that are not kept, from the back."""
-    stop = len(keep)
-    for i in reversed(range(-1, len(keep))):
-        if i < 0 or keep[i]:
-            if i + 1 < stop:
-                del field[i + 1 : stop]  # pyright: ignore[reportIndexIssue, reportUnknownMemberType]: a repeated field
-            stop = i
+    defined = [name in position for name in block.names]
+    if not all(defined):
+        block.keep_tensors(defined)
+    if block.names != order:
+        block.order_tensors(position)

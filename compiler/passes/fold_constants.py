@@ -17,77 +17,79 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from functools import cache
 
-from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.rewrite import computation, rewrite
 from prograd_proto import program_pb2 as pb
-from prograd_proto import type_of
 from prograd_proto.attributes import attribute_message
+from prograd_proto.blocks import Kind, Reading, Readings
 from prograd_proto.dtypes import FLOATS, INTEGERS, NAMES
 from registry.op import find_op
 from registry.ops.fill import SMALL_TENSOR_BYTES
 from runtime.evaluate import evaluate
-from runtime.step import effects_of, ends_of
-
-Tensors = Mapping[str, pb.TensorDesc]
+from runtime.step import effects_of
 
 PLAIN = FLOATS | INTEGERS | {"bool"}
 """Dtypes whose arithmetic is fixed; floats that are only stored are computed with in another one."""
 
 
-def fold_constants(program: pb.ProgramDesc, *, small: int = 1024) -> None:
+def fold_constants(program: Readings, *, small: int = 1024) -> None:
     """Compute what is known while compiling, if it is small and the same on every machine.
 
     Args:
         program: its blocks that run are edited.
         small: bytes of a constant that may stand in the place of any op; a larger one must be worth it.
     """
-    for block in bound_blocks(program):
+    for block in program.bound:
         _fold(block, small)
 
 
-def _fold(block: pb.BlockDesc, small: int) -> None:
-    tensors = {tensor.name: tensor for tensor in block.tensors}
+def _fold(block: Reading, small: int) -> None:
     known: dict[str, pb.SmallTensor] = {}
     values: dict[object, pb.SmallTensor] = {}  # by what was computed: each parameter may ask for the same anew
+    is_exact = cache(_is_exact)
 
-    def visit(op: pb.OpDesc) -> Sequence[str] | None:
-        type = op.type
-        if type == "constant":
-            value = op.attributes[0].tensor_value
-        elif known.keys() >= set(op.inputs[:]) - {""} and _is_exact(op, tensors):
-            value = values.get(key := computation(op))
-            if value is None:
-                [value] = evaluate(op, [known[name] if name else None for name in op.inputs])
-                values[key] = value
-        elif type == "where":
-            return _always_chosen(op, tensors, known)
-        else:
+    def value_of(i: int) -> pb.SmallTensor | None:
+        inputs = block.inputs[i]
+        if block.op_types[i] == "constant":
+            return block.ops[i].attributes[0].tensor_value
+        if not all(name in known for name in inputs if name) or not is_exact(block.kinds[i]):
             return None
+        value = values.get(key := computation(block, i))
+        if value is None:
+            [value] = evaluate(block.ops[i], [known[name] if name else None for name in inputs])
+            values[key] = value
+        return value
+
+    def visit(i: int) -> Sequence[str] | None:
+        value = value_of(i)
+        if value is None:
+            return _always_chosen(block, i, known) if block.op_types[i] == "where" else None
         if not _has_nan(value):
-            known[op.outputs[0]] = value
+            known[block.outputs[i][0]] = value
         return None
 
     rewrite(block, visit, lambda: _write(block, known, small))
 
 
-def _write(block: pb.BlockDesc, known: Mapping[str, pb.SmallTensor], small: int) -> bool:
+def _write(block: Reading, known: Mapping[str, pb.SmallTensor], small: int) -> bool:
     """Let the known results that are read be constants; whether there are any."""
     if not known:
         return False
     is_changed = False
-    needed = set(ends_of(block))
-    for op in reversed(block.ops):
-        outputs = op.outputs[:]
+    needed = set(block.ends)
+    for i in reversed(range(len(block.ops))):
+        outputs = block.outputs[i]
         if needed.isdisjoint(outputs):
             continue
-        value = known.get(outputs[0])
+        value, op = known.get(outputs[0]), block.ops[i]
         if value is None or not _is_worth(op, value.data, small):
-            needed.update(op.inputs[:])
+            needed.update(block.inputs[i])
         elif op.type != "constant":
             op.type = "constant"
             del op.inputs[:], op.attributes[:]
             op.attributes.append(attribute_message("value", "tensor", value))
+            block.read_again(i)
             is_changed = True
     return is_changed
 
@@ -98,25 +100,26 @@ def _is_worth(op: pb.OpDesc, data: bytes, small: int) -> bool:
     return len(data) <= small or not (is_one_number or find_op(op.type).traits.grows)
 
 
-def _always_chosen(op: pb.OpDesc, tensors: Tensors, known: Mapping[str, pb.SmallTensor]) -> list[str] | None:
+def _always_chosen(block: Reading, i: int, known: Mapping[str, pb.SmallTensor]) -> list[str] | None:
     """The operand that has every element of a `where`; None if it depends."""
-    condition = known[op.inputs[0]].data if op.inputs[0] in known else b""
+    selector, x, other = block.inputs[i]
+    condition = known[selector].data if selector in known else b""
     if len(set(condition)) != 1:
         return None
-    chosen = op.inputs[1] if condition[0] else op.inputs[2]
-    return [chosen] if type_of(tensors[chosen]) == type_of(tensors[op.outputs[0]]) else None
+    chosen = x if condition[0] else other
+    return [chosen] if block.types[chosen] == block.types[block.outputs[i][0]] else None
 
 
-def _is_exact(op: pb.OpDesc, tensors: Tensors) -> bool:
+def _is_exact(kind: Kind) -> bool:
     """Whether a small result follows from the operands' bits alone."""
-    exact = find_op(op.type).traits.exact
-    if not exact or effects_of(op.type):
+    exact = find_op(kind.op_type).traits.exact
+    if not exact or effects_of(kind.op_type):
         return False
-    result = type_of(tensors[op.outputs[0]])
-    dtypes = {result.dtype, *(type_of(tensors[name]).dtype for name in op.inputs if name)}
+    result = kind.outputs[0]
+    dtypes = {result.dtype, *(type.dtype for type in kind.inputs if type is not None)}
     if result.nbytes > SMALL_TENSOR_BYTES or not dtypes <= PLAIN:
         return False
-    if op.type == "cast":
+    if kind.op_type == "cast":
         return result.dtype not in INTEGERS or dtypes.isdisjoint(FLOATS)
     return exact == "always" or dtypes.isdisjoint(FLOATS)
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.rewrite import EDITED, rewrite
-from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import NAMES
+from prograd_proto.blocks import Reading, Readings
 
 EXACT: Final = {
     ("bool", "int32"),
@@ -25,24 +23,23 @@ EXACT: Final = {
 }
 
 
-def join_casts(program: pb.ProgramDesc) -> None:
+def join_casts(program: Readings) -> None:
     """Cast once what is cast twice, where the first cast keeps every value."""
-    for block in bound_blocks(program):
+    for block in program.bound:
         _join(block)
 
 
-def _join(block: pb.BlockDesc) -> None:
-    dtypes = {tensor.name: NAMES[tensor.dtype] for tensor in block.tensors}
-    casts: dict[str, pb.OpDesc] = {}
+def _join(block: Reading) -> None:
+    makers = block.use_def.makers
 
-    def visit(op: pb.OpDesc) -> Sequence[str] | None:
-        if op.type != "cast":
+    def visit(i: int) -> Sequence[str] | None:
+        inner = makers.get(block.inputs[i][0]) if block.op_types[i] == "cast" else None
+        if inner is None or block.op_types[inner] != "cast":
             return None
-        casts[op.outputs[0]] = op
-        inner = casts.get(op.inputs[0])
-        if inner is None or (dtypes[inner.inputs[0]], dtypes[inner.outputs[0]]) not in EXACT:
+        operand = block.inputs[inner][0]
+        if (block.types[operand].dtype, block.types[block.inputs[i][0]].dtype) not in EXACT:
             return None
-        op.inputs[0] = inner.inputs[0]
+        block.ops[i].inputs[0] = operand
         return EDITED
 
     rewrite(block, visit)

@@ -15,21 +15,23 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
-from compiler.analyses.use_def import needed
-from compiler.passes.bound_blocks import bound_blocks
+from compiler.analyses.needed import needed
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading, Readings
 from prograd_proto.lifespans import slots_of_frozen
 from prograd_proto.spelling import closest
 from registry.errors import OpError
 
 
-def leave_frozen(program: pb.ProgramDesc) -> None:
+def leave_frozen(program: Readings) -> None:
     """Leave the training of frozen parameters out of blocks that run."""
-    frozen = {s.name for s in program.states if s.kind == pb.STATE_KIND_PARAMETER and not s.trainable}
-    dropped = frozen | slots_of_frozen(program)
-    for block in bound_blocks(program):
-        if any(update.state in dropped for update in block.updates):
+    frozen = {s.name for s in program.desc.states if s.kind == pb.STATE_KIND_PARAMETER and not s.trainable}
+    if not frozen:
+        return
+    dropped = frozen | slots_of_frozen(program.desc)
+    for block in program.bound:
+        if any(update.state in dropped for update in block.desc.updates):
             _leave(block, frozen, dropped)
 
 
@@ -54,19 +56,21 @@ def mark(states: Iterable[pb.StateDesc], patterns: Sequence[str], *, trainable: 
     return list(found)
 
 
-def _leave(block: pb.BlockDesc, frozen: Container[str], dropped: Container[str]) -> None:
-    tensor_of = {p.state: p.tensor for p in block.parameters if p.state}
-    stays = {update.tensor: tensor_of[update.state] for update in block.updates if update.state in frozen}
-    before, _ = needed(block)
-    kept = [update for update in block.updates if update.state not in dropped]
-    del block.updates[:]
-    block.updates.extend(kept)
-    for end in (*block.updates, *block.fetches):
+def _leave(block: Reading, frozen: Container[str], dropped: Container[str]) -> None:
+    desc, before = block.desc, needed(block)[0]
+    tensor_of = {state: tensor for tensor, state in block.state_of.items()}
+    stays = {update.tensor: tensor_of[update.state] for update in desc.updates if update.state in frozen}
+    kept = [update for update in desc.updates if update.state not in dropped]
+    del desc.updates[:]
+    desc.updates.extend(kept)
+    for end in (*desc.updates, *desc.fetches):
         end.tensor = stays.get(end.tensor, end.tensor)
     for op in block.ops:
         op.inputs[:] = [stays.get(name, name) for name in op.inputs]
-    after, _ = needed(block)
-    _leave_norms(block, [op for op, was, stays in zip(block.ops, before, after, strict=True) if was and not stays])
+    block.forget()
+    after = needed(block)[0]
+    _leave_norms(desc, [op for op, was, stays in zip(block.ops, before, after, strict=True) if was and not stays])
+    block.forget()
     drop_dead_ops(block)
 
 

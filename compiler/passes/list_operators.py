@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Readings
 from registry.op import find_op
 
 
-def list_operators(program: pb.ProgramDesc) -> None:
+def list_operators(program: Readings) -> None:
     """Write down the version of each operator that is used."""
-    types = {op.type for block in program.blocks for op in block.ops}
-    types |= {state.op.type for state in program.states if state.WhichOneof("initial") == "op"}
-    del program.operators[:]
-    program.operators.extend(pb.OperatorVersion(type=type, version=find_op(type).version) for type in sorted(types))
+    desc = program.desc
+    types = {type for number in range(len(program)) for type in program[number].op_types}
+    types |= {state.op.type for state in desc.states if state.WhichOneof("initial") == "op"}
+    del desc.operators[:]
+    desc.operators.extend(pb.OperatorVersion(type=type, version=find_op(type).version) for type in sorted(types))

@@ -19,11 +19,11 @@ from typing import Final
 
 from compiler.analyses.costs import operations
 from compiler.analyses.step_graph import step_graph
-from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.order_ops import best_order
 from compiler.passes.rewrite import computation, rewrite
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from prograd_proto.blocks import Reading, Readings
 from runtime.step import effects_of, is_view
 
 SLACK: Final = 1000
@@ -33,7 +33,7 @@ SMALL: Final = 64
 """Bytes that are kept without a look: the least that a buffer takes."""
 
 
-def merge_identical(program: pb.ProgramDesc, *, most_tried: int = 16) -> None:
+def merge_identical(program: Readings, *, most_tried: int = 16) -> None:
     """Keep the first of ops that are equal in type, operands, attributes and random stream.
 
     Not where that takes memory and the op is cheap.
@@ -42,40 +42,47 @@ def merge_identical(program: pb.ProgramDesc, *, most_tried: int = 16) -> None:
         program: its blocks that run are edited.
         most_tried: ops of a block that are tried one by one where the peak would rise; further ones stay.
     """
-    for block in bound_blocks(program):
-        before = pb.BlockDesc()
-        before.CopyFrom(block)
-        merged = _merge(block)
-        stay = _that_stay(before, merged, most_tried) if merged else ()
+    for block in program.bound:
+        merged, before = _merge(block)
+        if before is None:
+            continue
+        stay = _that_stay(before, merged, most_tried)
         if stay:
-            block.CopyFrom(before)
+            block.desc.CopyFrom(before)
+            block.forget()
             _merge(block, stay)
 
 
-def _merge(block: pb.BlockDesc, stay: Collection[int] = ()) -> Set[int]:
-    """Leave out identical ops but those of these ids; gives the ids of those that are left out."""
-    readers: dict[object, pb.OpDesc] = {}  # the first of a type that reads these operands; few ops are not alone
-    first: dict[object, pb.OpDesc] = {}
+def _merge(block: Reading, stay: Collection[int] = ()) -> tuple[Set[int], pb.BlockDesc | None]:
+    """Leave out identical ops but those of these ids; gives the ids of those left out, and the block before that."""
+    readers: dict[object, int] = {}  # the first of a type that reads these operands; few ops are not alone
+    first: dict[object, int] = {}
     alike: dict[int, list[pb.OpDesc]] = {}  # by the id of an op that is kept, it and what it stands for
+    before: pb.BlockDesc | None = None
 
-    def visit(op: pb.OpDesc) -> Sequence[str] | None:
-        reader = readers.setdefault((op.type, *op.inputs[:]), op)
-        if reader is op or effects_of(op.type):
+    def visit(i: int) -> Sequence[str] | None:
+        nonlocal before
+        reader = readers.setdefault((block.op_types[i], *block.inputs[i]), i)
+        if reader == i or effects_of(block.op_types[i]):
             return None
-        first.setdefault(computation(reader), reader)
-        kept = first.setdefault(computation(op), op)
-        if kept is op:
+        first.setdefault(computation(block, reader), reader)
+        kept = first.setdefault(what := computation(block, i), i)
+        if kept == i:
             return None
-        if op.id in stay:
-            first[computation(op)] = op
+        if block.ids[i] in stay:
+            first[what] = i
             return None
-        alike.setdefault(kept.id, [_copy(kept)]).append(_copy(op))
-        return kept.outputs
+        if before is None:  # nothing is edited before the first is left out
+            before = pb.BlockDesc()
+            before.CopyFrom(block.desc)
+        alike.setdefault(block.ids[kept], [_copy(block.ops[kept])]).append(_copy(block.ops[i]))
+        return block.outputs[kept]
 
     rewrite(block, visit)
     if alike:
-        _name_anew(block, alike)
-    return {op.id for ops in alike.values() for op in ops[1:]}
+        _name_anew(block.desc, alike)
+        block.forget()
+    return {op.id for ops in alike.values() for op in ops[1:]}, before
 
 
 def _name_anew(block: pb.BlockDesc, alike: Mapping[int, Sequence[pb.OpDesc]]) -> None:
@@ -141,7 +148,8 @@ def _makes_bytes(op: pb.OpDesc) -> bool:
 
 def _peak(block: pb.BlockDesc, stay: Collection[int] = ()) -> int:
     """The bytes that the block needs in its best order when all identical ops but those of these ids are merged."""
-    trial = pb.BlockDesc()
-    trial.CopyFrom(block)
+    copy = pb.BlockDesc()
+    copy.CopyFrom(block)
+    trial = Reading(copy)
     _merge(trial, stay)
     return best_order(trial, step_graph(trial))[1]

@@ -18,17 +18,17 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from compiler.analyses.step_graph import StepGraph, step_graph
-from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.eliminate_dead_ops import order_tensors
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading, Readings
 
 Order = list[int]
-Candidate = Callable[[pb.BlockDesc, StepGraph], Order]
+Candidate = Callable[[Reading, StepGraph], Order]
 
 
-def order_ops(program: pb.ProgramDesc) -> None:
+def order_ops(program: Readings) -> None:
     """Put the ops into the order, of a few, that needs the least memory: updates follow their gradients at once."""
-    for block in bound_blocks(program):
+    for block in program.bound:
         graph = step_graph(block)
         best, least = best_order(block, graph)
         early = with_updates_first(block, graph, best)
@@ -38,7 +38,7 @@ def order_ops(program: pb.ProgramDesc) -> None:
             reorder(block, best)
 
 
-def best_order(block: pb.BlockDesc, graph: StepGraph) -> tuple[Order, int]:
+def best_order(block: Reading, graph: StepGraph) -> tuple[Order, int]:
     """The first of the candidates with the lowest peak, and that peak."""
     best, least, floor = as_written(block, graph), inf, graph.floor()
     for candidate in CANDIDATES:
@@ -51,19 +51,19 @@ def best_order(block: pb.BlockDesc, graph: StepGraph) -> tuple[Order, int]:
     return best, int(least)
 
 
-def as_written(block: pb.BlockDesc, graph: StepGraph) -> Order:
+def as_written(block: Reading, graph: StepGraph) -> Order:
     """The order of the source."""
     return list(range(len(block.ops)))
 
 
-def updates_first(block: pb.BlockDesc, graph: StepGraph) -> Order:
+def updates_first(block: Reading, graph: StepGraph) -> Order:
     """The order of the source, but every update as soon as it can run: its gradient dies at once."""
     return with_updates_first(block, graph, as_written(block, graph))
 
 
-def with_updates_first(block: pb.BlockDesc, graph: StepGraph, order: Order) -> Order:
+def with_updates_first(block: Reading, graph: StepGraph, order: Order) -> Order:
     """An order, but every update as soon as it can run."""
-    stages = [op.stage for op in block.ops]
+    stages = block.stages
     early = [stage == pb.STAGE_UPDATE for stage in stages]
     if not any(early):
         return order
@@ -73,7 +73,7 @@ def with_updates_first(block: pb.BlockDesc, graph: StepGraph, order: Order) -> O
     return _scheduled(graph, [*(i for i in order if early[i]), *(i for i in order if not early[i])])
 
 
-def on_demand(block: pb.BlockDesc, graph: StepGraph) -> Order:
+def on_demand(block: Reading, graph: StepGraph) -> Order:
     """Each op before the first one that needs it, starting from the updates in the order in which they can run."""
     order: dict[int, None] = {}
     for goal in updates_first(block, graph):
@@ -90,7 +90,7 @@ def on_demand(block: pb.BlockDesc, graph: StepGraph) -> Order:
     return list(order)
 
 
-def frees_most(block: pb.BlockDesc, graph: StepGraph) -> Order:
+def frees_most(block: Reading, graph: StepGraph) -> Order:
     """Of the ops that are ready the one that leaves the fewest bytes, then the first in the source."""
     missing = [len(ops) + last for ops, last in zip(graph.readers, graph.lasts, strict=True)]
     made = [sum(graph.nbytes[value] for value in writes if graph.readers[value]) for writes in graph.writes]
@@ -144,14 +144,12 @@ def _scheduled(graph: StepGraph, ranking: Sequence[int]) -> Order:
     return order
 
 
-def _is_goal(block: pb.BlockDesc, graph: StepGraph, i: int) -> bool:
+def _is_goal(block: Reading, graph: StepGraph, i: int) -> bool:
     """Whether nothing but the end of the step needs the op, as an update or a fetch."""
-    return block.ops[i].stage == pb.STAGE_UPDATE or not any(graph.readers[value] for value in graph.writes[i])
+    return block.stages[i] == pb.STAGE_UPDATE or not any(graph.readers[value] for value in graph.writes[i])
 
 
-def reorder(block: pb.BlockDesc, order: Order) -> None:
+def reorder(block: Reading, order: Order) -> None:
     """Put the ops of a block into a legal order, and its tensors into that of their definitions."""
-    ids = [op.id for op in block.ops]
-    position = {ids[i]: place for place, i in enumerate(order)}
-    block.ops.sort(key=lambda op: position[op.id])
+    block.reorder_ops(order)
     order_tensors(block)

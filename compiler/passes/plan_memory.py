@@ -14,7 +14,8 @@ from typing import Final
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import Reading, Readings, question
+from prograd_proto.blocks.walk import require_flat
 from runtime.placement import PAGE, QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
 from runtime.step import aliases_of, buffers_of, scratch_of, spilled_of, spills
 from runtime.target import TARGET
@@ -23,7 +24,7 @@ MOST_BYTES: Final = 1 << 62
 """Of an arena, and with it of every offset."""
 
 
-def plan_memory(program: pb.ProgramDesc, *, thorough: bool = False) -> None:
+def plan_memory(program: Readings, *, thorough: bool = False) -> None:
     """Place everything that dies within a step in one arena, and write the plan into the binding.
 
     Args:
@@ -32,20 +33,20 @@ def plan_memory(program: pb.ProgramDesc, *, thorough: bool = False) -> None:
     """
     effort = THOROUGH if thorough else QUICK
     plans: dict[int, pb.MemoryPlan] = {}
-    for entry in program.entries:
+    for entry in program.desc.entries:
         for binding in entry.bindings:
             if binding.block not in plans:
-                plans[binding.block] = plan_of(program.blocks[binding.block], effort)
+                plans[binding.block] = plan_of(program[binding.block], effort)
             binding.plan.CopyFrom(plans[binding.block])
 
 
-def plan_of(block: pb.BlockDesc, effort: Effort = QUICK) -> pb.MemoryPlan:
+def plan_of(block: Reading, effort: Effort = QUICK) -> pb.MemoryPlan:
     """The plan of a block with static types."""
     buffers = block_buffers(block)
     return plan_from(block, buffers, place(buffers, effort))
 
 
-def plan_from(block: pb.BlockDesc, buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
+def plan_from(block: Reading, buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
     """The plan that puts a block's buffers at the offsets of a placement, once they are checked; and what it spills."""
     check_placement(buffers, placed.offsets, placed.arena_bytes)
     if placed.arena_bytes > MOST_BYTES:
@@ -61,17 +62,18 @@ def plan_from(block: pb.BlockDesc, buffers: Sequence[Buffer], placed: Placement)
     return plan
 
 
-def block_buffers(block: pb.BlockDesc) -> list[Buffer]:
-    """The buffers of a block with static types, scratch included."""
-    written = Reading(block)
-    scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(written, TARGET)]
-    return buffers_of(written, aliases_of(written), scratch)
+@question(of_marks=True)
+def block_buffers(block: Reading) -> list[Buffer]:
+    """The buffers of a block with static types and without sub-blocks, scratch included; else raises ProgramError."""
+    require_flat(block, "a plan of memory")
+    scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(block, TARGET)]
+    return buffers_of(block, aliases_of(block), scratch)
 
 
-def spilled_buffers(block: pb.BlockDesc) -> list[Buffer]:
+@question(of_marks=True)
+def spilled_buffers(block: Reading) -> list[Buffer]:
     """The buffers of a block with static types that lie in the file beside the arena."""
-    written = Reading(block)
-    return spilled_of(written, aliases_of(written)) if any(map(spills, set(written.op_types))) else []
+    return spilled_of(block, aliases_of(block)) if any(map(spills, set(block.op_types))) else []
 
 
 def _placements(buffers: Sequence[Buffer], offsets: Sequence[int]) -> Iterator[pb.Placement]:

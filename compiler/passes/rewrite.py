@@ -11,84 +11,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading
 
 EDITED: Sequence[str] = ()
 
-Visitor = Callable[[pb.OpDesc], Sequence[str] | None]
-"""What was done with an op: tensors take the place of its outputs, `EDITED` it was, or None: it stays as it is."""
+Visitor = Callable[[int], Sequence[str] | None]
+"""From the position of an op to what was done with it.
+
+Tensors take the place of its outputs, its message was `EDITED`, or None: it stays as it is.
+"""
 
 
-def rewrite(block: pb.BlockDesc, visit: Visitor, then: Callable[[], bool] = lambda: False) -> None:
+def rewrite(block: Reading, visit: Visitor, then: Callable[[], bool] = lambda: False) -> None:
     """Walk over a block, edited in place; `then` is called before what is dead is dropped: whether it edited more."""
-    visit = _careful(visit, {tensor.name for tensor in block.tensors if tensor.lifespan})
-    is_changed = False
-    now: dict[str, str] = {}
-    for op in block.ops:
-        if now:
-            _read_instead(op.inputs, now)
-        instead = visit(op)
-        if instead is not None:
-            is_changed = True
-            now.update(zip(op.outputs, instead, strict=False))  # none at all if it was edited
+    is_changed, now = _visited(block, _careful(block, visit))
     if now:
         _read_at_the_end(block, now)
         _keep_links(block, now)
     if not (then() or is_changed):
         return
-    for op in block.ops:
-        if op.in_place:
-            del op.in_place[:]
+    for i, pairs in enumerate(block.in_place):
+        if pairs:
+            block.mark(i, ())
     drop_dead_ops(block)
 
 
-def _careful(visit: Visitor, declared: Set[str]) -> Visitor:
-    """The visitor, without what it does to tensors of these names or their readers."""
-    if not declared:
-        return visit
+def _visited(block: Reading, visit: Visitor) -> tuple[bool, dict[str, str]]:
+    """Visit the ops in order; whether something was changed, and what is to be read instead of what."""
+    is_changed = False
+    now: dict[str, str] = {}
+    for i in range(len(block.ops)):
+        if now and not now.keys().isdisjoint(block.inputs[i]):
+            _read_instead(block.ops[i].inputs, now)
+            block.read_again(i)
+        instead = visit(i)
+        if instead is None:
+            continue
+        is_changed = True
+        if instead:
+            now.update(zip(block.outputs[i], instead, strict=False))
+        else:
+            block.read_again(i)
+    return is_changed, now
 
-    def careful(op: pb.OpDesc) -> Sequence[str] | None:
-        if not declared.isdisjoint(op.outputs):
+
+def _careful(block: Reading, visit: Visitor) -> Visitor:
+    """The visitor, without what it does to tensors with a declared lifespan or their readers."""
+    declared = {name for name, tensor in zip(block.names, block.tensors, strict=True) if tensor.lifespan}
+    return _sparing(block, visit, declared) if declared else visit
+
+
+def _sparing(block: Reading, visit: Visitor, declared: Set[str]) -> Visitor:
+    def careful(i: int) -> Sequence[str] | None:
+        if not declared.isdisjoint(block.outputs[i]):
             return None
-        before = pb.OpDesc()
+        op, before = block.ops[i], pb.OpDesc()
         before.CopyFrom(op)
-        instead = visit(op)
+        instead = visit(i)
         if declared.isdisjoint(instead or ()) and declared.isdisjoint(set(op.inputs) - set(before.inputs)):
             return instead
         op.CopyFrom(before)
+        block.read_again(i)
         return None
 
     return careful
 
 
-def computation(op: pb.OpDesc) -> object:
-    """What decides the bits of an op's outputs."""
-    attributes = [attribute.SerializeToString() for attribute in op.attributes]
-    return op.type, op.random_stream, tuple(op.inputs[:]), *attributes, *op.blocks
+def computation(block: Reading, i: int) -> object:
+    """What decides the bits of the outputs of op number i."""
+    return (
+        block.op_types[i],
+        block.ops[i].random_stream,
+        tuple(block.inputs[i]),
+        block.attributes[i],
+        tuple(block.blocks[i]),
+    )
 
 
-def _read_instead(names: object, now: dict[str, str]) -> None:
+def _read_instead(names: object, now: Mapping[str, str]) -> None:
     for i, name in enumerate(names):  # pyright: ignore[reportArgumentType, reportUnknownVariableType, reportUnknownArgumentType]: a repeated field of strings
         if name in now:
             names[i] = now[name]  # pyright: ignore[reportIndexIssue, reportUnknownArgumentType]: as above
 
 
-def _read_at_the_end(block: pb.BlockDesc, now: dict[str, str]) -> None:
-    _read_instead(block.results, now)
-    for end in (*block.fetches, *block.updates):
+def _read_at_the_end(block: Reading, now: Mapping[str, str]) -> None:
+    _read_instead(block.desc.results, now)
+    for end in (*block.desc.fetches, *block.desc.updates):
         end.tensor = now.get(end.tensor, end.tensor)
+    block.ends_edited()
 
 
-def _keep_links(block: pb.BlockDesc, now: dict[str, str]) -> None:
+def _keep_links(block: Reading, now: Mapping[str, str]) -> None:
     """Let a tensor that replaces a gradient be known as that gradient.
 
     It can be known as one only: as that of a state if it is one's, else as what it was known as first.
     """
-    states = {p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
-    tensors = {tensor.name: tensor for tensor in block.tensors}
+    states = block.state_of
+    tensors = dict(zip(block.names, block.tensors, strict=True))
     for tensor in block.tensors:
         if tensor.gradient_of in now:
             tensor.gradient_of = now[tensor.gradient_of]

@@ -12,6 +12,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Readings
 
 AfterPass = Callable[[str, pb.ProgramDesc], None]
 """Called with the name of a pass and the program as the pass left it."""
@@ -23,6 +24,7 @@ def run_passes(
     *,
     after: AfterPass | None = None,
     well_formed: set[bytes] | None = None,
+    readings: Readings | None = None,
 ) -> dict[str, object]:
     """Apply the passes to the program, and verify it before the first and after the last.
 
@@ -34,6 +36,7 @@ def run_passes(
         passes: in order.
         after: called with each pass's name and the program as the pass left it.
         well_formed: what `verify` knows already of blocks, and learns.
+        readings: of the program's blocks, as far as there are some; the passes keep them true.
 
     Returns:
         By the names of the passes, what they have to say; None of most.
@@ -44,17 +47,18 @@ def run_passes(
     """
     passes = tuple(passes)
     well_formed = set() if well_formed is None else well_formed
+    readings = Readings(program) if readings is None else readings
     said: dict[str, object] = {}
     with _no_garbage_collection():
-        verify(program, well_formed)
+        verify(readings, well_formed)
         before = pb.ProgramDesc()
         before.CopyFrom(program)
         try:
             for each in passes:
-                said[each.name] = _apply(each, program)
+                said[each.name] = _apply(each, readings)
                 if after is not None:
                     after(each.name, program)
-            verify(program, well_formed)
+            verify(Readings(program), well_formed)  # read anew: a pass may have said too little of what it edited
         except LimitError:
             raise  # of what was asked, and nobody's fault
         except Exception:
@@ -63,7 +67,7 @@ def run_passes(
     return said
 
 
-def _apply(each: Pass, program: pb.ProgramDesc) -> object:
+def _apply(each: Pass, program: Readings) -> object:
     """The one place where a pass is called."""
     return each.function(program, **each.settings)
 
@@ -82,9 +86,10 @@ def _no_garbage_collection() -> Generator[None]:
 
 def _verify_each(program: pb.ProgramDesc, passes: Iterable[Pass]) -> None:
     """Raise CompileError that names the first pass that fails or leaves a malformed program."""
+    readings = Readings(program)
     for each in passes:
         try:
-            _apply(each, program)
-            verify(program)
+            _apply(each, readings)
+            verify(Readings(program))
         except ProgramError as error:
             raise CompileError(f"{each.name}: {error}") from None

@@ -11,71 +11,69 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.passes.bound_blocks import bound_blocks
-from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
-from runtime.step import InPlaceLaw, chosen, leaves_no_copy, views_of
+from prograd_proto.blocks import Reading, Readings
+from runtime.step import InPlaceLaw, chosen, leaves_no_copy, possible_pairs, views_of
 from runtime.target import TARGET
 
+Pairs = Sequence[tuple[int, int]]
 
-def share_memory(program: pb.ProgramDesc) -> None:
+
+def share_memory(program: Readings) -> None:
     """Mark views, and outputs that may be written over an operand: nothing reads its old value afterwards."""
-    for block in bound_blocks(program):
+    for block in program.bound:
         share_in_block(block)
 
 
-def share_in_block(desc: pb.BlockDesc) -> None:
+def share_in_block(block: Reading) -> None:
     """Mark every view and every output of one block that may be written in place."""
-    _Sharing(Reading(desc)).mark()
+    sharing = _Sharing(block)
+    possible, views = possible_pairs(block, TARGET), set(views_of(block))
+    for i, pairs in enumerate(possible):
+        block.mark(i, sharing.view(i) if i in views else sharing.taken(i, pairs) if pairs else ())
 
 
 class _Sharing:
     """One walk over a block: in the memory of which tensor each one lies."""
 
     def __init__(self, block: Reading) -> None:
-        views = views_of(block)
         self._block = block
-        self._views = set(views)
-        self._law = InPlaceLaw(block, views, TARGET)
+        self._end = len(block.ops)
+        law = InPlaceLaw(block, views_of(block), TARGET)
+        self._begins, self._last_reads = law.begins, law.last_reads
         self._roots: dict[str, str] = {}  # of tensors that lie in the memory of another
-        self._becomes = _new_values(block.desc, self._law.begins)
+        self._becomes = _new_values(block, law.begins)
 
-    def mark(self) -> None:
-        block = self._block
-        for i, (op, inputs, outputs) in enumerate(zip(block.ops, block.inputs, block.outputs, strict=True)):
-            if op.in_place:
-                del op.in_place[:]
-            if i in self._views:
-                op.in_place.add(output=0, input=0)
-                self._roots[outputs[0]] = self._root(inputs[0])
-                continue
-            for output, position in self._taken(i, inputs, outputs):
-                op.in_place.add(output=output, input=position)
+    def view(self, i: int) -> Pairs:
+        """The pair of a view, which is put where its operand lies."""
+        self._roots[self._block.outputs[i][0]] = self._root(self._block.inputs[i][0])
+        return ((0, 0),)
 
-    def _root(self, name: str) -> str:
-        return self._roots.get(name, name)
-
-    def _taken(self, i: int, inputs: Sequence[str], outputs: Sequence[str]) -> list[tuple[int, int]]:
-        """The pairs of op number i that are in place, in order; its outputs are put where they then lie."""
-        pairs = TARGET.in_place(self._block.op_types[i])
-        if not pairs:
-            return []
-        law, becomes, end = self._law, self._becomes, len(self._block.ops)
+    def taken(self, i: int, pairs: Pairs) -> Pairs:
+        """Those of the possible pairs of an op that are in place, in order; its outputs are put where they then lie."""
+        inputs, outputs, becomes, last_reads = (
+            self._block.inputs[i],
+            self._block.outputs[i],
+            self._becomes,
+            self._last_reads,
+        )
 
         def may(output: int, position: int) -> bool:
-            if law.objection(i, output, position) is not None:
+            old, new = inputs[position], outputs[output]
+            if last_reads[self._begins.get(old, old)] > i:
                 return False
-            root, new = self._root(inputs[position]), outputs[output]
-            return root not in becomes or leaves_no_copy(becomes[root] == new, law.last_reads.get(new) == end)
+            root = self._root(old)
+            return root not in becomes or leaves_no_copy(becomes[root] == new, last_reads.get(new) == self._end)
 
         taken = chosen(pairs, lambda position: self._root(inputs[position]) in becomes, may)
         for output, position in taken:
             self._roots[outputs[output]] = self._root(inputs[position])
         return sorted(taken)
 
+    def _root(self, name: str) -> str:
+        return self._roots.get(name, name)
 
-def _new_values(desc: pb.BlockDesc, begins: dict[str, str]) -> dict[str, str]:
+
+def _new_values(block: Reading, begins: dict[str, str]) -> dict[str, str]:
     """By tensor of a state that the block updates: what becomes its value, or what that is a view of."""
-    becomes = {update.state: begins.get(update.tensor, update.tensor) for update in desc.updates}
-    states = [p for p in desc.parameters if p.WhichOneof("source") == "state"]
-    return {p.tensor: becomes[p.state] for p in states if p.state in becomes}
+    becomes = {state: begins.get(tensor, tensor) for state, tensor in block.updates.items()}
+    return {tensor: becomes[state] for tensor, state in block.state_of.items() if state in becomes}

@@ -11,17 +11,20 @@ from __future__ import annotations
 from compiler.errors import CompileError
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Readings
 from prograd_proto.lifespans import trains
 from registry import Block, Value
 from registry.op import Op, find_op, rule_names
 
 
-def use_inference_forms(program: pb.ProgramDesc) -> None:
+def use_inference_forms(program: Readings) -> None:
     """Entries that update nothing that lives on get the inference forms: dropout becomes its input."""
-    for entry in program.entries:
-        block = program.blocks[entry.source_block]
-        if not trains(program, block) and any(find_op(op.type).inference_rule for op in block.ops):
-            block.CopyFrom(_rewritten(entry.name, block))
+    for entry in program.desc.entries:
+        block = program[entry.source_block]
+        has_forms = any(find_op(type).inference_rule for type in set(block.op_types))
+        if has_forms and not trains(program.desc, block.desc):
+            block.desc.CopyFrom(_rewritten(entry.name, block.desc))
+            block.forget()
 
 
 def _rewritten(entry: str, old: pb.BlockDesc) -> pb.BlockDesc:

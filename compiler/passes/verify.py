@@ -18,14 +18,14 @@ from compiler.passes.training_rules import (
     ops_that_run_are_read,
     tensors_keep_their_lifespans,
 )
-from prograd_proto import ProgramError, TensorType, attributes_of, type_of
+from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import Kind, Reading, Readings
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import trains
 from registry.op import find_op
-from runtime.step import ends_of, faults, runs_once
+from runtime.step import faults, runs_once
 from runtime.target import TARGET
 
 T = TypeVar("T", int, str)
@@ -34,21 +34,20 @@ MAX_TENSOR_BYTES: Final = 1 << 40
 """A tebibyte: no runtime takes a larger tensor, and sums of many such sizes still are numbers of 64 bits."""
 
 
-def verify(program: pb.ProgramDesc, known: set[bytes] | None = None) -> None:
+def verify(program: Readings, known: set[bytes] | None = None) -> None:
     """Raise CompileError with the first broken rule and where it is broken.
 
     Args:
-        program: any program.
-        known: digests of blocks that were found well formed; they are not looked at again, new ones are added.
+        program: any program, freshly read: what is wrong may be that a pass did not say what it edited.
+        known: digests of blocks that were found well formed; they are not read again, new ones are added.
     """
     for rule in PROGRAM_RULES:
         _report(rule, rule(program))
     known = set() if known is None else known
-    for number, (desc, digest) in enumerate(zip(program.blocks, digests(program), strict=True)):
+    for number, digest in enumerate(digests(program.desc)):
         if digest not in known:
-            block = Reading(desc)
             for rule in BLOCK_RULES:
-                _report(rule, rule(program, block), f"block {number}: ")
+                _report(rule, rule(program, program[number]), f"block {number}: ")
             known.add(digest)
 
 
@@ -58,55 +57,58 @@ def digests(program: pb.ProgramDesc) -> list[bytes]:
     return [hashlib.sha256(around + block.SerializeToString()).digest() for block in program.blocks]
 
 
-def states_have_different_names(program: pb.ProgramDesc) -> Iterator[str]:
+def states_have_different_names(program: Readings) -> Iterator[str]:
     """Every state has a name of its own and a static shape."""
+    symbolic = {type for type in set(program.state_types.values()) if any(isinstance(d, str) for d in type.shape)}
     seen: set[str] = set()
-    for state in program.states:
-        if state.name in seen or any(isinstance(extent, str) for extent in type_of(state).shape):
-            yield f"the state {state.name!r} is there twice or has a symbol in its shape"
-        seen.add(state.name)
+    for state in program.desc.states:
+        name = state.name
+        if name in seen or program.state_types[name] in symbolic:
+            yield f"the state {name!r} is there twice or has a symbol in its shape"
+        seen.add(name)
 
 
-def entries_have_blocks(program: pb.ProgramDesc) -> Iterator[str]:
+def entries_have_blocks(program: Readings) -> Iterator[str]:
     """Every entry has a name of its own and blocks that exist."""
     seen: set[str] = set()
-    for entry in program.entries:
+    for entry in program.desc.entries:
         numbers = [entry.source_block, *(binding.block for binding in entry.bindings)]
-        if entry.name in seen or max(numbers) >= len(program.blocks):
+        if entry.name in seen or max(numbers) >= len(program):
             yield f"the entry {entry.name!r} is there twice or has a block that does not exist"
         seen.add(entry.name)
 
 
-def states_have_sizes(program: pb.ProgramDesc) -> Iterator[str]:
+def states_have_sizes(program: Readings) -> Iterator[str]:
     """No extent of a state is negative, and no state is larger than a tebibyte."""
-    for state in program.states:
-        if _has_no_size(type_of(state)):
-            yield f"the state {state.name!r} is {type_of(state)}"
+    bad = {type for type in set(program.state_types.values()) if _has_no_size(type)}
+    for name, type in program.state_types.items() if bad else ():
+        if type in bad:
+            yield f"the state {name!r} is {type}"
 
 
-def only_buffers_last_an_epoch(program: pb.ProgramDesc) -> Iterator[str]:
+def only_buffers_last_an_epoch(program: Readings) -> Iterator[str]:
     """What is trained, and what training counts by, lives on: only a buffer lasts an epoch."""
-    for state in program.states:
+    for state in program.desc.states:
         if state.lifespan == pb.LIFESPAN_EPOCH and state.kind != pb.STATE_KIND_BUFFER:
             kind = pb.StateKind.Name(state.kind).removeprefix("STATE_KIND_").lower()
             yield f"the {kind} {state.name!r} lasts an epoch"
 
 
-def evaluating_does_not_train(program: pb.ProgramDesc) -> Iterator[str]:
+def evaluating_does_not_train(program: Readings) -> Iterator[str]:
     """The entry that a run evaluates updates no state but those that last an epoch."""
-    for entry in program.entries:
-        evaluated = program.run.HasField("evaluate") and entry.name == program.run.evaluate.entry
-        if evaluated and trains(program, program.blocks[entry.source_block]):
+    for entry in program.desc.entries:
+        run = program.desc.run
+        evaluated = run.HasField("evaluate") and entry.name == run.evaluate.entry
+        if evaluated and trains(program.desc, program[entry.source_block].desc):
             yield f"the run evaluates the entry {entry.name!r}, which trains"
 
 
-def tensors_are_defined_once(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
+def tensors_are_defined_once(program: Readings, block: Reading) -> Iterator[str]:
     """Every tensor has a name, is described once and defined once."""
-    names = [parameter.tensor for parameter in block.desc.parameters]
-    names += chain.from_iterable(block.outputs)
-    names += [name for op in block.ops for name in op.scratch]
-    described = [tensor.name for tensor in block.tensors]
-    if len(names) == len(described) and set(names) == set(described) and not _repeated(names) and "" not in names:
+    described = block.names
+    names = [*block.parameter_names, *chain.from_iterable(block.outputs), *chain.from_iterable(block.scratch)]
+    different = set(names)
+    if len(names) == len(described) == len(different) and different == set(described) and "" not in different:
         return
     if "" in described:
         yield "a tensor has no name"
@@ -121,20 +123,21 @@ def tensors_are_defined_once(program: pb.ProgramDesc, block: Reading) -> Iterato
         yield f"%{name} is described, and nothing defines it"
 
 
-def tensors_are_defined_before_use(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
+def tensors_are_defined_before_use(program: Readings, block: Reading) -> Iterator[str]:
     """An op reads only what a parameter or an earlier op defines, so the order has no cycle."""
-    defined = {"", *(parameter.tensor for parameter in block.desc.parameters)}
-    for op, inputs, outputs in zip(block.ops, block.inputs, block.outputs, strict=True):
-        for name in inputs:
-            if name not in defined:
-                yield f"op {op.id} ({op.type}) reads %{name}"
+    defined = {"", *block.parameter_names}
+    for i, (inputs, outputs) in enumerate(zip(block.inputs, block.outputs, strict=True)):
+        if not defined.issuperset(inputs):
+            for name in inputs:
+                if name not in defined:
+                    yield f"{_op(block, i)} reads %{name}"
         defined.update(outputs)
-    for name in ends_of(block.desc):
+    for name in block.ends:
         if not name or name not in defined:
             yield f"the end of the step reads %{name}"
 
 
-def tensors_have_sizes(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
+def tensors_have_sizes(program: Readings, block: Reading) -> Iterator[str]:
     """No extent of a tensor is negative, and no tensor is larger than a tebibyte."""
     bad = {type for type in set(block.types.values()) if _has_no_size(type)}
     for name, type in block.types.items() if bad else ():
@@ -142,100 +145,121 @@ def tensors_have_sizes(program: pb.ProgramDesc, block: Reading) -> Iterator[str]
             yield f"%{name} is {type}"
 
 
-def op_ids_are_unique(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
+def op_ids_are_unique(program: Readings, block: Reading) -> Iterator[str]:
     """Every op has an id of its own, from 1."""
     seen: set[int] = {0}
-    for op in block.ops:
-        if op.id in seen:
-            yield f"op {op.id} ({op.type}) has the id 0 or that of another op"
-        seen.add(op.id)
+    if len(seen.union(block.ids)) > len(block.ids):
+        return
+    for i, id in enumerate(block.ids):
+        if id in seen:
+            yield f"{_op(block, i)} has the id 0 or that of another op"
+        seen.add(id)
 
 
-def random_streams_are_separate(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
+def random_streams_are_separate(program: Readings, block: Reading) -> Iterator[str]:
     """Within a block ops of one random stream draw the same numbers: they have the same type."""
     types: dict[int, str] = {}
-    for op in block.ops:
-        if op.random_stream and types.setdefault(op.random_stream, op.type) != op.type:
-            yield f"op {op.id} ({op.type}) draws from the stream of an op of another type"
+    for i, op in enumerate(block.ops):
+        stream = op.random_stream
+        if stream and types.setdefault(stream, block.op_types[i]) != block.op_types[i]:
+            yield f"{_op(block, i)} draws from the stream of an op of another type"
 
 
-def types_are_as_inferred(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
+def types_are_as_inferred(program: Readings, block: Reading) -> Iterator[str]:
     """Every op is known, has all its operands and attributes, and outputs of the types that inference gives."""
-    alike: set[object] = set()  # a deep program repeats few different ops, and its types are few objects
-    types = block.types
-    columns = zip(block.ops, block.op_types, block.inputs, block.outputs, block.attributes, strict=True)
-    for op, op_type, operands, results, written in columns:
-        inputs = [types[name] if name else None for name in operands]
-        outputs = tuple([types[name] for name in results])
-        key = op_type, *map(id, inputs), None, *map(id, outputs), *written
-        if key in alike:
+    well_formed: set[Kind] = set()
+    for i, kind in enumerate(block.kinds):
+        if kind in well_formed:
             continue
-        definition = find_op(op_type)
-        attributes = attributes_of(op)
-        kinds = [(attribute.name, attribute_kind(attribute)) for attribute in op.attributes]
-        if kinds != [(name, spec.kind) for name, spec in definition.signature.attributes.items()]:
-            yield f"op {op.id} ({op_type}) has the attributes {', '.join(f'{name}: {kind}' for name, kind in kinds)}"
-            continue
-        if not definition.signature.takes(operands):
-            yield f"op {op.id} ({op_type}) has the operands {operands}"
-            continue
-        inferred = definition.infer_types(inputs, attributes)
-        if inferred != outputs:
-            yield f"op {op.id} ({op_type}) gives {', '.join(map(str, inferred))}, not {', '.join(map(str, outputs))}"
-            continue
-        alike.add(key)
+        why = _why_not(kind, block.inputs[i])
+        if why is not None:
+            yield f"{_op(block, i)} {why}"
+        else:
+            well_formed.add(kind)
 
 
-def parameters_have_the_states_types(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
+def _why_not(kind: Kind, operands: Sequence[str]) -> str | None:
+    """Why an op of a kind with these operands is not as its operator is declared; None if it is."""
+    definition = find_op(kind.op_type)
+    attributes = kind.attributes
+    kinds = [(attribute.name, attribute_kind(attribute)) for attribute in kind.messages]
+    if kinds != [(name, spec.kind) for name, spec in definition.signature.attributes.items()]:
+        return f"has the attributes {', '.join(f'{name}: {kind}' for name, kind in kinds)}"
+    if not definition.signature.takes(operands):
+        return f"has the operands {list(operands)}"
+    inferred = definition.infer_types(list(kind.inputs), attributes)
+    if inferred != kind.outputs:
+        return f"gives {', '.join(map(str, inferred))}, not {', '.join(map(str, kind.outputs))}"
+    return None
+
+
+def sub_blocks_lie_inside_one_op(program: Readings) -> Iterator[str]:
+    """A block inside an op exists, is that of no entry, and lies inside no other op nor inside itself."""
+    numbers = {number for e in program.desc.entries for number in (e.source_block, *(b.block for b in e.bindings))}
+    program.with_sub_blocks(range(len(program)))  # refuses what does not exist or lies inside itself
+    for outer in range(len(program)):
+        for i, inner in ((i, n) for i, named in enumerate(program[outer].blocks) for n in named):
+            if inner in numbers:
+                yield f"block {outer}: {_op(program[outer], i)} has the sub-block {inner}, which has another place"
+            numbers.add(inner)
+
+
+def operators_take_their_sub_blocks(program: Readings, block: Reading) -> Iterator[str]:
+    """An op has sub-blocks only if its operator takes some, and no operator does yet."""
+    for i, named in enumerate(block.blocks):
+        if named:
+            yield f"{_op(block, i)} has {'a sub-block' if len(named) == 1 else f'{len(named)} sub-blocks'}"
+
+
+def parameters_have_the_states_types(program: Readings, block: Reading) -> Iterator[str]:
     """One tensor stands for a state; it has the state's type, and so has the one that becomes its value."""
-    states = {state.name: type_of(state) for state in program.states}
-    pairs = [(p.state, p.tensor) for p in block.desc.parameters if p.WhichOneof("source") == "state"]
-    for state, tensor in [*pairs, *((update.state, update.tensor) for update in block.desc.updates)]:
-        if states.get(state) != block.types[tensor]:
+    states, types = program.state_types, block.types
+    for tensor, state in (*block.state_of.items(), *((tensor, state) for state, tensor in block.updates.items())):
+        if states.get(state) != types[tensor]:
             yield f"%{tensor} is not of the type of the state {state!r}"
-    for state in _repeated([state for state, _ in pairs]):
+    for state in _repeated(list(block.state_of.values())):
         yield f"two tensors stand for the state {state!r}"
 
 
-def states_are_updated_once(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
+def states_are_updated_once(program: Readings, block: Reading) -> Iterator[str]:
     """A block updates a state at most once; a block that trains updates every trainable parameter it reads."""
-    updated = [update.state for update in block.desc.updates]
-    for name in _repeated(updated):
+    for name in _repeated([update.state for update in block.desc.updates]):
         yield f"the state {name!r} is updated twice"
-    if not trains(program, block.desc):
+    if not trains(program.desc, block.desc):
         return
-    trainable = {state.name for state in program.states if state.trainable}
-    read = {parameter.state for parameter in block.desc.parameters if parameter.WhichOneof("source") == "state"}
-    for name in sorted((trainable & read) - set(updated)):
+    trainable = {state.name for state in program.desc.states if state.trainable}
+    for name in sorted((trainable & set(block.state_of.values())) - block.updates.keys()):
         yield f"the trainable parameter {name!r} is read and not updated"
 
 
-def in_place_keeps_every_value(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
+def in_place_keeps_every_value(program: Readings, block: Reading) -> Iterator[str]:
     """An op writes in place what its kernel allows, over what nothing reads afterwards and what may change."""
     for i, why in faults(block, TARGET):
-        yield f"op {block.ops[i].id} ({block.op_types[i]}): {why}"
+        yield f"{_op(block, i)}: {why}"
 
 
-def repetitions_repeat(program: pb.ProgramDesc, block: Reading) -> Iterator[str]:
+def repetitions_repeat(program: Readings, block: Reading) -> Iterator[str]:
     """An op that computes another one again follows it, has its type, attributes and random stream, and no effects."""
-    if not any(op.recompute_of for op in block.ops):
+    repeats = [op.recompute_of for op in block.ops]
+    if not any(repeats):
         return
     first: dict[int, tuple[object, ...]] = {}
-    for op, attributes in zip(block.ops, block.attributes, strict=True):
-        what = op.type, op.random_stream, *attributes
-        if not op.recompute_of:
+    for i, (op, repeated) in enumerate(zip(block.ops, repeats, strict=True)):
+        what = op.type, op.random_stream, *block.attributes[i]
+        if not repeated:
             first[op.id] = what
-        elif first.get(op.recompute_of) != what or runs_once(op.type):
-            yield f"op {op.id} ({op.type}) is no repetition of op {op.recompute_of}"
+        elif first.get(repeated) != what or runs_once(op.type):
+            yield f"{_op(block, i)} is no repetition of op {repeated}"
 
 
-ProgramRule = Callable[[pb.ProgramDesc], Iterator[str]]
-BlockRule = Callable[[pb.ProgramDesc, Reading], Iterator[str]]
+ProgramRule = Callable[[Readings], Iterator[str]]
+BlockRule = Callable[[Readings, Reading], Iterator[str]]
 
 PROGRAM_RULES: tuple[ProgramRule, ...] = (
     states_have_different_names,
     states_have_sizes,
     entries_have_blocks,
+    sub_blocks_lie_inside_one_op,
     only_buffers_last_an_epoch,
     evaluating_does_not_train,
     ops_that_run_are_read,
@@ -246,6 +270,7 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
     tensors_have_sizes,
     op_ids_are_unique,
     random_streams_are_separate,
+    operators_take_their_sub_blocks,
     types_are_as_inferred,
     parameters_have_the_states_types,
     states_are_updated_once,
@@ -254,6 +279,10 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
     backward_ops_help_a_forward_op,
     tensors_keep_their_lifespans,
 )
+
+
+def _op(block: Reading, i: int) -> str:
+    return f"op {block.ids[i]} ({block.op_types[i]})"
 
 
 def _has_no_size(type: TensorType) -> bool:

@@ -30,6 +30,7 @@ from compiler.passes.share_memory import share_in_block
 from compiler.planning.planned_bytes import buffers_of_ops, touched_by_plan
 from compiler.planning.simulated_threads import run_on, times_faster
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading, Readings
 from runtime.placement import THOROUGH, Buffer, place
 from runtime.step import dependencies, spills
 
@@ -65,7 +66,7 @@ class Room:
     free_gain: float
 
 
-def give_room(program: pb.ProgramDesc, *, threads: int = 1, budget: int | None = None) -> dict[int, Room]:
+def give_room(program: Readings, *, threads: int = 1, budget: int | None = None) -> dict[int, Room]:
     """Give several threads an order and a placement in which they wait less; nothing for one.
 
     Args:
@@ -78,17 +79,17 @@ def give_room(program: pb.ProgramDesc, *, threads: int = 1, budget: int | None =
     rooms: dict[int, Room] = {}
     if threads == 1:
         return rooms
-    for entry in program.entries:
+    for entry in program.desc.entries:
         for binding in entry.bindings:
             tight = pb.MemoryPlan()
             tight.CopyFrom(binding.plan)  # which changes
-            room = make_room(program.blocks[binding.block], tight, threads, budget)
+            room = make_room(program[binding.block], tight, threads, budget)
             binding.plan.CopyFrom(room.plan)
             rooms[binding.block] = room
     return rooms
 
 
-def make_room(block: pb.BlockDesc, tight: pb.MemoryPlan, threads: int, limit: int | None = None) -> Room:
+def make_room(block: Reading, tight: pb.MemoryPlan, threads: int, limit: int | None = None) -> Room:
     """A plan of a bound block in which threads have room; the order of its ops may change.
 
     Args:
@@ -105,7 +106,7 @@ def make_room(block: pb.BlockDesc, tight: pb.MemoryPlan, threads: int, limit: in
             ways.extend(_ways(block, count, threads, limit, free))
     least = max(ways[0].gain, CLOSE * max(way.gain for way in ways))
     best = min((way for way in ways if way.gain >= least), key=lambda way: way.plan.arena_bytes)
-    block.CopyFrom(best.block)
+    block.become(best.block)
     return Room(best.plan, threads, best.gain, best.of_order, best.longer, tight, ways[0].gain, max(free, best.gain))
 
 
@@ -113,17 +114,17 @@ def make_room(block: pb.BlockDesc, tight: pb.MemoryPlan, threads: int, limit: in
 class _Way:
     """A block in some order with a plan."""
 
-    block: pb.BlockDesc
+    block: Reading
     plan: pb.MemoryPlan
     gain: float
     of_order: int
     longer: int
 
 
-def _counts(block: pb.BlockDesc, threads: int) -> Iterator[int]:
+def _counts(block: Reading, threads: int) -> Iterator[int]:
     """1, 2, 4 and so on, and `threads`; more than there are ops start them all at once."""
     most = min(threads, len(block.ops))
-    if any(op.recompute_of or spills(op.type) for op in block.ops):
+    if any(op.recompute_of for op in block.ops) or any(map(spills, block.op_types)):
         most = 1
     count = 1
     while count < most:
@@ -132,7 +133,7 @@ def _counts(block: pb.BlockDesc, threads: int) -> Iterator[int]:
     yield most
 
 
-def _ways(block: pb.BlockDesc, count: int, threads: int, limit: int, free: float) -> Iterator[_Way]:
+def _ways(block: Reading, count: int, threads: int, limit: int, free: float) -> Iterator[_Way]:
     """The plans within the limit in which ops start as so many threads start them; none after one without a wait."""
     block, until = _started_by(block, count)
     buffers = block_buffers(block)
@@ -150,15 +151,14 @@ def _ways(block: pb.BlockDesc, count: int, threads: int, limit: int, free: float
         longer = 2 * longer or 1
 
 
-def _started_by(block: pb.BlockDesc, threads: int) -> tuple[pb.BlockDesc, dict[str, int]]:
+def _started_by(block: Reading, threads: int) -> tuple[Reading, dict[str, int]]:
     """A block with its ops as threads start them, and up to which of them each buffer must last.
 
     That is the first one that starts when all that touch the buffer have stopped.
     """
     graph, costs = step_graph(block), operations_of(block)
     run = run_on(threads, graph.before, costs)
-    started = pb.BlockDesc()
-    started.CopyFrom(block)
+    started = block.copied_to(pb.BlockDesc())
     if threads > 1:
         reorder(started, run.order)
         share_in_block(started)
@@ -175,6 +175,6 @@ def _lasting(buffers: Sequence[Buffer], until: dict[str, int], longer: int, end:
     return [b._replace(stop=max(b.stop, 2 * min(until.get(b.name, 0) + longer, end))) for b in buffers]
 
 
-def _gain(block: pb.BlockDesc, plan: pb.MemoryPlan, threads: int) -> float:
+def _gain(block: Reading, plan: pb.MemoryPlan, threads: int) -> float:
     """How many times faster threads are than one, if ops wait for the bytes that they share by the plan."""
     return times_faster(dependencies(touched_by_plan(block, plan)), operations_of(block), threads)

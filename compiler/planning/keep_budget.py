@@ -23,6 +23,7 @@ from compiler.planning.repetition import Schedule, schedule_of
 from compiler.planning.time_limit import TimeLimit
 from compiler.planning.write_schedule import write_schedule
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading, Readings
 from runtime.placement import THOROUGH
 
 SECONDS: Final = 60.0
@@ -30,7 +31,7 @@ SECONDS: Final = 60.0
 
 
 def keep_budget(
-    program: pb.ProgramDesc, *, budget: int | None = None, spill: bool = False, seconds: float | None = SECONDS
+    program: Readings, *, budget: int | None = None, spill: bool = False, seconds: float | None = SECONDS
 ) -> None:
     """Let ops run again, or values wait in a file, until every arena keeps the budget; nothing without one.
 
@@ -47,9 +48,9 @@ def keep_budget(
     if budget is None:
         return
     limit = TimeLimit(seconds)
-    for entry in program.entries:
+    for entry in program.desc.entries:
         for binding in entry.bindings:
-            block = program.blocks[binding.block]
+            block = program[binding.block]
             try:
                 plan = plan_within(block, binding.plan, budget, spilling=spill, limit=limit)
             except LimitError as error:
@@ -58,7 +59,7 @@ def keep_budget(
 
 
 def plan_within(
-    block: pb.BlockDesc,
+    block: Reading,
     plan: pb.MemoryPlan,
     budget: int,
     *,
@@ -81,14 +82,13 @@ def plan_within(
         schedule = lower(schedule, costs, goal, spilling=spilling, limit=limit)
         ways = [prefetch(schedule, costs, goal, limit), schedule] if schedule.spilled else [schedule]
         for way in ways if schedule.peak <= goal or not limit.is_over else ():
-            trial = pb.BlockDesc()
-            trial.CopyFrom(block)
+            trial = block.copied_to(pb.BlockDesc())
             write_schedule(trial, way)
             share_in_block(trial)
             plan = plan_of(trial, THOROUGH)
             smallest = min(smallest, plan.arena_bytes)
             if plan.arena_bytes <= budget:
-                block.CopyFrom(trial)
+                block.become(trial)
                 return plan
         if limit.is_over:
             raise LimitError(_how_far(block, schedule, budget, limit))
@@ -97,7 +97,7 @@ def plan_within(
         goal = schedule.peak - (plan.arena_bytes - budget)
 
 
-def _how_far(block: pb.BlockDesc, schedule: Schedule, budget: int, limit: TimeLimit) -> str:
+def _how_far(block: Reading, schedule: Schedule, budget: int, limit: TimeLimit) -> str:
     start, repeated = schedule_of(step_graph(block)).peak, len(schedule.order) - len(block.ops)
     return (
         f"{limit.seconds:g} seconds were not enough: with {repeated} more ops in the step, of which "
@@ -106,7 +106,7 @@ def _how_far(block: pb.BlockDesc, schedule: Schedule, budget: int, limit: TimeLi
     )
 
 
-def _why_not(block: pb.BlockDesc, schedule: Schedule, smallest: int, budget: int, spilling: bool) -> str:
+def _why_not(block: Reading, schedule: Schedule, smallest: int, budget: int, spilling: bool) -> str:
     at = schedule.live.index(schedule.peak)
     op, own = block.ops[schedule.ops[schedule.order[at]]], schedule.graph.working_set(schedule.order, at)
     hint = "; values may also wait in a file: --spill" if own <= budget and not spilling else ""

@@ -17,6 +17,7 @@ from compiler.planning.give_room import Room
 from compiler.planning.keep_budget import SECONDS
 from compiler.planning.pipeline import PLANNING, passes_to_plan
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Readings
 
 
 def plan_program(
@@ -65,7 +66,9 @@ def plan_program(
     )
     planned = pb.ProgramDesc()
     planned.CopyFrom(program)
+    readings = Readings(planned)
     well_formed = None if anew else set(digests(planned))  # blocks that are not edited need no second look
-    said = run_passes(planned, passes_to_plan(passes, planning, anew=anew), after=after, well_formed=well_formed)
+    steps = passes_to_plan(passes, planning, anew=anew)
+    said = run_passes(planned, steps, after=after, well_formed=well_formed, readings=readings)
     program.CopyFrom(planned)
-    return memory_report(program, cast("dict[int, Room]", said.get("give_room", {})))
+    return memory_report(readings, cast("dict[int, Room]", said.get("give_room", {})))

@@ -10,15 +10,14 @@ from runtime.step import Touched, aliases_of, effects_of, scratch_of
 from runtime.target import TARGET
 
 
-def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
+def touched_by_plan(block: Reading, plan: pb.MemoryPlan) -> list[Touched]:
     """The bytes that each op reads and writes: of the arena, behind it those of the file and then of states.
 
     Views and constants touch none, as they have nothing to compute.
     """
-    written = Reading(block)
-    scratch = scratch_of(written, TARGET)
-    sizes = {name: type.nbytes for name, type in (*written.types.items(), *(named for row in scratch for named in row))}
-    aliases = aliases_of(written)
+    scratch = scratch_of(block, TARGET)
+    sizes = {name: type.nbytes for name, type in (*block.types.items(), *(named for row in scratch for named in row))}
+    aliases = aliases_of(block)
     address = {placement.tensor: placement.offset for placement in plan.placements}
     address |= {spilled.tensor: plan.arena_bytes + spilled.offset for spilled in plan.spilled}
     end = plan.arena_bytes + plan.file_bytes
@@ -32,17 +31,20 @@ def touched_by_plan(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Touched]:
 
     return [
         Touched([], [])
-        if i in aliases.views or op.type == "constant"
-        else Touched(ranges(op.inputs), ranges([*op.outputs, *(name for name, _ in row)]), effects_of(op.type))
-        for i, (op, row) in enumerate(zip(block.ops, scratch, strict=True))
+        if i in aliases.views or block.op_types[i] == "constant"
+        else Touched(
+            ranges(block.inputs[i]),
+            ranges([*block.outputs[i], *(name for name, _ in row)]),
+            effects_of(block.op_types[i]),
+        )
+        for i, row in enumerate(scratch)
     ]
 
 
-def buffers_of_ops(block: pb.BlockDesc) -> list[set[str]]:
+def buffers_of_ops(block: Reading) -> list[set[str]]:
     """Of each op the buffers that it reads, writes and needs beside."""
-    written = Reading(block)
-    places = aliases_of(written).places
+    places = aliases_of(block).places
     return [
-        {places[name].root for name in (*op.inputs, *op.outputs) if name} | {name for name, _ in row}
-        for op, row in zip(block.ops, scratch_of(written, TARGET), strict=True)
+        {places[name].root for name in (*block.inputs[i], *block.outputs[i]) if name} | {name for name, _ in row}
+        for i, row in enumerate(scratch_of(block, TARGET))
     ]

@@ -15,18 +15,20 @@ from dataclasses import dataclass, field
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
 from compiler.planning.repetition import RELOAD, SPILL, Schedule
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading
 from runtime.step import is_view
 
 
-def write_schedule(block: pb.BlockDesc, schedule: Schedule) -> None:
+def write_schedule(block: Reading, schedule: Schedule) -> None:
     """Let the ops of a block, from which the schedule was made, run as the schedule says."""
     writer = _Writer(block, schedule)
     for i in schedule.order:
         writer.write(i)
     writer.rename_ends()
-    del block.ops[:]
-    block.ops.extend(writer.ops)
-    block.tensors.extend(writer.tensors)
+    del block.desc.ops[:]
+    block.desc.ops.extend(writer.ops)
+    block.desc.tensors.extend(writer.tensors)
+    block.forget()
     drop_dead_ops(block)
     _name_first_ones(block)
 
@@ -35,7 +37,7 @@ def write_schedule(block: pb.BlockDesc, schedule: Schedule) -> None:
 class _Writer:
     """What was written so far, and the tensor that has each value."""
 
-    block: pb.BlockDesc
+    block: Reading
     schedule: Schedule
     ops: list[pb.OpDesc] = field(default_factory=list[pb.OpDesc])
     tensors: list[pb.TensorDesc] = field(default_factory=list[pb.TensorDesc])
@@ -66,7 +68,7 @@ class _Writer:
         """Let the end of the step read the copies that last until then."""
         schedule, lasts = self.schedule, self.schedule.graph.lasts
         lasting = {schedule.values[copy]: copy for copy in range(len(lasts)) if lasts[copy]}
-        for end in (*self.block.fetches, *self.block.updates):
+        for end in (*self.block.desc.fetches, *self.block.desc.updates):
             end.tensor = self._read(end.tensor, lasting)
 
     def _move(self, i: int) -> None:
@@ -123,7 +125,7 @@ class _Writer:
         return new
 
 
-def _name_first_ones(block: pb.BlockDesc) -> None:
+def _name_first_ones(block: Reading) -> None:
     """Let the first repetition of an op that nothing needed before be the op that the others repeat."""
     first = {op.id: op.id for op in block.ops if not op.recompute_of}
     for op in block.ops:

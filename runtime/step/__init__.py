@@ -13,7 +13,6 @@ hazards    what must be done before what, from the bytes that ops touch and from
 from runtime.step.aliases import Aliases as Aliases
 from runtime.step.aliases import Place as Place
 from runtime.step.aliases import aliases_of as aliases_of
-from runtime.step.aliases import ends_of as ends_of
 from runtime.step.aliases import is_view as is_view
 from runtime.step.aliases import made_outside as made_outside
 from runtime.step.aliases import views_of as views_of
@@ -29,6 +28,7 @@ from runtime.step.in_place import InPlaceLaw as InPlaceLaw
 from runtime.step.in_place import chosen as chosen
 from runtime.step.in_place import faults as faults
 from runtime.step.in_place import leaves_no_copy as leaves_no_copy
+from runtime.step.in_place import possible_pairs as possible_pairs
 from runtime.step.lifetimes import buffers_of as buffers_of
 from runtime.step.lifetimes import spilled_of as spilled_of
 from runtime.step.places import Places as Places

@@ -10,8 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import Reading, question
 from runtime.operators import CONTRACTS
 from runtime.step.effects import spills
 
@@ -37,7 +36,12 @@ def aliases_of(block: Reading, pinned: Collection[str] = ()) -> Aliases:
 
     Pinned tensors are read by the end of the step, like those that are fetched.
     """
-    places = {parameter.tensor: Place(parameter.tensor, 0) for parameter in block.desc.parameters}
+    return _aliases_of(block, frozenset(pinned))
+
+
+@question(of_marks=True)
+def _aliases_of(block: Reading, pinned: frozenset[str]) -> Aliases:
+    places = {name: Place(name, 0) for name in block.parameter_names}
     last_read: dict[Place, int] = {}
     views = {i for i in views_of(block) if block.in_place[i]}
     for i, (inputs, outputs, pairs) in enumerate(zip(block.inputs, block.outputs, block.in_place, strict=True)):
@@ -52,16 +56,12 @@ def aliases_of(block: Reading, pinned: Collection[str] = ()) -> Aliases:
                 places[new] = old
             elif not pinned or old not in [places.get(name) for name in pinned]:
                 places[new] = Place(old.root, old.version + 1)
-    ends = [places[name] for name in (*ends_of(block.desc), *pinned) if name in places]
+    ends = [places[name] for name in (*block.ends, *pinned) if name in places]
     last_read.update(dict.fromkeys(ends, len(block.ops)))
     return Aliases(places, last_read, views)
 
 
-def ends_of(block: pb.BlockDesc) -> list[str]:
-    """The tensors that are read when all ops are done."""
-    return [*(f.tensor for f in block.fetches), *(update.tensor for update in block.updates), *block.results]
-
-
+@question()
 def made_outside(block: Reading) -> set[str]:
     """The tensors that ops make and that lie outside the arena: constants, and what is spilled."""
     types = {op_type for op_type in set(block.op_types) if op_type == "constant" or spills(op_type)}
@@ -69,6 +69,7 @@ def made_outside(block: Reading) -> set[str]:
     return {name for op_type, outputs in columns if op_type in types for name in outputs}
 
 
+@question()
 def views_of(block: Reading) -> list[int]:
     """The positions of the ops that make views, in order."""
     types = {op_type for op_type in set(block.op_types) if is_view(op_type)}

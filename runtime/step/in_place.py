@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
-from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
-from runtime.step.aliases import ends_of, views_of
+from prograd_proto.blocks import Reading, question
+from runtime.step.aliases import made_outside, views_of
 from runtime.step.effects import spills
 from runtime.step.target import Pair, Target
 
@@ -56,7 +55,7 @@ class InPlaceLaw:
         value = self.begins.get(old, old)
         if value in self._kept:
             return f"it writes over {self._kept[value]}"
-        if [self.begins.get(name, name) for name in inputs].count(value) > 1:
+        if (inputs if not self.begins else [self.begins.get(name, name) for name in inputs]).count(value) > 1:
             return _read_again(old)
         return None
 
@@ -72,8 +71,9 @@ class InPlaceLaw:
     def last_reads(self) -> dict[str, int]:
         """The position of the last op that reads each tensor or a view of it; len(ops) is the end of the step."""
         block = self._block
-        last = {name: i for i, inputs in enumerate(block.inputs) for name in inputs}
-        last |= dict.fromkeys(ends_of(block.desc), len(block.ops))
+        if not self._views:
+            return block.use_def.last_uses
+        last = dict(block.use_def.last_uses)
         for i in sorted(self._views, reverse=True):
             x, y = block.inputs[i][0], block.outputs[i][0]
             last[x] = max(last[x], last.get(y, -1))
@@ -82,15 +82,27 @@ class InPlaceLaw:
     @cached_property
     def _kept(self) -> dict[str, str]:
         """In words, the tensors outside the arena over which nothing is written."""
-        desc, columns = self._block.desc, zip(self._block.op_types, self._block.outputs, strict=True)
-        updated = {update.state for update in desc.updates}
-        kept = {p.tensor: f"the state {p.state!r}, which stays" for p in _of_states(desc) if p.state not in updated}
-        for op_type, outputs in columns:
-            if op_type == "constant":
-                kept.update((name, f"the constant %{name}") for name in outputs)
-            elif spills(op_type):
-                kept.update((name, f"%{name}, which waits in the file") for name in outputs)
+        block = self._block
+        states = block.state_of.items()
+        kept = {name: f"the state {state!r}, which stays" for name, state in states if state not in block.updates}
+        for name in made_outside(block):
+            waits = spills(block.op_types[block.use_def.makers[name]])
+            kept[name] = f"%{name}, which waits in the file" if waits else f"the constant %{name}"
         return kept
+
+
+@question(of_each_op=True)
+def possible_pairs(block: Reading, target: Target) -> list[Sequence[Pair]]:
+    """Of each op the pairs that the law allows in some order of the ops; none of a view, which is in place anyway."""
+    views = set(views_of(block))
+    law = InPlaceLaw(block, views_of(block), target)
+    pairs_of = {op_type: target.in_place(op_type) for op_type in set(block.op_types)}
+    return [
+        [pair for pair in pairs if law.never(i, *pair) is None]
+        if (pairs := pairs_of[op_type]) and i not in views
+        else ()
+        for i, op_type in enumerate(block.op_types)
+    ]
 
 
 def faults(block: Reading, target: Target) -> Iterator[tuple[int, str]]:
@@ -99,7 +111,7 @@ def faults(block: Reading, target: Target) -> Iterator[tuple[int, str]]:
         return
     law = InPlaceLaw(block, [i for i in views_of(block) if block.in_place[i]], target)
     for i, pairs in enumerate(block.in_place):
-        why = _fault_of(law, block, i, pairs)
+        why = _fault_of(law, block, i, pairs) if pairs else None
         if why is not None:
             yield i, why
 
@@ -145,10 +157,6 @@ def _fault_of(law: InPlaceLaw, block: Reading, i: int, pairs: Sequence[Pair]) ->
         written.add(output)
         read.add(position)
     return None
-
-
-def _of_states(desc: pb.BlockDesc) -> Iterator[pb.ParameterDesc]:
-    return (parameter for parameter in desc.parameters if parameter.WhichOneof("source") == "state")
 
 
 def _read_again(old: str) -> str:

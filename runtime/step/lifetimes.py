@@ -25,10 +25,8 @@ def buffers_of(block: Reading, aliases: Aliases, scratch: Sequence[Sequence[tupl
         aliases: which of its tensors are one buffer, and what lives to the end.
         scratch: for each op, the names and bytes of its scratch arrays.
     """
-    parameters = block.desc.parameters
-    outside = {parameter.tensor for parameter in parameters if parameter.WhichOneof("source") == "state"}
-    outside |= made_outside(block)
-    start = {parameter.tensor: 0 for parameter in parameters if parameter.tensor not in outside}
+    outside = {*block.state_of, *made_outside(block)}
+    start = {name: 0 for name in block.parameter_names if name not in outside}
     result: list[Buffer] = []
     for i, (row, outputs) in enumerate(zip(scratch, block.outputs, strict=True)):
         result.extend([Buffer(name, nbytes, 2 * i, 2 * i + 2) for name, nbytes in row])

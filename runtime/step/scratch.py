@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from prograd_proto import TensorType, attributes_of
-from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto import TensorType
+from prograd_proto.blocks import Reading, question
 from runtime.step.target import Target
 
 
+@question(of_each_op=True)
 def scratch_of(block: Reading, target: Target) -> list[list[tuple[str, TensorType]]]:
     """For each op the scratch arrays that its kernel of the target asks for, named by the file, else here."""
-    known: dict[object, tuple[TensorType, ...]] = {}  # a deep program repeats few different ops
-    types = block.types
-    result: list[list[tuple[str, TensorType]]] = []
-    for op, op_type, operands, attributes in zip(
-        block.ops, block.op_types, block.inputs, block.attributes, strict=True
-    ):
-        inputs = [types[name] if name else None for name in operands]
-        key = op_type, *inputs, *attributes
-        if key not in known:
-            known[key] = target.scratch(op_type, inputs, attributes_of(op))
-        result.append(_named(op, known[key], types))
-    return result
+    wanted = {kind: target.scratch(kind.op_type, kind.inputs, kind.attributes) for kind in dict.fromkeys(block.kinds)}
+    columns = enumerate(zip(block.kinds, block.scratch, strict=True))
+    return [_named(block, i, wanted[kind]) if named or wanted[kind] else [] for i, (kind, named) in columns]
 
 
 def is_scratch(name: str) -> bool:
@@ -32,12 +23,8 @@ def is_scratch(name: str) -> bool:
     return re.fullmatch(r"scratch \d+ of op \d+_*", name) is not None
 
 
-def _named(
-    op: pb.OpDesc, wanted: tuple[TensorType, ...], types: Mapping[str, TensorType]
-) -> list[tuple[str, TensorType]]:
-    if not (wanted or op.scratch):
-        return []
-    names = op.scratch[:] or [_unused(f"scratch {i} of op {op.id}", types) for i in range(len(wanted))]
+def _named(block: Reading, i: int, wanted: Sequence[TensorType]) -> list[tuple[str, TensorType]]:
+    names = block.scratch[i] or [_unused(f"scratch {j} of op {block.ids[i]}", block.types) for j in range(len(wanted))]
     return list(zip(names, wanted, strict=True))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from subjects.small_programs import arrays, save, write_data
+from subjects.steps import bound_blocks
 
 import runtime
 from compiler import (
@@ -24,7 +25,6 @@ from compiler import (
     sgd,
     zeros,
 )
-from compiler.passes.bound_blocks import bound_blocks
 from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
 

@@ -15,12 +15,12 @@ from fuzz.recipe import Recipe, Step, code
 from fuzz.shrink import shrunk
 from fuzz.variants import VARIANTS, Subject, Variant
 from fuzz.verdict import Verdict
+from subjects.steps import bound_blocks
 
 from compiler import ops
-from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.pass_table import Pass
 from compiler.passes.pipeline import PASSES
-from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Readings
 from registry import OPS
 from registry.spelled import SPELLED
 from runtime.engines.reference.kernels import KERNELS
@@ -123,11 +123,12 @@ def test_differences_find_a_second_order_that_is_wrong_only_there(monkeypatch: p
 
 
 def test_bits_find_a_pass_that_reads_another_tensor():
-    def confused(program: pb.ProgramDesc) -> None:
-        for block in bound_blocks(program):
+    def confused(program: Readings) -> None:
+        for block in bound_blocks(program.desc):
             [first, *_] = [op for op in block.ops if op.type == "tanh"]
             last = next(op for op in reversed(block.ops) if op.type == "mul" and first.outputs[0] in op.inputs)
             last.inputs[1] = first.inputs[0]
+        program.forget()
 
     planted = Variant("planted", lambda s: s.with_passes(PASSES.with_pass(Pass(confused), before="share_memory")))
     building = Building.of(recipe_of(*PRODUCT))

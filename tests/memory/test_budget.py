@@ -12,14 +12,13 @@ from oracles.memory import collide
 from oracles.poison import Poisoned
 from subjects.budgets import deep, normalised, placed_of
 from subjects.random_training import training_programs
-from subjects.steps import Oracle, Stepper, bound_block, same_bits
+from subjects.steps import Oracle, Stepper, bound_block, bound_blocks, same_bits
 
 from compiler import Program, adam, constant, global_norm, momentum, ops
 from compiler.analyses.costs import operations, operations_of
 from compiler.analyses.step_graph import step_graph
 from compiler.build.compiled import Compiled
 from compiler.errors import CompileError, LimitError
-from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.plan_memory import plan_of
 from compiler.passes.share_memory import share_in_block
 from compiler.passes.verify import verify
@@ -29,6 +28,7 @@ from compiler.planning.write_schedule import write_schedule
 from compiler.train.optimizers import Optimizer
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading, Readings
 from prograd_proto.identity import program_sha256
 
 
@@ -99,7 +99,7 @@ def test_any_program_keeps_its_bits_and_its_budget_or_says_that_it_cannot(progra
 @settings(max_examples=8)
 def test_the_peak_never_rises_however_low_the_budget(program: Program):
     for block in bound_blocks(program.compile(rows=16).desc):
-        schedule, costs = schedule_of(step_graph(block)), operations_of(block)
+        schedule, costs = schedule_of(step_graph(Reading(block))), operations_of(Reading(block))
         for budget in (schedule.peak, schedule.peak // 2, 0):
             found = lower(schedule, costs, budget)
             assert found.peak <= schedule.peak
@@ -110,11 +110,11 @@ def test_the_peak_never_rises_however_low_the_budget(program: Program):
 @settings(max_examples=8)
 def test_what_is_measured_of_a_schedule_is_what_the_block_then_needs(program: Program):
     for block in bound_blocks(program.compile(rows=16).desc):
-        schedule = lower(schedule_of(step_graph(block)), operations_of(block), 0)
-        write_schedule(block, schedule)
-        share_in_block(block)
-        needed = step_graph(block).peak(list(range(len(block.ops))))
-        assert needed == plan_of(block).lower_bound <= schedule.peak  # less where a view was dead
+        schedule = lower(schedule_of(step_graph(Reading(block))), operations_of(Reading(block)), 0)
+        write_schedule(Reading(block), schedule)
+        share_in_block(Reading(block))
+        needed = step_graph(Reading(block)).peak(list(range(len(block.ops))))
+        assert needed == plan_of(Reading(block)).lower_bound <= schedule.peak  # less where a view was dead
 
 
 def test_a_choice_repeats_no_more_than_it_must():
@@ -126,7 +126,7 @@ def test_a_choice_repeats_no_more_than_it_must():
     c = ops.tanh(ops.abs(b))
     program.minimize(ops.mean(a * c), momentum(0.1))
     block = bound_block(program.compile(n=4).desc)
-    schedule = schedule_of(step_graph(block))
+    schedule = schedule_of(step_graph(Reading(block)))
     graph, types = schedule.graph, [op.type for op in block.ops]
     kept = graph.writes[types.index("tanh")][0]
     last = schedule.position[graph.readers[kept][-1]]
@@ -153,7 +153,7 @@ def test_repetitions_say_what_they_repeat_and_replay_its_random_numbers():
             first[op.recompute_of].stage,
             first[op.recompute_of].location,
         )
-    verify(compiled.desc)
+    verify(Readings(compiled.desc))
 
 
 def test_a_budget_that_is_large_enough_changes_no_op():

@@ -14,7 +14,7 @@ from compiler import CompileError, Program, adam, constant, momentum, ops, sgd
 from compiler.passes.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import Reading, Readings
 from prograd_proto.files import load
 from runtime.check import check_program
 from runtime.engines.reference.kernels import KERNELS
@@ -121,7 +121,7 @@ def test_the_compiler_and_the_runtime_refuse_a_pair_in_the_same_words(pairs, sen
     desc, add = sum_of_what_dies()
     add.in_place.extend(pb.InPlace(output=output, input=position) for output, position in pairs)
     with pytest.raises(CompileError) as refused:
-        verify(desc)
+        verify(Readings(desc))
     assert f"op {add.id} (add): {sentence}; this breaks the rule" in str(refused.value)
     with pytest.raises(ProgramError) as refused:
         check_program(desc, REFERENCE)

@@ -15,14 +15,13 @@ from oracles.poison import Poisoned
 from subjects.budgets import deep, normalised, placed_of
 from subjects.commands import run_compiler as run
 from subjects.random_training import training_programs
-from subjects.steps import Oracle, Stepper, bound_block, same_bits
+from subjects.steps import Oracle, Stepper, bound_block, bound_blocks, same_bits
 
 from compiler import Program, adam, constant, global_norm, momentum, ops
 from compiler.analyses.costs import operations_of
 from compiler.analyses.step_graph import step_graph
 from compiler.build.compiled import Compiled
 from compiler.errors import LimitError
-from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.plan_memory import plan_of, spilled_buffers
 from compiler.passes.share_memory import share_in_block
 from compiler.passes.verify import verify
@@ -32,6 +31,7 @@ from compiler.planning.repetition import RELOAD, SPILL, Choice, Schedule, schedu
 from compiler.planning.write_schedule import write_schedule
 from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading, Readings
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
 
@@ -64,7 +64,7 @@ def test_what_is_dear_to_compute_again_waits_in_the_file():
     assert moved.count("spill") == train.spilled > 0
     assert moved.count("reload") >= train.spilled
     assert train.moved >= 2 * train.spilled * 64 * 4096
-    verify(compiled.desc)
+    verify(Readings(compiled.desc))
 
 
 @pytest.mark.parametrize("optimizer", [momentum(0.1), adam(0.01, clip=global_norm(0.1))], ids=["plain", "clipped"])
@@ -111,7 +111,7 @@ def test_any_program_keeps_its_bits_and_its_budget_or_says_that_it_cannot(progra
 def in_file_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
     """The spilled tensors, from the ops alone."""
     offsets = {placement.tensor: placement.offset for placement in plan.spilled}
-    sizes = {buffer.name: buffer.nbytes for buffer in spilled_buffers(block)}
+    sizes = {buffer.name: buffer.nbytes for buffer in spilled_buffers(Reading(block))}
     made = {op.outputs[0]: i for i, op in enumerate(block.ops) if op.type == "spill"}
     assert made.keys() == offsets.keys()
     last = {op.inputs[0]: i for i, op in enumerate(block.ops) if op.type == "reload"}
@@ -122,15 +122,15 @@ def in_file_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
 @settings(max_examples=8)
 def test_what_is_measured_of_a_schedule_is_what_the_block_then_needs(program: Program):
     for block in bound_blocks(program.compile(rows=16).desc):
-        costs = operations_of(block)
-        found = lower(schedule_of(step_graph(block)), costs, 0, spilling=True)
+        costs = operations_of(Reading(block))
+        found = lower(schedule_of(step_graph(Reading(block))), costs, 0, spilling=True)
         for schedule in (found, prefetch(found, costs, found.peak)):
             trial = pb.BlockDesc()
             trial.CopyFrom(block)
-            write_schedule(trial, schedule)
-            share_in_block(trial)
-            needed = step_graph(trial).peak(list(range(len(trial.ops))))
-            assert needed == plan_of(trial).lower_bound <= schedule.peak == found.peak
+            write_schedule(Reading(trial), schedule)
+            share_in_block(Reading(trial))
+            needed = step_graph(Reading(trial)).peak(list(range(len(trial.ops))))
+            assert needed == plan_of(Reading(trial)).lower_bound <= schedule.peak == found.peak
 
 
 def two_uses() -> tuple[pb.BlockDesc, Schedule, int]:
@@ -142,7 +142,7 @@ def two_uses() -> tuple[pb.BlockDesc, Schedule, int]:
         h = ops.sin(h)
     program.entry("predict", y=h * x, x=x)
     block = bound_block(program.compile(n=4).desc, "predict")
-    schedule = schedule_of(step_graph(block))
+    schedule = schedule_of(step_graph(Reading(block)))
     return block, schedule, schedule.graph.value_of["x"]
 
 
@@ -158,7 +158,7 @@ def test_a_value_goes_to_the_file_at_once_and_comes_back_where_it_is_needed():
     assert schedule.order == list(range(len(block.ops))), "a schedule is never edited"
     assert [nbytes // 256 for nbytes in schedule.live] == [2] * 6
     assert [nbytes // 256 for nbytes in moved.live] == [1, 1, 1, 1, 1, 1, 2, 2], "exp writes over x"
-    write_schedule(block, moved)
+    write_schedule(Reading(block), moved)
     assert [(op.type, op.inputs[:], op.outputs[:]) for op in (block.ops[0], block.ops[6])] == [
         ("spill", ["x"], ["x.spilled"]),
         ("reload", ["x.spilled"], ["x.again"]),
@@ -189,7 +189,7 @@ def test_tensors_that_wait_at_different_times_share_the_file():
     compiled.plan(budget=arena_of(compiled) // 2, spill=True)
     plan = compiled.desc.entries[0].bindings[0].plan
     assert all(placement.offset % 4096 == 0 for placement in plan.spilled)
-    lives = sorted((b.start, b.stop) for b in spilled_buffers(bound_block(compiled.desc)))
+    lives = sorted((b.start, b.stop) for b in spilled_buffers(Reading(bound_block(compiled.desc))))
     assert any(b[0] < a[1] for a, b in pairwise(lives)), "some wait at the same time"
     assert plan.file_bytes <= 512 * 64 * 4 * len(lives)
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from oracles.poison import Poisoned
 from subjects.random_training import training_programs
 from subjects.spilling import insert_reload, spilled
-from subjects.steps import Stepper, same_bits
+from subjects.steps import Stepper, bound_blocks, same_bits
 
 from compiler import Program, constant, ops
-from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.list_operators import list_operators
 from compiler.passes.plan_memory import plan_memory
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Readings
 from runtime.engines.parts import TRANSFERS
 from runtime.engines.reference.spill_file import spill_file
 from runtime.engines.reference.threads.at_once import TRIALS
@@ -52,8 +52,8 @@ def tower() -> pb.ProgramDesc:
         [name] = block.ops[at].outputs
         last = max(k for k, op in enumerate(block.ops) if name in op.inputs)
         insert_reload(block, name, at + 1, last, last)
-    list_operators(desc)
-    plan_memory(desc)
+    list_operators(Readings(desc))
+    plan_memory(Readings(desc))
     return desc
 
 
@@ -284,7 +284,7 @@ def test_a_tensor_comes_back_while_ops_before_its_reload_still_run():
     [name] = block.ops[position(block, "sin")].outputs
     last = position(block, "add")
     insert_reload(block, name, position(block, "sin") + 1, last, last)
-    list_operators(desc)
+    list_operators(Readings(desc))
     stepper = Stepper(desc, "predict", plan=apart(desc))
     begun = threading.Event()
 
@@ -307,7 +307,7 @@ def test_a_tensor_comes_back_while_ops_before_its_reload_still_run():
 
 def apart(desc: pb.ProgramDesc) -> pb.MemoryPlan:
     """A plan in which no two buffers share memory."""
-    plan_memory(desc)
+    plan_memory(Readings(desc))
     plan = plan_of_training(desc)
     plan.arena_bytes = 0
     for placement in plan.placements:

@@ -10,6 +10,7 @@ from subjects.steps import Stepper
 from compiler.build.compiled import Compiled
 from compiler.passes.plan_memory import block_buffers, spilled_buffers
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading
 from runtime.aligned_memory import aligned_bytes
 
 POISON = 0xFF
@@ -25,7 +26,10 @@ class Poisoned(Stepper):
         self._arena, self._file = aligned_bytes(plan.arena_bytes), aligned_bytes(plan.file_bytes)
         super().__init__(desc, entry, plan=plan, memory=self._given(self._arena), file=self._given(self._file))
         self._offsets = {placement.tensor: placement.offset for placement in (*plan.placements, *plan.spilled)}
-        self._buffers = [(self._arena, block_buffers(self.block)), (self._file, spilled_buffers(self.block))]
+        self._buffers = [
+            (self._arena, block_buffers(Reading(self.block))),
+            (self._file, spilled_buffers(Reading(self.block))),
+        ]
 
     def step(self, **feeds: np.ndarray | float) -> dict[str, np.ndarray]:
         self._arena.fill(POISON)

@@ -13,7 +13,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import run_passes
 from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import Reading, Readings
 from prograd_proto.identity import program_sha256
 from runtime.step import aliases_of
 
@@ -80,7 +80,7 @@ def test_a_pass_that_runs_again_right_away_changes_nothing(name):
     run_passes(program, (*PASSES.before(name), *PASSES.only(name)))
     before = bytes_of(program)
     [change] = PASSES.only(name)
-    change.function(program)
+    change.function(Readings(program))
     assert bytes_of(program) == before
 
 
@@ -91,8 +91,8 @@ def test_the_program_is_looked_at_after_every_pass():
 
 
 def test_a_pass_that_breaks_the_program_is_reported_by_name():
-    def lose_an_op(program: pb.ProgramDesc) -> None:
-        del program.blocks[0].ops[0]
+    def lose_an_op(program: Readings) -> None:
+        del program.desc.blocks[0].ops[0]
 
     passes = PASSES.only("eliminate_dead_ops", "share_memory")
     with pytest.raises(CompileError) as error:

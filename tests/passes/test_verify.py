@@ -10,6 +10,7 @@ from compiler import CompileError, Program, constant, ops, sgd
 from compiler.passes.verify import BLOCK_RULES, PROGRAM_RULES, verify
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
+from prograd_proto.blocks import Readings
 
 Change = Callable[[pb.ProgramDesc, pb.BlockDesc], object]
 
@@ -58,6 +59,15 @@ AGAIN = "an op that computes another one again follows it, has its type, attribu
 HELPS = "an op that helps to differentiate names an op that was there before it, a forward op unless that is gone"
 LOST = "in a block whose memory is planned, every op is read or has an effect, so no part of a gradient is lost"
 LIFESPANS = "a tensor is defined and read, itself or through a view, only within the lifespan that was declared for it"
+INSIDE = "a block inside an op exists, is that of no entry, and lies inside no other op nor inside itself"
+TAKES = "an op has sub-blocks only if its operator takes some, and no operator does yet"
+
+
+def put_inside(p: pb.ProgramDesc, b: pb.BlockDesc) -> None:
+    """An empty block inside the op number 3."""
+    op_of(b, "exp").blocks.append(len(p.blocks))
+    p.blocks.add()
+
 
 BROKEN: list[tuple[str, Change, str, str]] = [
     (
@@ -339,11 +349,24 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         "block 0: %w stands for a state, which has a lifespan of its own",
         LIFESPANS,
     ),
+    ("an op with a sub-block", put_inside, "block 0: op 2 (exp) has a sub-block", TAKES),
+    (
+        "a sub-block of two ops",
+        lambda p, b: [put_inside(p, b), op_of(b, "mul").blocks.append(len(p.blocks) - 1)],
+        "block 0: op 2 (exp) has the sub-block 5, which has another place",
+        INSIDE,
+    ),
+    (
+        "a sub-block that an entry runs",
+        lambda p, b: op_of(p.blocks[1], "exp").blocks.append(0),
+        "block 1: op 2 (exp) has the sub-block 0, which has another place",
+        INSIDE,
+    ),
 ]
 
 
 def test_a_good_program_breaks_no_rule():
-    verify(good())
+    verify(Readings(good()))
 
 
 @pytest.mark.parametrize(("change", "fault", "law"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN])
@@ -354,7 +377,7 @@ def test_a_broken_rule_is_reported_with_its_place_and_its_words(change: Change, 
     names["one"] = op_of(block, "add").inputs[1]
     change(program, block)
     with pytest.raises(CompileError) as error:
-        verify(program)
+        verify(Readings(program))
     assert str(error.value) == f"{fault.format(**names)}; this breaks the rule: {law}"
 
 
@@ -369,7 +392,7 @@ def test_a_tensor_has_a_shape_and_every_extent_says_something(change: Callable[[
     program = good()
     change(tensor_of(program.blocks[0], "x"))
     with pytest.raises(CompileError) as error:
-        verify(program)
+        verify(Readings(program))
     assert str(error.value) == f"block 0: {fault}"
 
 
@@ -401,18 +424,18 @@ def test_what_cannot_be_read_at_all_is_said_with_its_block(change: Callable[[pb.
     program = good()
     change(program.blocks[0])
     with pytest.raises(CompileError) as error:
-        verify(program)
+        verify(Readings(program))
     assert str(error.value) == sentence
 
 
 def test_a_block_that_was_looked_at_is_not_looked_at_again_unless_it_or_a_state_changed():
     program = good()
     known: set[bytes] = set()
-    verify(program, known)
+    verify(Readings(program), known)
     assert len(known) == len({block.SerializeToString() for block in program.blocks})
     before = set(known)
-    verify(program, known)
+    verify(Readings(program), known)
     assert known == before
     program.states[3].dtype = pb.D_TYPE_FLOAT64
     with pytest.raises(CompileError):
-        verify(program, known)
+        verify(Readings(program), known)

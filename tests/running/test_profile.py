@@ -14,6 +14,7 @@ from subjects.steps import Stepper, bound_block
 
 from compiler import Program, constant, ops
 from compiler.passes.plan_memory import block_buffers
+from prograd_proto.blocks import Reading
 from runtime.__main__ import main
 from runtime.commands import profile as profiling
 from runtime.commands.trace import TraceFile, alive
@@ -101,7 +102,7 @@ def test_bytes_alive_are_those_of_the_lifetimes():
     compiled = wide().compile()
     stepper = Stepper(compiled)
     block = bound_block(compiled.desc)
-    buffers = block_buffers(block)
+    buffers = block_buffers(Reading(block))
     numbers = {op.id: i for i, op in enumerate(block.ops)}
     wanted = [
         sum(aligned(b.nbytes) for b in buffers if b.start < 2 * i + 2 and b.stop > 2 * i)

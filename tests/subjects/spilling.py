@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.pass_table import Pass
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Readings
+from subjects.steps import bound_blocks
 
 Choice = Callable[[int], int]
 """A number below the one given."""
@@ -17,10 +18,11 @@ Choice = Callable[[int], int]
 def spilled(compiled: pb.ProgramDesc, choose: Choice, pairs: int = 1) -> pb.ProgramDesc:
     """A compiled program, compiled again with so many pairs of spill and reload in each block that runs."""
 
-    def insert(desc: pb.ProgramDesc) -> None:
-        for block in bound_blocks(desc):
+    def insert(program: Readings) -> None:
+        for block in bound_blocks(program.desc):
             for _ in range(pairs):
                 insert_pair(block, choose)
+        program.forget()
 
     desc = pb.ProgramDesc()
     desc.CopyFrom(compiled)

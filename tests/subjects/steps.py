@@ -10,6 +10,7 @@ from oracles.interpret import interpret
 
 from compiler.build.compiled import Compiled
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Readings
 from runtime.aligned_memory import aligned_bytes
 from runtime.check import check_program
 from runtime.engines.reference.bound_step import Memory
@@ -18,6 +19,11 @@ from runtime.engines.reference.target import REFERENCE
 from runtime.engines.reference.threads.tasks import TINY
 from runtime.entries import BoundEntry
 from runtime.runs.states import States
+
+
+def bound_blocks(program: pb.ProgramDesc) -> list[pb.BlockDesc]:
+    """The blocks that run."""
+    return [block.desc for block in Readings(program).bound]
 
 
 def bound_block(program: pb.ProgramDesc, entry: str = "train", binding: int = 0) -> pb.BlockDesc:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.passes.bound_blocks import bound_blocks
 from compiler.passes.rewrite import EDITED, rewrite
 from compiler.passes.simplify.identities import IDENTITIES
 from compiler.passes.simplify.rearrangements import REARRANGEMENTS
 from compiler.passes.simplify.rules import Rule, Scope
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading, Readings
 
 RULES: dict[str, tuple[Rule, ...]] = {
     type: IDENTITIES.get(type, ()) + REARRANGEMENTS.get(type, ()) for type in (*IDENTITIES, *REARRANGEMENTS)
@@ -26,21 +26,23 @@ RULES: dict[str, tuple[Rule, ...]] = {
 """For each op type what may be done with it, in the order in which it is tried."""
 
 
-def simplify(program: pb.ProgramDesc) -> None:
+def simplify(program: Readings) -> None:
     """Leave out ops that give what is there already, such as x * 1, and shorten chains of reshapes and their like."""
-    for block in bound_blocks(program):
+    for block in program.bound:
         _simplify(block)
 
 
-def _simplify(block: pb.BlockDesc) -> None:
-    scope = Scope({tensor.name: tensor for tensor in block.tensors}, {})
+def _simplify(block: Reading) -> None:
+    scope = Scope(block)
 
-    def visit(op: pb.OpDesc) -> Sequence[str] | None:
+    def visit(i: int) -> Sequence[str] | None:
+        if block.op_types[i] not in RULES:
+            return None
+        op = block.ops[i]
         instead = found = _simpler(scope, op)
         while found is EDITED:
             found = _simpler(scope, op)
             instead = found or EDITED
-        scope.makers.update(dict.fromkeys(op.outputs[:], op))
         return instead
 
     rewrite(block, visit)

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import copysign
 
 from compiler.passes.rewrite import EDITED
-from prograd_proto import Attribute, TensorType, attributes_of, type_of
+from prograd_proto import Attribute, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
+from prograd_proto.blocks import Reading
 from prograd_proto.dtypes import NAMES
 from registry.block import scalar_bytes
 from registry.op import find_op
 
 
-@dataclass(frozen=True)
 class Scope:
-    """The tensors of a block, and the ops behind those that were visited."""
+    """What a rule may ask of a block: types, and the ops behind tensors."""
 
-    tensors: dict[str, pb.TensorDesc]
-    makers: dict[str, pb.OpDesc]
+    def __init__(self, block: Reading) -> None:
+        self._types = block.types
+        self._makers = block.use_def.makers  # no rule lets another op define a tensor
+        self._ops = block.ops
 
     def type(self, name: str) -> TensorType:
         """The type of a tensor."""
-        return type_of(self.tensors[name])
+        return self._types[name]
 
     def result(self, op: pb.OpDesc) -> TensorType:
         """The type of an op's first output."""
@@ -32,14 +33,14 @@ class Scope:
 
     def inner(self, op: pb.OpDesc, *types: str) -> pb.OpDesc | None:
         """The op behind the first operand, if it is of one of these types."""
-        maker = self.makers.get(op.inputs[0])
+        maker = self._maker(op.inputs[0])
         return maker if maker is not None and maker.type in types else None
 
     def holds(self, name: str, number: float) -> bool:
         """Whether every element of a tensor is known to be that number, the sign of a zero included."""
-        maker = self.makers.get(name)
+        maker = self._maker(name)
         while maker is not None and find_op(maker.type).traits.repeats:
-            maker = self.makers.get(maker.inputs[0])
+            maker = self._maker(maker.inputs[0])
         if maker is None:
             return False
         if maker.type == "constant":
@@ -50,6 +51,11 @@ class Scope:
             value = attributes_of(maker)["value"]
             return value == number and copysign(1, float(str(value))) == copysign(1, number)
         return False
+
+    def _maker(self, name: str) -> pb.OpDesc | None:
+        """The op that defines a tensor, as rules left it; None for a parameter."""
+        i = self._makers.get(name)
+        return None if i is None else self._ops[i]
 
 
 Rule = Callable[[Scope, pb.OpDesc], Sequence[str] | None]

@@ -1,34 +1,46 @@
-"""A block as Python's lists: what several questions about it ask, read once, because messages are slow to read."""
+"""A block as Python's lists: what everybody asks of it, read once, because messages are slow to read.
+
+Who edits the block says so by the methods for edits, which keep the columns true and forget the answers that may be
+others now. What has no method is edited in the message, and `read_again` or `forget` called.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import compress
+from typing import Any, Final
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.tensor_types import TensorType, type_of
+from prograd_proto.blocks.kinds import Kind
+from prograd_proto.blocks.questions import Answers
+from prograd_proto.blocks.use_def import UseDef
+from prograd_proto.dtypes import NUMBERS
+from prograd_proto.tensor_types import TensorType, shape_message, type_of
 
 
-@dataclass(frozen=True)
 class Reading:
-    """What a block says, for as long as nobody edits it; lists have an element for each op, in order."""
+    """What a block says; columns have an element for each op, in order, and are not edited by who reads them."""
 
-    desc: pb.BlockDesc
-
-    @cached_property
-    def types(self) -> dict[str, TensorType]:
-        """The types of the tensors; raises ProgramError for an unknown dtype."""
-        return {tensor.name: type_of(tensor) for tensor in self.tensors}
-
-    @cached_property
-    def tensors(self) -> list[pb.TensorDesc]:
-        """The descriptions of the tensors."""
-        return self.desc.tensors[:]
+    def __init__(self, desc: pb.BlockDesc) -> None:
+        self.desc = desc
+        self.answers = Answers()
+        self._kinds: dict[object, Kind] = {}
 
     @cached_property
     def ops(self) -> list[pb.OpDesc]:
         """The messages."""
         return self.desc.ops[:]
+
+    @cached_property
+    def ids(self) -> list[int]:
+        """The numbers that ops have for life."""
+        return [op.id for op in self.ops]
+
+    @cached_property
+    def stages(self) -> list[pb.Stage]:
+        """The places of the ops in training."""
+        return [op.stage for op in self.ops]
 
     @cached_property
     def op_types(self) -> list[str]:
@@ -46,11 +58,213 @@ class Reading:
         return [op.outputs[:] for op in self.ops]
 
     @cached_property
-    def attributes(self) -> list[list[bytes]]:
+    def attributes(self) -> list[tuple[bytes, ...]]:
         """The attributes as they are written: equal bytes are equal attributes."""
-        return [[attribute.SerializeToString() for attribute in op.attributes] for op in self.ops]
+        return [_attributes(op) for op in self.ops]
 
     @cached_property
     def in_place(self) -> list[list[tuple[int, int]]]:
         """The pairs (output, input) that are the same memory."""
-        return [[(pair.output, pair.input) for pair in op.in_place] if op.in_place else [] for op in self.ops]
+        return [_pairs(op) for op in self.ops]
+
+    @cached_property
+    def scratch(self) -> list[list[str]]:
+        """The tensors that kernels may overwrite."""
+        return [op.scratch[:] for op in self.ops]
+
+    @cached_property
+    def blocks(self) -> list[list[int]]:
+        """The numbers of the blocks inside the ops."""
+        return [op.blocks[:] for op in self.ops]
+
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """Ops of one kind have one object; raises KeyError for a tensor that is not described."""
+        return [self._kind(i) for i in range(len(self.ops))]
+
+    @cached_property
+    def tensors(self) -> list[pb.TensorDesc]:
+        """The descriptions of the tensors."""
+        return self.desc.tensors[:]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the tensors, in the order of their descriptions."""
+        return [tensor.name for tensor in self.tensors]
+
+    @cached_property
+    def types(self) -> dict[str, TensorType]:
+        """The types of the tensors; raises ProgramError for an unknown dtype."""
+        return {name: type_of(tensor) for name, tensor in zip(self.names, self.tensors, strict=True)}
+
+    @cached_property
+    def parameters(self) -> list[pb.ParameterDesc]:
+        """What comes from outside."""
+        return self.desc.parameters[:]
+
+    @cached_property
+    def parameter_names(self) -> list[str]:
+        """The tensors that come from outside."""
+        return [parameter.tensor for parameter in self.parameters]
+
+    @cached_property
+    def state_of(self) -> dict[str, str]:
+        """The states, by the tensors that stand for them."""
+        return {p.tensor: p.state for p in self.parameters if p.WhichOneof("source") == "state"}
+
+    @cached_property
+    def updates(self) -> dict[str, str]:
+        """The tensors that become the values of states, by state; the last one of a state that is updated twice."""
+        return {update.state: update.tensor for update in self.desc.updates}
+
+    @cached_property
+    def ends(self) -> list[str]:
+        """What the end of the step reads: fetches, updates and results."""
+        desc = self.desc
+        return [*(f.tensor for f in desc.fetches), *(u.tensor for u in desc.updates), *desc.results]
+
+    @cached_property
+    def use_def(self) -> UseDef:
+        """The use-def chains."""
+        return UseDef(self.parameter_names, self.inputs, self.outputs, self.ends)
+
+    def copied_to(self, desc: pb.BlockDesc) -> Reading:
+        """The reading of an empty message, which becomes a copy of this one's."""
+        copy = Reading(desc)
+        copy.become(self)
+        return copy
+
+    def become(self, other: Reading) -> None:
+        """Let the block be as another one is."""
+        if other is self:
+            return
+        self.desc.CopyFrom(other.desc)
+        self.forget()
+        for column in (*_READ, "kinds", "names", "types", "parameter_names", "state_of", "updates", "ends"):
+            if column in other.__dict__:
+                self.__dict__[column] = other.__dict__[column].copy()
+        self._kinds.update(other._kinds)
+        self.answers = other.answers
+
+    def keep_ops(self, keep: Sequence[bool]) -> None:
+        """Delete the ops that are not kept."""
+        _keep(self.desc.ops, keep)
+        self._move((*_READ, "ops", "kinds"), lambda column: [*compress(column, keep)])
+        self._edited()
+
+    def reorder_ops(self, order: Sequence[int]) -> None:
+        """Put the ops into another order, given by their positions."""
+        position = {self.ids[i]: place for place, i in enumerate(order)}
+        self.desc.ops.sort(key=lambda op: position[op.id])
+        self._move((*_READ, "ops", "kinds"), lambda column: [column[i] for i in order])
+        self._edited(self.answers.reordered(order))
+
+    def keep_tensors(self, keep: Sequence[bool]) -> None:
+        """Delete the descriptions that are not kept."""
+        _keep(self.desc.tensors, keep)
+        self._move(("tensors", "names"), lambda column: [*compress(column, keep)])
+        self._move(("types",), lambda types: {name: types[name] for name in self.names})
+        self._edited()
+
+    def order_tensors(self, position: Mapping[str, int]) -> None:
+        """Put the descriptions into the order of these positions of their names."""
+        order = sorted(range(len(self.names)), key=[position[name] for name in self.names].__getitem__)
+        self.desc.tensors.sort(key=lambda tensor: position[tensor.name])
+        self._move(("tensors", "names"), lambda column: [column[i] for i in order])
+
+    def set_types(self, types: Mapping[str, TensorType]) -> None:
+        """Give these tensors other types."""
+        for name, tensor in zip(self.names, self.tensors, strict=True):
+            if name in types:
+                tensor.dtype = NUMBERS[types[name].dtype]
+                tensor.shape.CopyFrom(shape_message(types[name].shape))
+        self.types.update(types)
+        self.__dict__.pop("kinds", None)
+        self._edited()
+
+    def keep_parameters(self, keep: Sequence[bool]) -> None:
+        """Delete the parameters that are not kept."""
+        _keep(self.desc.parameters, keep)
+        self.ends_edited()
+
+    def mark(self, i: int, pairs: Sequence[tuple[int, int]]) -> None:
+        """Let op number i write these outputs over these operands, (output, input), and no others."""
+        if self.in_place[i] == [*pairs]:
+            return
+        del self.ops[i].in_place[:]
+        for output, position in pairs:
+            self.ops[i].in_place.add(output=output, input=position)
+        self.in_place[i] = [*pairs]
+        self.answers = self.answers.without_marks()
+
+    def read_again(self, i: int) -> None:
+        """Op number i was edited in its message: read it again."""
+        for column, read in _READ.items():
+            if column in self.__dict__:
+                self.__dict__[column][i] = read(self.ops[i])
+        if "kinds" in self.__dict__:
+            self.kinds[i] = self._kind(i)
+        self._edited()
+
+    def ends_edited(self) -> None:
+        """Parameters, fetches, updates or results were edited in the message."""
+        for column in ("parameters", "parameter_names", "state_of", "updates", "ends"):
+            self.__dict__.pop(column, None)
+        self._edited()
+
+    def forget(self) -> None:
+        """The message was edited in many places: all of it is read again when it is asked for."""
+        for column in (*_READ, "ops", "kinds", "tensors", "names", "types"):
+            self.__dict__.pop(column, None)
+        self.ends_edited()
+
+    def _kind(self, i: int) -> Kind:
+        types, op_type, attributes = self.types, self.op_types[i], self.attributes[i]
+        inputs = [types[name] if name else None for name in self.inputs[i]]
+        outputs = [types[name] for name in self.outputs[i]]
+        key = op_type, attributes, *map(id, inputs), 0, *map(id, outputs)  # types are few objects
+        kind = self._kinds.get(key)
+        if kind is None:  # its types live as long as the key with their ids
+            kind = self._kinds[key] = Kind(op_type, tuple(inputs), tuple(outputs), attributes)
+        return kind
+
+    def _move(self, columns: Iterable[str], move: Callable[[Any], object]) -> None:
+        for column in columns:
+            if column in self.__dict__:
+                self.__dict__[column] = move(self.__dict__[column])
+
+    def _edited(self, answers: Answers | None = None) -> None:
+        self.__dict__.pop("use_def", None)
+        self.answers = answers or Answers()
+
+
+def _attributes(op: pb.OpDesc) -> tuple[bytes, ...]:
+    return tuple([attribute.SerializeToString() for attribute in op.attributes])
+
+
+def _pairs(op: pb.OpDesc) -> list[tuple[int, int]]:
+    return [(pair.output, pair.input) for pair in op.in_place]
+
+
+_READ: Final[dict[str, Callable[[pb.OpDesc], Any]]] = {
+    "ids": lambda op: op.id,
+    "stages": lambda op: op.stage,
+    "op_types": lambda op: op.type,
+    "inputs": lambda op: op.inputs[:],
+    "outputs": lambda op: op.outputs[:],
+    "attributes": _attributes,
+    "in_place": _pairs,
+    "scratch": lambda op: op.scratch[:],
+    "blocks": lambda op: op.blocks[:],
+}
+"""How the columns of ops are read of one op."""
+
+
+def _keep(field: object, keep: Sequence[bool]) -> None:
+    """Delete the runs of elements that are not kept, from the back."""
+    stop = len(keep)
+    for i in reversed(range(-1, len(keep))):
+        if i < 0 or keep[i]:
+            if i + 1 < stop:
+                del field[i + 1 : stop]  # pyright: ignore[reportIndexIssue, reportUnknownMemberType]: a repeated field
+            stop = i

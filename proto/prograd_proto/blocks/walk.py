@@ -1,0 +1,58 @@
+"""The one walk into sub-blocks: the blocks that lie inside ops, by their numbers in the program.
+
+Who goes over the ops of a block that runs goes over those of the blocks inside it too, by `inside` or by
+`Readings.with_sub_blocks`. Who cannot treat them, such as a plan of one list of ops, refuses them by `require_flat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks.reading import Reading
+from prograd_proto.errors import ProgramError
+
+
+def inside(program: pb.ProgramDesc, numbers: Iterable[int]) -> list[int]:
+    """Those blocks and all blocks inside their ops, each once, outer ones first.
+
+    Raises ProgramError for a block that does not exist, or lies inside itself.
+    """
+    return reached(numbers, len(program.blocks), lambda number: list(_named(program.blocks[number])))
+
+
+def reached(numbers: Iterable[int], count: int, named: Callable[[int], Sequence[int]]) -> list[int]:
+    """What `inside` gives of a program of so many blocks, of which it is known which blocks each one names."""
+    found: dict[int, None] = {}
+    for number in numbers:
+        _enter(number, (), found, count, named)
+    return list(found)
+
+
+def require_flat(block: Reading, who: str) -> None:
+    """Raise ProgramError if an op has sub-blocks; `who` does not enter them."""
+    for i, named in enumerate(block.blocks):
+        if named:
+            raise ProgramError(
+                f"op {block.ids[i]} ({block.op_types[i]}) has sub-blocks, which {who} does not enter; "
+                "it takes a block whose ops have none"
+            )
+
+
+def _named(block: pb.BlockDesc) -> Iterator[int]:
+    return (number for op in block.ops for number in op.blocks)
+
+
+def _enter(
+    number: int, around: tuple[int, ...], found: dict[int, None], count: int, named: Callable[[int], Sequence[int]]
+) -> None:
+    where = f"block {around[-1]}: " if around else ""
+    if number >= count:
+        raise ProgramError(f"{where}an op has the sub-block {number}, and the program has {count} blocks")
+    if number in around:
+        raise ProgramError(f"{where}an op has the sub-block {number}, inside which it lies itself")
+    if number in found:
+        return
+    found[number] = None
+    for inner in named(number):
+        _enter(inner, (*around, number), found, count, named)

@@ -1,0 +1,169 @@
+"""What is kept of a block while passes edit it is what the block says, and questions are answered once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from subjects.random_training import training_programs
+
+from compiler import Program, adam, ops
+from compiler.passes.pass_table import Pass
+from compiler.passes.pipeline import PASSES
+from compiler.passes.run_passes import run_passes
+from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading, Readings, question
+from runtime.step import aliases_of, scratch_of, views_of
+from runtime.target import TARGET
+
+COLUMNS = ("ids", "stages", "op_types", "inputs", "outputs", "attributes", "in_place", "scratch", "blocks", "kinds")
+COLUMNS += ("names", "types", "parameter_names", "state_of", "updates", "ends")
+
+
+def network() -> Program:
+    """With what every pass has something to do with: dropout, statistics, constants, views, and an update."""
+    program = Program()
+    x = program.input("x", "float32", ("batch", 4, 4, 1))
+    w, v = program.parameter("w", (3, 3, 1, 2)), program.parameter("v", (8, 3))
+    h = ops.dropout(ops.relu(ops.conv2d(x, w) * 1.0), rate=0.5)
+    y = ops.reshape(ops.transpose(h, axes=(0, 3, 1, 2)), shape=("batch", 8)) @ v + ops.mean(h)
+    program.minimize(ops.mean(ops.square(y)) + ops.mean(ops.square(y)), adam(1e-3))
+    program.outputs(y=y)
+    return program
+
+
+def differences(kept: Reading, fresh: Reading) -> list[str]:
+    """The columns of a block, and answers about it, that are not what the message says."""
+    wrong = [column for column in COLUMNS if shown(getattr(kept, column)) != shown(getattr(fresh, column))]
+    wrong += [column for column in ("ops", "tensors", "parameters") if getattr(kept, column) != getattr(fresh, column)]
+    wrong += [ask.__name__ for ask in (views_of, aliases_of) if ask(kept) != ask(fresh)]
+    is_static = all(isinstance(extent, int) for type in fresh.types.values() for extent in type.shape)
+    wrong += ["scratch_of"] if is_static and scratch_of(kept, TARGET) != scratch_of(fresh, TARGET) else []
+    wrong += ["use_def"] if kept.use_def.chains != fresh.use_def.chains else []
+    return wrong
+
+
+def shown(column: object) -> object:
+    """Kinds by what they say: equal ones may be two objects."""
+    if isinstance(column, list) and column and hasattr(column[0], "written"):
+        return [(kind.op_type, kind.inputs, kind.outputs, kind.written) for kind in column]
+    return column
+
+
+def looked_at_after_every_pass(program: pb.ProgramDesc, sizes: dict[str, int]) -> int:
+    """Compile with a look at the kept readings after each pass; how many were compared."""
+    compared = 0
+
+    def look(kept: Readings) -> None:
+        nonlocal compared
+        for number in range(len(kept)):
+            assert differences(kept[number], Reading(kept.desc.blocks[number])) == []
+            compared += 1
+
+    for entry in program.entries:
+        entry.bindings.add(dims=[pb.SymbolSize(symbol=symbol, size=size) for symbol, size in sizes.items()])
+    run_passes(program, [step for each in PASSES for step in (each, Pass(look))])
+    return compared
+
+
+def test_what_is_kept_of_a_network_is_what_its_blocks_say_after_every_pass():
+    program = network()._assembled()
+    assert looked_at_after_every_pass(program, {"batch": 4}) > len(PASSES.names)
+
+
+@given(program=training_programs())
+@settings(max_examples=10, deadline=None)
+def test_what_is_kept_of_random_programs_is_what_their_blocks_say_after_every_pass(program: Program):
+    assert looked_at_after_every_pass(program._assembled(), {"rows": 3}) > len(PASSES.names)
+
+
+def trained() -> Reading:
+    desc = network().compile(batch=4).desc
+    return Readings(desc).bound[0]
+
+
+asked: list[str] = []
+
+
+@question()
+def plain(block: Reading) -> int:
+    asked.append("plain")
+    return len(block.ops)
+
+
+@question(of_marks=True)
+def marked(block: Reading) -> int:
+    asked.append("marked")
+    return sum(map(len, block.in_place))
+
+
+@question(of_each_op=True)
+def each(block: Reading, word: str) -> list[str]:
+    asked.append(f"each {word}")
+    return [f"{word}{id}" for id in block.ids]
+
+
+def questions_asked(block: Reading) -> list[str]:
+    asked.clear()
+    plain(block), marked(block), each(block, "a"), each(block, "b")
+    return [*asked]
+
+
+def test_a_question_is_answered_once():
+    block = trained()
+    assert questions_asked(block) == ["plain", "marked", "each a", "each b"]
+    assert questions_asked(block) == []
+
+
+def test_a_mark_changes_the_answers_that_ask_for_marks():
+    block = trained()
+    before = marked(block), questions_asked(block)
+    i = next(i for i, pairs in enumerate(block.in_place) if pairs)
+    block.mark(i, ())
+    assert questions_asked(block) == ["marked"]
+    assert marked(block) == before[0] - 1
+
+
+def test_the_same_marks_again_change_nothing():
+    block = trained()
+    questions_asked(block)
+    for i, pairs in enumerate(block.in_place):
+        block.mark(i, tuple(pairs))
+    assert questions_asked(block) == []
+
+
+def test_another_order_moves_the_answers_of_each_op_with_the_ops():
+    block = trained()
+    questions_asked(block)
+    order = list(range(len(block.ops)))[::-1]
+    block.reorder_ops(order)
+    assert questions_asked(block) == ["plain", "marked"]
+    assert each(block, "a") == [f"a{op.id}" for op in block.desc.ops]
+    assert block.ids == [op.id for op in block.desc.ops]
+
+
+def test_an_op_that_is_read_again_changes_all_answers():
+    block = trained()
+    questions_asked(block)
+    block.ops[0].stage = pb.STAGE_UPDATE
+    block.read_again(0)
+    assert questions_asked(block) == ["plain", "marked", "each a", "each b"]
+    assert block.stages[0] == pb.STAGE_UPDATE
+
+
+def test_a_copy_knows_what_is_known_until_one_of_the_two_is_edited():
+    block = trained()
+    questions_asked(block)
+    copy = block.copied_to(pb.BlockDesc())
+    assert questions_asked(copy) == []
+    copy.keep_ops([i > 0 for i in range(len(copy.ops))])
+    assert questions_asked(copy) == ["plain", "marked", "each a", "each b"]
+    assert questions_asked(block) == []
+    assert len(block.ops) == len(copy.ops) + 1
+
+
+def test_a_pass_that_does_not_say_what_it_edits_is_found_out():
+    def rename(program: Readings) -> None:
+        program.bound[0].desc.ops[0].outputs[0] = "elsewhere"
+
+    with pytest.raises(Exception, match=r"^rename: block \d: "):
+        run_passes(network().compile(batch=4).desc, [Pass(rename)])
