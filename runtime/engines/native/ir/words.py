@@ -36,6 +36,7 @@ def minimum(a: Value, b: Operand) -> Value:
 
 def _extreme(a: Value, b: Operand, beats: Callable[[Value, Value], Value]) -> Value:
     other = a.like(b)
+    a = other.like(a)
     if other.known is not None or not a.type.is_float:
         return where(beats(other, a), other, a)  # a NaN in a beats nothing and is beaten by nothing: it stays
     return where(is_nan(a), a, where(beats(a, other), a, other))

@@ -1,0 +1,33 @@
+"""Forms: what an op is to the native engine, a family a file, named as the reference kernels' families.
+
+form        the kinds of forms, and the table of them by operator
+registers   elements as expressions see them, and as they lie in memory
+pointwise   arithmetic, comparisons, choices
+elementary  exponentials, logarithms and their like
+activation  activations
+logic       bits, and what kind of number a float is
+rounding    to whole numbers
+special     the error function
+copy        casts
+update      sgd, momentum
+adam        Adam and its kin
+adaptive    Adagrad, Lion, RMSprop
+
+`FORMS` is filled when this room is imported. What has no form runs as its NumPy kernel.
+"""
+
+from runtime.engines.native.forms import activation as activation
+from runtime.engines.native.forms import adam as adam
+from runtime.engines.native.forms import adaptive as adaptive
+from runtime.engines.native.forms import copy as copy
+from runtime.engines.native.forms import elementary as elementary
+from runtime.engines.native.forms import logic as logic
+from runtime.engines.native.forms import pointwise as pointwise
+from runtime.engines.native.forms import rounding as rounding
+from runtime.engines.native.forms import special as special
+from runtime.engines.native.forms import update as update
+from runtime.engines.native.forms.form import FORMS as FORMS
+from runtime.engines.native.forms.form import Pointwise as Pointwise
+from runtime.engines.native.forms.form import form_of as form_of
+from runtime.engines.native.forms.registers import in_memory as in_memory
+from runtime.engines.native.forms.registers import in_register as in_register

@@ -1,0 +1,72 @@
+"""Activations, in the terms of the reference kernels, so that what is not finite goes the same ways."""
+
+from __future__ import annotations
+
+from runtime.engines.native import math
+from runtime.engines.native.forms.form import FLOATS, of_one, of_two, pointwise
+from runtime.engines.native.ir import Value
+from runtime.engines.native.ir.words import absolute, maximum, minimum, where
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def leaky_relu(x: Value, *, alpha: float) -> Value:
+    return (maximum if alpha <= 1 else minimum)(x, x * alpha)
+
+
+def elu(x: Value, *, alpha: float, width: float = 1.0, slope: float = 1.0) -> Value:
+    """The line slope * x above 0, the curve alpha * expm1(x / width) below."""
+    return where(x <= 0, math.expm1(minimum(x, 0.0) / width) * alpha, x * slope)
+
+
+def celu(x: Value, *, alpha: float) -> Value:
+    return elu(x, alpha=alpha, width=alpha)
+
+
+def mish(x: Value) -> Value:
+    """With p = exp(x) * (exp(x) + 2), tanh(softplus(x)) is p / (p + 2): that is 1 long before p is infinite."""
+    e = math.exp(minimum(x, 30.0))
+    p = (e + 2) * e
+    return p / (p + 2) * x
+
+
+def softplus(x: Value, *, beta: float) -> Value:
+    return math.log1p(math.exp(-absolute(x * beta))) / beta + maximum(x, 0.0)
+
+
+def log_sigmoid(x: Value) -> Value:
+    return minimum(x, 0.0) - math.log1p(math.exp(-absolute(x)))
+
+
+def hard_sigmoid(x: Value, *, alpha: float, beta: float) -> Value:
+    return between(x * alpha + beta, 0.0, 1.0)
+
+
+def hard_tanh(x: Value, *, min: float, max: float) -> Value:
+    return between(x, min, max)
+
+
+def threshold(x: Value, *, threshold: float, value: float) -> Value:
+    return where(x <= threshold, value, x)
+
+
+def between(x: Value, least: float, largest: float) -> Value:
+    return minimum(maximum(x, least), largest)
+
+
+pointwise("leaky_relu", leaky_relu, FLOATS)
+of_two("prelu", lambda x, slope: where(x > 0, x, x * slope), FLOATS)
+pointwise("elu", elu, FLOATS)
+pointwise("celu", celu, FLOATS)
+of_one("selu", lambda x: elu(x, alpha=SELU_SCALE * SELU_ALPHA, slope=SELU_SCALE), FLOATS)
+of_one("silu", lambda x: x / (math.exp(-x) + 1), FLOATS)
+of_one("mish", mish, FLOATS)
+pointwise("softplus", softplus, FLOATS)
+of_one("log_sigmoid", log_sigmoid, FLOATS)
+of_one("softsign", lambda x: x / (absolute(x) + 1), FLOATS)
+pointwise("hard_sigmoid", hard_sigmoid, FLOATS)
+of_one("hard_swish", lambda x: between(x + 3, 0.0, 6.0) / 6 * x, FLOATS)
+pointwise("hard_tanh", hard_tanh, FLOATS)
+of_one("relu6", lambda x: between(x, 0.0, 6.0), FLOATS)
+pointwise("threshold", threshold, FLOATS)

@@ -1,0 +1,46 @@
+"""Updates whose steps follow from what gradients were: Adagrad, Lion, and RMSprop's direction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.engines.native.forms.adam import along, follow
+from runtime.engines.native.forms.form import FLOATS, pointwise
+from runtime.engines.native.forms.pointwise import sign
+from runtime.engines.native.forms.update import decayed
+from runtime.engines.native.ir import FLOAT64, Value
+from runtime.engines.native.ir.words import convert, sqrt
+
+
+def adagrad(
+    w: Value, dw: Value, total: Value, rate: Value, step: Value, *, epsilon: float, decay: float, size: Value, **_: Any
+) -> tuple[Value, Value]:
+    g = decayed(w, dw, decay)
+    new = total + g * g
+    return along(w, g / (sqrt(new) + epsilon), size), new
+
+
+def slowed(*operands: Value | None, rate_decay: float, **_: Any) -> Mapping[str, Value]:
+    rate, step = operands[-2:]
+    assert rate is not None, "the rate is one number"
+    assert step is not None, "the step is one number"
+    return {"size": convert(convert(rate, FLOAT64) / (convert(step, FLOAT64) * rate_decay + 1), rate.type)}
+
+
+def lion(
+    w: Value, dw: Value, m: Value, rate: Value, *, beta1: float, beta2: float, decay: float
+) -> tuple[Value, Value]:
+    direction = sign(m * beta1 + dw * (1 - beta1))
+    return along(w * (1 - rate * decay), direction, rate), follow(m, dw, 1 - beta2)
+
+
+def rms_scale(w: Value, dw: Value, v: Value, *, alpha: float, epsilon: float, decay: float) -> tuple[Value, Value]:
+    g = decayed(w, dw, decay)
+    new = v * alpha + g * g * (1 - alpha)
+    return g / (sqrt(new) + epsilon), new
+
+
+pointwise("adagrad", adagrad, FLOATS | {"int64"}, slowed)
+pointwise("lion", lion, FLOATS)
+pointwise("rms_scale", rms_scale, FLOATS)

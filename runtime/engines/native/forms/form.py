@@ -1,0 +1,77 @@
+"""The kinds of forms, and the table of them by operator.
+
+    of_two("add", lambda a, b: a + b)
+
+A pointwise form is an expression of its operands, vectors of the same lanes or values alone, in the order of the op;
+an absent optional one is None. Attributes are keywords. It gives a value, or one for each output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from runtime.engines.native.ir import DTYPES, Value
+
+Expression = Callable[..., Value | tuple[Value, ...]]
+
+FORMS: Final[dict[str, Pointwise]] = {}
+"""Forms by the name of the operator."""
+
+ALL: Final = frozenset(DTYPES)
+FLOATS: Final = frozenset({"float32", "float64"})
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """An op whose results are computed element by element.
+
+    Attributes:
+        expression: of the operands, and of what `before` gives and the attributes by name.
+        dtypes: of the operands for which there is code.
+        before: what is computed once for all elements, by name, from attributes and operands that are alone; others
+            are None to it.
+    """
+
+    expression: Expression
+    dtypes: frozenset[str]
+    before: Callable[..., Mapping[str, Value]] | None = None
+
+    def once(self, operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """What the expression is given by name besides its operands: to be called outside of the loop."""
+        if self.before is None:
+            return dict(attributes)
+        alone = [x if x is not None and not x.type.lanes else None for x in operands]
+        return {**attributes, **self.before(*alone, **attributes)}
+
+    def of(self, operands: Sequence[Value | None], names: Mapping[str, Any]) -> tuple[Value, ...]:
+        """The results of these operands, one for each output; `names` is what `once` gave."""
+        results = self.expression(*operands, **names)
+        return results if isinstance(results, tuple) else (results,)
+
+
+def pointwise(
+    name: str,
+    expression: Expression,
+    dtypes: Collection[str] = ALL,
+    before: Callable[..., Mapping[str, Value]] | None = None,
+) -> None:
+    """Declare the form of an operator."""
+    FORMS[name] = Pointwise(expression, frozenset(dtypes), before)
+
+
+def of_one(name: str, expression: Callable[[Value], Value], dtypes: Collection[str] = ALL) -> None:
+    """Declare the form of an operator with one operand and no attributes."""
+    pointwise(name, expression, dtypes)
+
+
+def of_two(name: str, expression: Callable[[Value, Value], Value], dtypes: Collection[str] = ALL) -> None:
+    """Declare the form of an operator with two operands and no attributes."""
+    pointwise(name, expression, dtypes)
+
+
+def form_of(operator: str, dtypes: Sequence[str]) -> Pointwise | None:
+    """The form of an operator for operands of these dtypes, if there is one."""
+    form = FORMS.get(operator)
+    return form if form is not None and form.dtypes.issuperset(dtypes) else None
