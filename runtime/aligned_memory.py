@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from prograd_proto import TensorType
-from runtime.dtypes import numpy_dtype
-from runtime.kernel import Array
+from runtime.dtypes import Array, numpy_dtype
 from runtime.placement.alignment import ALIGNMENT
 
 

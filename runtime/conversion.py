@@ -9,9 +9,8 @@ import numpy as np
 
 from prograd_proto import TensorType
 from runtime.aligned_memory import aligned_bytes, view
-from runtime.dtypes import array_type
+from runtime.dtypes import BFLOAT16, Array, array_type
 from runtime.evaluate import call_of
-from runtime.kernel import BFLOAT16, Array
 
 
 def conversion(

@@ -1,4 +1,4 @@
-"""NumPy's dtypes for those of programs, and questions about arrays of either."""
+"""Arrays in memory: NumPy's dtypes for those of programs, and questions about arrays of either."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from prograd_proto import TensorType
-from runtime.kernel import BFLOAT16, Array
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+BFLOAT16: Final = np.dtype([("bfloat16", np.uint16)])
+"""NumPy has no bfloat16; arrays hold its bits, in a dtype that nothing else has and nothing computes with."""
 
 _NAMES: Final[dict[np.dtype[Any], str]] = {BFLOAT16: "bfloat16"}
 

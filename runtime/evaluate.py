@@ -10,9 +10,8 @@ from prograd_proto import Attribute, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
 from runtime.aligned_memory import aligned_array, aligned_bytes, view
-from runtime.dtypes import array_type
+from runtime.dtypes import Array, array_type
 from runtime.engines.reference.kernels import KERNELS
-from runtime.kernel import Array
 from runtime.operators import CONTRACTS
 
 

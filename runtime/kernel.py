@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Unpack
+from typing import Final, Unpack
 
 import numpy as np
 
@@ -24,11 +24,8 @@ from runtime.contract import Effect as Effect
 from runtime.contract import Types as Types
 from runtime.contract import require as require
 from runtime.contract import types as types
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-BFLOAT16: Final = np.dtype([("bfloat16", np.uint16)])
-"""NumPy has no bfloat16; arrays hold its bits, in a dtype that nothing else has and nothing computes with."""
+from runtime.dtypes import BFLOAT16
+from runtime.dtypes import Array as Array
 
 KERNELS: Final[dict[str, Kernel]] = {}
 """Every kernel by the name of its operator."""

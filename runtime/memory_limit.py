@@ -15,8 +15,8 @@ from threading import RLock
 from typing import Final
 from weakref import finalize
 
+from runtime.dtypes import Array
 from runtime.errors import ResourceLimit
-from runtime.kernel import Array
 
 OWN: Final = 8 << 20
 """Bytes for what is not counted one by one: BLAS packs parts of matrices, NumPy and Python have small change."""

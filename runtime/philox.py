@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from runtime.kernel import Array
+from runtime.dtypes import Array
 
 SHUFFLE_STREAM: Final = 0xFFFFFFFF
 """The stream that orders rows; operators have smaller ones."""

@@ -21,8 +21,8 @@ from runtime.commands.metric_fields import metric_fields
 from runtime.commands.progress import LogHandler, Progress, new_progress
 from runtime.commands.reproduce import reproducing
 from runtime.commands.trace import TraceFile
+from runtime.dtypes import Array
 from runtime.errors import OutOfTime, UsageError
-from runtime.kernel import Array
 from runtime.memory_limit import MemoryLimit, peak_rss
 from runtime.runs.checkpoint_folder import CheckpointFolder
 from runtime.runs.evaluation import run_over

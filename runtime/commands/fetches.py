@@ -11,10 +11,10 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.printable import WORD, sentence
 from runtime.command_line.streams import put
+from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.files.output import write_output
 from runtime.files.tensor_files import read_npy
-from runtime.kernel import Array
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 _PRINTED_WHOLE = 1000

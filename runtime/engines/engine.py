@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
+from runtime.dtypes import Array
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
-from runtime.kernel import Array
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 MathName = Literal["exact"]

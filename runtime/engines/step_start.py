@@ -8,8 +8,8 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.lifespans import held
+from runtime.dtypes import Array
 from runtime.errors import FailedStep
-from runtime.kernel import Array
 
 
 class StepStart:

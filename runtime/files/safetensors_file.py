@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from runtime.dtypes import BFLOAT16, Array
 from runtime.files.file_reader import FileReader
-from runtime.kernel import BFLOAT16, Array
 
 WORDS: Final = {
     "float32": "F32",

@@ -13,12 +13,11 @@ import numpy as np
 
 from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest
-from runtime.dtypes import array_type, as_little
+from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import Damaged, DataError, ExecutionError
 from runtime.files.file_reader import FileReader
 from runtime.files.output import write_output
 from runtime.files.safetensors_file import WORDS, read_header, read_tensors
-from runtime.kernel import Array
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 if TYPE_CHECKING:

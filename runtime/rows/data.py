@@ -10,12 +10,11 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
-from runtime.dtypes import array_type
+from runtime.dtypes import Array, array_type
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError, UsageError
 from runtime.files.program_files import verified
 from runtime.files.tensor_files import read_arrays, unverified
-from runtime.kernel import Array
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.rows.rows import NUMBER_BYTES, Rows, common_length
 

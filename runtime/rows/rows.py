@@ -11,10 +11,9 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import wide
 from prograd_proto.spelling import closest
 from runtime.conversion import converted, taken_in
-from runtime.dtypes import array_type
+from runtime.dtypes import Array, array_type
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
-from runtime.kernel import Array
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 SHOWN_ROWS = 8

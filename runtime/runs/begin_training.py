@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
-from runtime.kernel import Array
 from runtime.rows.rows import SHUFFLING_BYTES, Rows
 from runtime.runs.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import Course, Plan, TrainingOptions, course_of

@@ -19,10 +19,9 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
 from prograd_proto.lifespans import held
-from runtime.dtypes import array_type, as_little
+from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import Damaged, DataError
 from runtime.files.tensor_files import read_metadata, read_safetensors, write_safetensors
-from runtime.kernel import Array
 from runtime.runs.position import Position
 from runtime.runs.states import States
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite
-from runtime.kernel import Array
 from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches

@@ -17,9 +17,8 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
-from runtime.dtypes import array_type
+from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
-from runtime.kernel import Array
 from runtime.runs.checkpoint import Checkpoint, is_of_run
 from runtime.runs.torch_names import IGNORED, Source, torch_sources
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from runtime.dtypes import Array
 from runtime.entries import BoundEntry
-from runtime.kernel import Array
 
 Number = int | float
 Metrics = dict[str, Number]

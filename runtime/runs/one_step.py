@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
+from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError
-from runtime.kernel import Array
 from runtime.rows.rows import given_rows
 from runtime.runs.session import Session
 from runtime.runs.workspaces import Lent

@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection
 from typing import Any, cast
 
+from runtime.dtypes import Array
 from runtime.errors import DataError
-from runtime.kernel import Array
 from runtime.runs.metrics import Metrics, Number
 
 

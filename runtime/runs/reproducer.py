@@ -17,11 +17,11 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of, save
 from prograd_proto.lifespans import trains
 from runtime.conversion import handed_out
+from runtime.dtypes import Array
 from runtime.entries import bound_entries
 from runtime.errors import DataError, FailedStep, UsageError
 from runtime.files.output import write_output
 from runtime.files.tensor_files import write_safetensors
-from runtime.kernel import Array
 
 PROGRAM, STATES, ROWS = "program.pb", "states.safetensors", "rows.safetensors"
 

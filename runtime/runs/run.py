@@ -12,9 +12,9 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load as load_program
 from runtime.blas import use_one_thread
+from runtime.dtypes import Array
 from runtime.engines.engine import EngineOptions, MathName, ScheduleName
 from runtime.errors import DataError, UsageError
-from runtime.kernel import Array
 from runtime.memory_limit import PARSED, MemoryLimit
 from runtime.plugins import use_plugins
 from runtime.runs.begin_training import begin_training

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from inspect import GEN_CLOSED, getgeneratorstate
 
+from runtime.dtypes import Array
 from runtime.errors import UsageError
-from runtime.kernel import Array
 from runtime.runs.events import Event
 from runtime.runs.position import Position
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from prograd_proto.spelling import closest
 from runtime.conversion import handed_out
-from runtime.dtypes import array_type
+from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
-from runtime.kernel import Array
 from runtime.rows.rows import as_array
 from runtime.runs.states import States
 

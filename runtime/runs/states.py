@@ -13,12 +13,11 @@ from prograd_proto.identity import state_sha256
 from prograd_proto.lifespans import held
 from runtime.aligned_memory import aligned_array
 from runtime.conversion import converted
-from runtime.dtypes import array_type, as_little
+from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import DataError, ResourceLimit
 from runtime.evaluate import call_of, scratch_bytes
 from runtime.files.program_files import verified
 from runtime.files.tensor_files import read_arrays
-from runtime.kernel import Array
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.runs.turns import Turns
 

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from runtime.kernel import Array
+from runtime.dtypes import Array
 
 IGNORED: Final = "num_batches_tracked"
 """The last word of what a state dict counts and no layer needs."""

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from runtime.dtypes import Array
 from runtime.errors import NonFinite, ResourceLimit, UsageError
-from runtime.kernel import Array
 from runtime.philox import permutation
 from runtime.rows.rows import Rows
 from runtime.runs.course import Course

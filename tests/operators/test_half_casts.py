@@ -18,7 +18,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.elements import pack, unpack
 from registry.op import OPS
 from runtime.conversion import converted
-from runtime.kernel import BFLOAT16
+from runtime.dtypes import BFLOAT16
 from runtime.operators import CONTRACTS
 
 HALVES = ["float16", "bfloat16"]

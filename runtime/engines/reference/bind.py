@@ -18,13 +18,12 @@ from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.aligned_memory import address_ranges, aligned_bytes, view
-from runtime.dtypes import numpy_dtype
+from runtime.dtypes import Array, numpy_dtype
 from runtime.engines.engine import NO_FOLDER
 from runtime.engines.parts import Buffer
 from runtime.engines.reference.kernels import KERNELS
 from runtime.engines.reference.target import REFERENCE
 from runtime.errors import UsageError
-from runtime.kernel import Array
 from runtime.operators import CONTRACTS
 from runtime.placement.alignment import aligned
 from runtime.step import Touched, aliases_of, effects_of, places_of, scratch_of

@@ -12,10 +12,9 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from runtime.aligned_memory import aligned_bytes, view
 from runtime.conversion import conversion, given_dtype
-from runtime.dtypes import array_type
+from runtime.dtypes import Array, array_type
 from runtime.engines.reference.bind import BoundBlock, Call, bind, no_file
 from runtime.entries import BoundEntry
-from runtime.kernel import Array
 
 Allocate = Callable[[int], Array]
 """Gives at least so many aligned bytes."""

@@ -17,13 +17,13 @@ from weakref import finalize
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from runtime.dtypes import Array
 from runtime.engines.engine import Footprint
 from runtime.engines.parts import TRANSFERS, Part, Spell
 from runtime.engines.reference.bind import Call
 from runtime.engines.reference.bound_step import BoundStep, Memory, bind_step
 from runtime.engines.reference.threads.in_order import Failure, InOrder, Way
 from runtime.entries import BoundEntry
-from runtime.kernel import Array
 from runtime.step import dependencies, is_transfer
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from runtime.conversion import converted
-from runtime.dtypes import count_nonfinite, is_float
+from runtime.dtypes import BFLOAT16, Array, count_nonfinite, is_float
 from runtime.engines.reference.bind import BoundOp, Call
 from runtime.engines.step_start import StepStart
 from runtime.errors import NonFinite
-from runtime.kernel import BFLOAT16, Array
 
 SHOWN = 3
 """Of so many inputs a sentence says what they hold."""

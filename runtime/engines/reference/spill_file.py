@@ -16,8 +16,8 @@ from typing import IO, Final, cast
 
 import numpy as np
 
+from runtime.dtypes import Array
 from runtime.errors import ExecutionError, ResourceLimit, UsageError
-from runtime.kernel import Array
 
 _NO_ROOM: Final = (ENOSPC, EDQUOT, EFBIG, ENOMEM)
 _NOT_HERE: Final = (EOPNOTSUPP, EINVAL)

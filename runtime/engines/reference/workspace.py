@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from prograd_proto import program_pb2 as pb
 from runtime.aligned_memory import aligned_bytes
+from runtime.dtypes import Array
 from runtime.engines.engine import EngineOptions, Footprint
 from runtime.engines.reference.bind import no_file
 from runtime.engines.reference.bound_step import Memory
 from runtime.engines.reference.executor import Manner, ReferenceExecutor, prepare
 from runtime.engines.reference.spill_file import spill_file
 from runtime.entries import BoundEntry
-from runtime.kernel import Array
 
 
 class ReferenceWorkspace:

@@ -11,8 +11,8 @@ from math import prod
 import numpy as np
 
 from prograd_proto import TensorType
+from runtime.dtypes import Array
 from runtime.engines.reference.kernels.windows import Numbers, chunks, first_of, images_at_once, small_buffers, taps
-from runtime.kernel import Array
 
 Window = dict[str, Numbers]
 

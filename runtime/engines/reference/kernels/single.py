@@ -10,8 +10,8 @@ from math import pi
 
 import numpy as np
 
+from runtime.dtypes import Array
 from runtime.engines.reference.kernels.chunks import quotient
-from runtime.kernel import Array
 
 PI, HALF_PI = np.array(pi, "float32"), np.array(pi / 2, "float32")
 TINY = np.array(1e-45, "float32")

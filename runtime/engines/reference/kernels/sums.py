@@ -13,7 +13,7 @@ from math import isqrt, prod
 
 import numpy as np
 
-from runtime.kernel import Array
+from runtime.dtypes import Array
 
 BLOCK = 256
 """Rows that are added one to the next."""
