@@ -221,14 +221,3 @@ def test_old_words_work_and_no_help_names_them(folder, capsys):
     assert run(capsys, "runtime", "execute", "p.pb", "-q", "--steps", "1", "--spill", ".")[0] == 0
     for command, verb, word in (("compiler", "plan", "--seconds"), ("runtime", "execute", "--spill ")):
         assert word not in run(capsys, command, verb, "--help")[1].partition("examples:")[0]
-
-
-def test_every_name_of_the_compiler_is_found_and_known_to_type_checkers():
-    import ast
-
-    import compiler
-
-    tree = ast.parse(Path(compiler.__file__).read_text(encoding="utf-8"))
-    told = [a.asname for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names if a.asname]
-    assert sorted(told) == dir(compiler)
-    assert all(getattr(compiler, name) is not None for name in told)
