@@ -10,6 +10,7 @@ locations      the user's line behind an op, as an entry of the program's string
 opened         a program file as something to build on
 plugins        operators of other packages, imported where their plugin's name is given and nowhere else
 program        program: builds a training run, op by op, and compiles it into one file
+reports        what training and the other entries report, and how it combines over steps
 scopes         what stands before the names of the states and tensors that are made within a scope
 state_table    the states that a program declares: their descriptions, with the ops that give their initial values
 whole_numbers  whole numbers that a user gives: counts of steps and epochs, seeds

@@ -11,12 +11,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from compiler.analyses.lifespans import Lifespan, declare_lifespan
-from compiler.build.assembly import Built, Outputs, assembled
+from compiler.build.assembly import Built, assembled
 from compiler.build.compiled import Compiled, compile_program
 from compiler.build.data import data_desc, run_desc
-from compiler.build.declarations import Over, declared_state, declared_type, over_number, require_dtype
+from compiler.build.declarations import Over, declared_state, declared_type, require_dtype
 from compiler.build.locations import Locations
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
+from compiler.build.reports import Reports
 from compiler.build.scopes import Scopes
 from compiler.build.state_table import StateTable
 from compiler.build.whole_numbers import require_whole
@@ -27,10 +28,9 @@ from compiler.train.averages import Average
 from compiler.train.clipping import Clip
 from compiler.train.descent import Descent
 from compiler.train.initialisers import FromFile, Initialiser, glorot_uniform, zeros
-from compiler.train.metrics.metric import Metric, require_metric
+from compiler.train.metrics.metric import Metric
 from compiler.train.optimizers import Optimizer
 from compiler.train.parameter_groups import Group
-from compiler.train.weighted_means import weight_of, weighted_mean
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
@@ -74,12 +74,9 @@ class Program:
         self.states = self._states.descs
         self._scopes = Scopes()
         self._updates: dict[str, Value] = {}
-        self._totals: dict[str, Value] = {}
-        self._train_fetches: Outputs = {}
-        self._losses: Outputs = {}
-        self._entries: dict[str, Outputs] = {}
         self._averages: dict[str, Average] = {}
         self._block = self._growing(pb.BlockDesc())
+        self._reports = Reports(self._block, self._new_total)
         for counter in ("seed", "step", "total_steps"):
             self._states.add(counter, TensorType("int64", ()), pb.STATE_KIND_COUNTER)
 
@@ -132,9 +129,9 @@ class Program:
 
     def fetched(self, entry: str = "train") -> dict[str, Value]:
         """What an entry reports, by name. Raises OpError if there is no such entry."""
-        added = self._train_fetches if entry == "train" else self._entries.get(entry)
+        added = self._reports.train if entry == "train" else self._reports.entries.get(entry)
         if added is None:
-            raise OpError(f"there is no entry {entry!r}{closest(entry, ['train', *self._entries])}")
+            raise OpError(f"there is no entry {entry!r}{closest(entry, ['train', *self._reports.entries])}")
         return self._opened.fetched(entry, self._block) | {name: value for name, (value, _) in added.items()}
 
     @property
@@ -306,14 +303,9 @@ class Program:
             raise OpError(f"minimize: weight={weight!r} is not a scalar; take ops.sum(weight)")
         descent = Descent(self._block, self._states, self._updates, self.update, self._free_state)
         pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate, no_grad)
-        reported = self._free_fetch(name) if name == "loss" else name
-        self.fetch(reported, loss, over="mean")
-        self._losses[reported] = self._train_fetches[reported]
-        weight = weight_of(loss) if weight is None else weight
-        if weight is not None:
-            self._losses[reported] = self._reported("minimize", reported, weighted_mean(loss, weight), "last")
+        self._reports.loss(name, loss, weight)
         for rate in rates:
-            self.fetch(self._free_fetch("rate" if name == "loss" else f"{name}_rate"), rate, over="last")
+            self._reports.fetch(self._reports.free("rate" if name == "loss" else f"{name}_rate"), rate, "last")
         return pairs
 
     @_with_the_line
@@ -362,9 +354,7 @@ class Program:
 
         A metric is reported over all rows of the epoch so far.
         """
-        if name in self._train_fetches:
-            raise OpError(f"fetch {name!r}: training already reports a value of that name; give another name")
-        self._train_fetches[name] = self._reported(f"fetch {name!r}", name, value, over)
+        self._reports.fetch(name, value, over)
 
     @_with_the_line
     def metrics(self, **values: Value | Metric) -> None:
@@ -374,13 +364,7 @@ class Program:
         `compiler.train.metrics` are of all rows so far, of the epoch or of the evaluation, and of any shape.
         """
         for name, value in values.items():
-            if isinstance(value, Value) and value.rank != 0:
-                raise OpError(f"metrics: {name} is {value.type}, not a scalar; take ops.mean({name})")
-            value = _over_all(value)
-            over: Over = "last" if isinstance(value, Metric) else "mean"
-            reported = self._reported(f"metric {name!r}", name, value, over)[0]
-            self.fetch(name, reported, over=over)
-            self.entry("evaluate", over=over, **{name: reported})
+            self._reports.metric(name, value)
 
     def outputs(self, **values: Value) -> None:
         """The tensors that the entry `predict` computes."""
@@ -392,11 +376,7 @@ class Program:
 
         It updates the states that last an epoch, if it reads them; a metric is reported over all rows so far.
         """
-        if entry == "train":
-            raise OpError("the entry 'train' is what minimize and update build; give another name")
-        for name, value in values.items():
-            value = _over_all(value) if over == "mean" else value
-            self._entries.setdefault(entry, {})[name] = self._reported(f"entry {entry!r}", name, value, over)
+        self._reports.entry(entry, values, over)
 
     @_with_the_line
     def data(
@@ -472,13 +452,19 @@ class Program:
             raise AttributeError(f"a Program has no {name!r}{hint}")
 
     def _assembled(self) -> pb.ProgramDesc:
-        entries = dict(self._entries)
-        if self._losses:
-            entries["evaluate"] = self._losses | entries.get("evaluate", {})
-        block, updates, totals = self._block.desc, self._updates, self._totals
-        fetches, kept, differentiations = self._train_fetches, self._opened.kept, self._block.differentiations
+        block, reports, kept = self._block, self._reports, self._opened.kept
         program = assembled(
-            Built(block, self.states, updates, totals, fetches, entries, self._averages, kept, differentiations)
+            Built(
+                block.desc,
+                self.states,
+                self._updates,
+                reports.totals,
+                reports.train,
+                reports.with_losses(),
+                self._averages,
+                kept,
+                block.differentiations,
+            )
         )
         program.name, program.seed = self.name, self.seed
         if self.data_desc is not None:
@@ -502,46 +488,24 @@ class Program:
         self.states = self._states.descs
         self.states.update((state.name, state) for state in desc.states)
         self._block = self._growing(training_block(desc))
+        self._reports = Reports(self._block, self._new_total)
         self._opened = opened(self._block, desc)
         train = self._opened.source("train")
         for fetch in train.fetches:
-            self._train_fetches[fetch.name] = self._block.value(fetch.tensor), fetch.over
+            self._reports.train[fetch.name] = self._block.value(fetch.tensor), fetch.over
         self._updates.update((update.state, self._block.value(update.tensor)) for update in train.updates)
-        self._entries.update((name, {}) for name in self._opened.kept)
+        self._reports.entries.update((name, {}) for name in self._opened.kept)
         self.data_desc = desc.data if desc.HasField("data") else None
         self.run_desc = desc.run if desc.HasField("run") else None
 
-    def _reported(self, what: str, name: str, value: Value | Metric, over: Over) -> tuple[Value, pb.Over]:
-        """What is fetched under a name, and how it combines over steps."""
-        if isinstance(value, Metric):
-            value, over = self._totalled(name, value), "last"
-        if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
-            raise OpError(f"{what}: {value!r} is neither a tensor of a program nor a metric")
-        self._require_own(what, value)
-        return value, over_number(what, over)
-
-    def _totalled(self, name: str, metric: Metric) -> Value:
-        """The result of a metric after this step; its totals become states."""
-        states: list[Value] = []
-        for total in metric.totals:
-            desc = self._states.add(
-                self._free_state(f"{name}.{total.suffix}"), total.type, pb.STATE_KIND_BUFFER, zeros()
-            )
-            desc.lifespan = pb.LIFESPAN_EPOCH
-            states.append(self.state(desc.name))
-        with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
-            totals = metric.add(*states)
-        require_metric(name, metric, totals, self._block)
-        self._totals |= {state.name: total for state, total in zip(states, totals, strict=True)}
-        return metric.result(*totals)
+    def _new_total(self, name: str, type: TensorType) -> Value:
+        """A state for a total of a metric, which begins anew each epoch."""
+        state = self._states.add(self._free_state(name), type, pb.STATE_KIND_BUFFER, zeros())
+        state.lifespan = pb.LIFESPAN_EPOCH
+        return self.state(state.name)
 
     def _free_state(self, name: str) -> str:
         while name in self.states or name in self._block.types:
-            name += "_"
-        return name
-
-    def _free_fetch(self, name: str) -> str:
-        while name in self._train_fetches:
             name += "_"
         return name
 
@@ -551,9 +515,3 @@ class Program:
     def _require_own(self, what: str, value: Value) -> None:
         if value.block is not self._block:
             raise OpError(f"{what}: {value!r} belongs to another program")
-
-
-def _over_all(value: Value | Metric) -> Value | Metric:
-    """A mean whose terms do not all count alike as the metric over all of them; anything else as it is."""
-    weight = weight_of(value) if isinstance(value, Value) and value.rank == 0 else None
-    return value if weight is None or isinstance(value, Metric) else weighted_mean(value, weight)

@@ -1,0 +1,99 @@
+"""What training and the other entries report, by name, and how each value combines over steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from compiler.build.assembly import Outputs
+from compiler.build.declarations import Over, over_number
+from compiler.train.metrics.metric import Metric, require_metric
+from compiler.train.weighted_means import weight_of, weighted_mean
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from registry import Block, OpError, Value
+
+
+class Reports:
+    """The fetches of one program.
+
+    `train` are those of training, `entries` those of the others by entry, `losses` what the entry `evaluate` reports of
+    losses. `totals` has by state what each total of a metric becomes. `new_total(name, type)` makes such a state.
+    """
+
+    def __init__(self, block: Block, new_total: Callable[[str, TensorType], Value]) -> None:
+        self.train: Outputs = {}
+        self.losses: Outputs = {}
+        self.entries: dict[str, Outputs] = {}
+        self.totals: dict[str, Value] = {}
+        self._block = block
+        self._new_total = new_total
+
+    def fetch(self, name: str, value: Value | Metric, over: Over) -> None:
+        """Let training report a value; raises OpError if it already reports one of that name."""
+        if name in self.train:
+            raise OpError(f"fetch {name!r}: training already reports a value of that name; give another name")
+        self.train[name] = self._reported(f"fetch {name!r}", name, value, over)
+
+    def loss(self, name: str, loss: Value, weight: Value | None) -> None:
+        """Let training and evaluation report a loss, there over what counts in it."""
+        name = self.free(name) if name == "loss" else name
+        self.fetch(name, loss, "mean")
+        self.losses[name] = self.train[name]
+        weight = weight_of(loss) if weight is None else weight
+        if weight is not None:
+            self.losses[name] = self._reported("minimize", name, weighted_mean(loss, weight), "last")
+
+    def metric(self, name: str, value: Value | Metric) -> None:
+        """Let training and evaluation report a scalar, or a metric over all rows so far."""
+        if isinstance(value, Value) and value.rank != 0:
+            raise OpError(f"metrics: {name} is {value.type}, not a scalar; take ops.mean({name})")
+        value = _over_all(value)
+        over: Over = "last" if isinstance(value, Metric) else "mean"
+        reported = self._reported(f"metric {name!r}", name, value, over)[0]
+        self.fetch(name, reported, over)
+        self.entry("evaluate", {name: reported}, over)
+
+    def entry(self, entry: str, values: Mapping[str, Value | Metric], over: Over) -> None:
+        """Let an entry report values; raises OpError for that of training."""
+        if entry == "train":
+            raise OpError("the entry 'train' is what minimize and update build; give another name")
+        for name, value in values.items():
+            value = _over_all(value) if over == "mean" else value
+            self.entries.setdefault(entry, {})[name] = self._reported(f"entry {entry!r}", name, value, over)
+
+    def with_losses(self) -> dict[str, Outputs]:
+        """What each entry besides training reports."""
+        if not self.losses:
+            return dict(self.entries)
+        return self.entries | {"evaluate": self.losses | self.entries.get("evaluate", {})}
+
+    def free(self, name: str) -> str:
+        """The name, or one made of it that training does not report yet."""
+        while name in self.train:
+            name += "_"
+        return name
+
+    def _reported(self, what: str, name: str, value: Value | Metric, over: Over) -> tuple[Value, pb.Over]:
+        """What is fetched under a name, and how it combines over steps."""
+        if isinstance(value, Metric):
+            value, over = self._totalled(name, value), "last"
+        if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise OpError(f"{what}: {value!r} is neither a tensor of a program nor a metric")
+        if value.block is not self._block:
+            raise OpError(f"{what}: {value!r} belongs to another program")
+        return value, over_number(what, over)
+
+    def _totalled(self, name: str, metric: Metric) -> Value:
+        """The result of a metric after this step; its totals become states."""
+        states = [self._new_total(f"{name}.{total.suffix}", total.type) for total in metric.totals]
+        with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
+            totals = metric.add(*states)
+        require_metric(name, metric, totals, self._block)
+        self.totals |= {state.name: total for state, total in zip(states, totals, strict=True)}
+        return metric.result(*totals)
+
+
+def _over_all(value: Value | Metric) -> Value | Metric:
+    """A mean whose terms do not all count alike as the metric over all of them; anything else as it is."""
+    weight = weight_of(value) if isinstance(value, Value) and value.rank == 0 else None
+    return value if weight is None or isinstance(value, Metric) else weighted_mean(value, weight)
