@@ -11,6 +11,23 @@
     run.save("trained.safetensors")
 
 Names are looked up when they are first used: the commands must speak to BLAS before NumPy is imported.
+
+contract        what an operator is to any engine and any checker: types, attributes, view, random numbers, effects
+kernel          what declares an operator with its rule and its kernel for the reference engine
+operators       every operator by its contract
+plugins         operators of other packages
+target          the engine that programs are compiled for
+evaluate        one op alone, by its kernel
+conversion      arrays of another dtype, on their way in and out
+dtypes          arrays in memory, and NumPy's dtypes for those of programs
+aligned_memory  aligned bytes, and typed views of them
+memory_limit    the account of what is allocated
+philox          words of random streams
+blas            BLAS on one thread
+entries         entries with their bindings, and what they are fed
+errors          what goes wrong in a run
+
+check, step, placement, engines, runs, rows, files, commands and command_line are rooms of their own.
 """
 
 from __future__ import annotations
