@@ -114,7 +114,7 @@ def test_more_outputs_and_metrics_leave_training_as_it_was(tmp_path):
     np.testing.assert_array_equal(found["double"], single * 2)
     assert after.evaluate("test")["off"] == pytest.approx(np.mean((arrays()["y"][31:] - 0.5) ** 2))
     assert {name: after.evaluate()[name] for name in before.evaluate()} == before.evaluate()
-    assert after.over("look", after.rows("look", {})).arrays["largest"] == after.state["largest"]
+    assert after.predict({}, entry="look")["largest"] == after.state["largest"]
 
 
 def test_an_output_of_another_name_takes_the_place_of_one(tmp_path):
