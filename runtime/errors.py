@@ -42,6 +42,14 @@ class NonFinite(ExecutionError):
         self.step = step
 
 
+class OutOfRange(ExecutionError):
+    """A number that counts places or classes, such as a label, is none of theirs; `number` is which."""
+
+    def __init__(self, text: str, number: int) -> None:
+        super().__init__(text)
+        self.number = number
+
+
 class ResourceLimit(ExecutionError):
     """Memory, time or disk space ran out, or a limit that was asked for is reached."""
 

@@ -1,6 +1,8 @@
 """What a user builds: programs, tensors, states and what executing does, as messages from the first call on.
 
+asked_names    that the splits, the entry and the metric that the run names are there
 assembly       from what a user builds, one block for all, to the blocks and entries of a program
+columns        that the columns and splits that a program names are in its data file
 compiled       binding, running the passes, and the finished program
 data           what a program says of its rows, and of what executing it does
 declarations   what a program may be told of a new tensor, and how a fetch combines

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from compiler.analyses.memory_report import MemoryReport
+from compiler.build.columns import require_columns
 from compiler.build.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
 from compiler.build.plugins import require_used
 from compiler.build.whole_numbers import is_whole
@@ -20,7 +22,7 @@ from compiler.planning.keep_budget import SECONDS
 from compiler.planning.plan_program import plan_program
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Readings
-from prograd_proto.files import FORMAT_VERSION, save
+from prograd_proto.files import FORMAT_VERSION, copy_of, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.lifespans import trains
 from prograd_proto.regular_files import open_regular
@@ -71,17 +73,32 @@ class Compiled:
 
         The files that the program names must lie beside it: their sizes and hashes become part of the program. So does
         a step for the rows that are left at the end of an epoch, if the program trains on them; what was planned is
-        planned anew with it. Raises CompileError if a file is missing, or does not have the rows.
+        planned anew with it. Raises CompileError if a file is missing, or does not have the rows or
+        the columns.
         """
         path = Path(path)
-        if bind_last_batch(self.desc, path.parent, self._passes) and self._planned is not None:
+        self._complete(path.parent)
+        save(self.desc, path, force=True)
+
+    def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
+        """The program as it would be saved into that folder; without its data if the file is not there."""
+        other = Compiled(copy_of(self.desc))
+        other._planned = self._planned
+        if not (Path(folder) / self.desc.data.file).is_file():
+            other.desc.ClearField("data")
+        other._complete(Path(folder))
+        return other.desc
+
+    def _complete(self, folder: Path) -> None:
+        """Take sizes and hashes of the files into the program, and how many rows the last step of an epoch has."""
+        if bind_last_batch(self.desc, folder) and self._planned is not None:
             budget, threads, spill, seconds = self._planned
-            plan_program(self.desc, budget, threads, spill=spill, seconds=seconds, passes=self._passes)
+            plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
         names = {self.desc.data.file} if self.desc.data.file else set[str]()
         names |= {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
         del self.desc.files[:]
-        self.desc.files.extend(_file_desc(path.parent, name) for name in sorted(names))
-        save(self.desc, path, force=True)
+        self.desc.files.extend(_file_desc(folder, name) for name in sorted(names))
+        require_columns(self.desc, folder)
 
 
 def bind_last_batch(program: pb.ProgramDesc, folder: Path, passes: PassTable = PASSES) -> bool:

@@ -55,14 +55,15 @@ def with_last_batch(program: pb.ProgramDesc, sizes: Sizes, folder: Path) -> Size
 def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
     """How many rows training reads in an epoch. Raises CompileError if the data file does not say so."""
     from runtime.errors import DataError
-    from runtime.files.tensor_files import shape_of  # brings NumPy, and few programs have a last batch
+    from runtime.files.tensor_files import shapes_of  # brings NumPy, and few programs have a last batch
 
     data = program.data
     name = program.run.split or "train"
     split = next((split for split in data.splits if split.name == name), pb.SplitDesc())
     by_key = split.WhichOneof("selection") == "key"
     try:
-        shape = shape_of(folder / data.file, split.key if by_key else data.columns[0].key)
+        key = split.key if by_key else data.columns[0].key
+        shape = shapes_of(folder / data.file, [key])[key]
     except DataError as error:
         raise CompileError(f"{error}; how many rows are left for the last step of an epoch is read from it") from None
     if not shape:

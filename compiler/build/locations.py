@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from pathlib import Path
+from types import FrameType
 
 _OWN = (
     *(str(Path(__file__).parents[2] / room) + os.sep for room in ("compiler", "registry", "prograd")),
@@ -22,20 +23,33 @@ class Locations:
 
     def here(self) -> int:
         """The number of the innermost line outside the compiler, the registry and the layers."""
-        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]: the documented way to the caller's frame
-        while frame is not None and frame.f_code.co_filename.startswith(_OWN):
-            frame = frame.f_back
-        if frame is None:
+        key = _line_outside(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]: the documented way to the caller's frame
+        if key is None:
             return 0
-        key = frame.f_code.co_filename, frame.f_lineno
         if key not in self._numbers:
-            self.texts.append(f"{_relative(key[0])}:{key[1]}")
+            self.texts.append(_text(key))
             self._numbers[key] = len(self.texts)
         return self._numbers[key]
 
     def text(self, number: int) -> str:
         """The text of a number; "" for 0."""
         return self.texts[number - 1] if number else ""
+
+
+def line_here() -> str:
+    """The text of that line, for an error that comes later; "" where it is unknown."""
+    key = _line_outside(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]: the documented way to the caller's frame
+    return "" if key is None else _text(key)
+
+
+def _line_outside(frame: FrameType | None) -> tuple[str, int] | None:
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def _text(line: tuple[str, int]) -> str:
+    return f"{_relative(line[0])}:{line[1]}"
 
 
 def _relative(path: str) -> str:

@@ -11,11 +11,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from compiler.analyses.lifespans import Lifespan, declare_lifespan
+from compiler.build.asked_names import require_names
 from compiler.build.assembly import Built, assembled
 from compiler.build.compiled import Compiled, compile_program
 from compiler.build.data import data_desc, run_desc
 from compiler.build.declarations import Over, declared_state, declared_type, require_dtype
-from compiler.build.locations import Locations
+from compiler.build.locations import Locations, line_here
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
 from compiler.build.reports import Reports
 from compiler.build.scopes import Scopes
@@ -68,6 +69,7 @@ class Program:
         self.data_desc: pb.DataDesc | None = None
         self.run_desc: pb.RunDesc | None = None
         self.locations = Locations()
+        self._run_line = ""
         self._opened = Opened()
         self._streams = count(1)
         self._states = StateTable(self.locations.here, self._streams)
@@ -424,6 +426,7 @@ class Program:
             best: whether a higher or a lower metric is better.
             stop_after: stop after so many evaluations without improvement; 0 never stops early.
         """
+        self._run_line = line_here()
         self.run_desc = run_desc(
             epochs, split, evaluate, every=every, keep_best=keep_best, best=best, stop_after=stop_after
         )
@@ -437,10 +440,12 @@ class Program:
         Several sizes of the symbol that counts rows give training steps of each: with the largest as long as there are
         rows for it, and with another for those that are left.
 
-        Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, or a
-        program that computes nothing.
+        Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, a split
+        or a metric that `run` names and there is not, or a program that computes nothing.
         """
         program = self._assembled()
+        with Located(lambda: self._run_line):
+            require_names(program)
         return compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
 
     if not TYPE_CHECKING:  # a type checker knows the methods that there are

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from compiler.build.asked_names import require_names
 from compiler.commands.well_formed import well_formed
 from prograd_proto import ProgramError
 from prograd_proto.identity import program_sha256
@@ -17,6 +18,7 @@ def check(options: argparse.Namespace) -> None:
     """Load the program, verify it, and say what it is."""
     program = well_formed(options.program)
     try:
+        require_names(program)
         check_plans(program, TARGET)
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from None

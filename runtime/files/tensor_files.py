@@ -107,17 +107,17 @@ def unverified(path: Path, memory: MemoryLimit = NO_LIMIT) -> Generator[FileRead
         yield FileReader(stream, memory=memory)
 
 
-def shape_of(path: Path, key: str) -> tuple[int, ...]:
-    """The shape of the array `key` of a .npz or else safetensors file. Raises DataError as `read_arrays` does."""
+def shapes_of(path: Path, keys: Collection[str]) -> dict[str, tuple[int, ...]]:
+    """The shapes of arrays of a .npz or else safetensors file by key. Raises DataError as `read_arrays` does."""
     with unverified(path) as reader:
         if path.suffix == ".npz":
-            return read_arrays(path, reader, [key])[key].shape
+            return {key: array.shape for key, array in read_arrays(path, reader, keys).items()}
         try:
             places = read_header(reader).places
         except (OSError, ValueError) as error:
             raise unreadable(path, "safetensors", error) from None
-        require_keys(path, [key], places)
-        return places[key].shape
+        require_keys(path, keys, places)
+        return {key: places[key].shape for key in keys}
 
 
 def read_npy(path: Path, memory: MemoryLimit = NO_LIMIT) -> Array:

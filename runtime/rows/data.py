@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from runtime.files.tensor_files import read_arrays, unverified
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.rows.rows import NUMBER_BYTES, Rows, common_length
 
+OTHER_FORMS: Final = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".npy", ".pkl", ".pt", ".h5", ".xlsx")
+"""Of files that people have rows in; what else is called otherwise may be a safetensors file."""
+
 
 class Data:
     """What a program says of its rows, and the arrays that were read so far; nothing is read before it is needed."""
@@ -26,6 +30,11 @@ class Data:
         self, program: pb.ProgramDesc, folder: Path, file: Path | None = None, memory: MemoryLimit = NO_LIMIT
     ) -> None:
         """`file` takes the place of the program's own data file, and may be any file with the same keys."""
+        if file is not None and file.suffix.lower() in OTHER_FORMS:
+            raise DataError(
+                f"{file}: rows are read from .safetensors and .npz files, whose arrays are the columns; "
+                "numpy.savez('rows.npz', x=x, label=label) writes one"
+            )
         self._program = program
         self._folder = folder
         self._given = file

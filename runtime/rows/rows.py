@@ -11,7 +11,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import wide
 from prograd_proto.spelling import closest
 from runtime.conversion import converted, taken_in
-from runtime.dtypes import Array, array_type
+from runtime.dtypes import Array, array_type, count_nonfinite, is_float
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
@@ -56,6 +56,26 @@ class Rows:
         shown, more = numbers[:SHOWN_ROWS], len(numbers) - SHOWN_ROWS
         words = ", ".join(map(str, shown)) + (f" and {more} more" if more > 0 else "")
         return f"; fed {'is the row' if len(numbers) == 1 else 'are the rows'} {words}"
+
+    def holding(self, number: int, start: int, count: int) -> str:
+        """`; row 3 of the feed 'label' has it`: the first row of the first feed of whole numbers; else nothing."""
+        for name, column in self.columns.items():
+            if column.dtype.kind in "iu":
+                numbers = self.numbers[start : start + count]
+                found = (column[numbers] == number).reshape(len(numbers), -1).any(axis=1)
+                if found.any():
+                    return f"; row {numbers[found.argmax()]} of the feed {name!r} has it"
+        return ""
+
+    def nonfinite(self, start: int, count: int) -> str:
+        """`row 3 of the feed 'x' has NaN or Inf: ` for the first feed with such a row; nothing if none has."""
+        for name, column in self.columns.items():
+            if is_float(column):
+                numbers = self.numbers[start : start + count]
+                for number in numbers:
+                    if count_nonfinite(column[number : number + 1]):
+                        return f"row {number} of the feed {name!r} has NaN or Inf: "
+        return ""
 
     def fill(self, feeds: Mapping[str, Array], start: int) -> None:
         """Copy the rows from position `start` on, as many as the feeds take, into the feeds."""

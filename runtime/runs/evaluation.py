@@ -11,7 +11,7 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry
-from runtime.errors import DataError, NonFinite
+from runtime.errors import DataError, NonFinite, OutOfRange
 from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
@@ -72,8 +72,10 @@ def run_over(
                 try:
                     session.stepper.step(executor)
                 except NonFinite as error:
-                    fed = rows.named(start, bound.rows)
-                    raise NonFinite(f"entry {bound.name!r}: {error}{fed}", error.step) from None
+                    fed, bad = rows.named(start, bound.rows), rows.nonfinite(start, bound.rows)
+                    raise NonFinite(f"entry {bound.name!r}: {bad}{error}{fed}", error.step) from None
+                except OutOfRange as error:
+                    raise OutOfRange(f"{error}{rows.holding(error.number, start, bound.rows)}", error.number) from None
                 totals.add(executor.fetches, bound.rows)
                 collected.add(executor.fetches, bound.rows)
                 start += bound.rows

@@ -6,11 +6,12 @@ import os
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load as load_program
+from prograd_proto.spelling import closest
 from runtime.blas import use_one_thread
 from runtime.dtypes import Array
 from runtime.engines.engine import EngineOptions, MathName, ScheduleName
@@ -52,11 +53,20 @@ def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
     limit = options.get("max_memory")
     if isinstance(limit, MemoryLimit) and os.path.isfile(path):
         limit.require(PARSED * os.path.getsize(path), "the parsed program")
+    _require_known("load", options, Run.__init__)
     program = load_program(path)
     try:
         return Run(program, Path(path).parent, **options)
     except ProgramError as error:
         raise ProgramError(f"{os.fspath(path)}: {error}") from None
+
+
+class Compiled(Protocol):
+    """What a compiler gives: a program that has not been saved."""
+
+    def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
+        """The program as it would be saved into that folder, beside its files."""
+        ...
 
 
 class Run:
@@ -66,7 +76,7 @@ class Run:
     thread with an arena of its own as far as `max_memory` allows, and steps that train wait for them.
 
     Args:
-        program: checked before anything is allocated.
+        program: checked before anything is allocated; or what `compile` gives, as if it were saved into the folder.
         folder: where the files lie that the program names.
         engine: what computes; "reference", which does unless another one is named, is NumPy, one function per op.
         math: "exact" computes as the program says.
@@ -89,7 +99,7 @@ class Run:
 
     def __init__(
         self,
-        program: pb.ProgramDesc,
+        program: pb.ProgramDesc | Compiled,
         folder: Path_ = ".",
         *,
         engine: EngineName | None = None,
@@ -102,6 +112,7 @@ class Run:
         spill: Path_ | None = None,
         data: Path_ | None = None,
     ) -> None:
+        program = program if isinstance(program, pb.ProgramDesc) else program.beside(folder)
         if threads < 1:
             raise UsageError(f"threads={threads}: a run takes at least one thread")
         if data is not None and not program.HasField("data"):
@@ -161,6 +172,7 @@ class Run:
             ResourceLimit: memory, or the disk for a checkpoint.
             NonFinite: the loss is NaN or Inf.
         """
+        _require_known("train", options, TrainingOptions.__new__)
         asked = TrainingOptions(**options)
         with self.states.turns.alone():
             self.standing.require_no_training("train")
@@ -251,3 +263,13 @@ class Run:
     def close(self) -> None:
         """Let all threads end but the caller's."""
         self.session.workspaces.close()
+
+
+def _require_known(what: str, given: Mapping[str, object], function: Callable[..., object]) -> None:
+    """Raise UsageError for an option that a function does not have."""
+    code = function.__code__
+    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    for name in given:
+        if name not in known:
+            hint = closest(name, known) or f"; there are {', '.join(known)}"
+            raise UsageError(f"{what}: there is no option {name!r}{hint}")

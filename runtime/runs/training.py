@@ -14,7 +14,7 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
-from runtime.errors import NonFinite, ResourceLimit, UsageError
+from runtime.errors import NonFinite, OutOfRange, ResourceLimit, UsageError
 from runtime.philox import permutation
 from runtime.rows.rows import Rows
 from runtime.runs.course import Course
@@ -124,16 +124,20 @@ class Training:
         try:
             fetched = self._do.step(self._ordered, first)
         except NonFinite as error:
-            fed = self._ordered.named(first, count)
-            raise NonFinite(f"step {position.steps + 1}: {error}{fed}", error.step) from None
+            fed, bad = self._ordered.named(first, count), self._ordered.nonfinite(first, count)
+            raise NonFinite(f"step {position.steps + 1}: {bad}{error}{fed}", error.step) from None
+        except OutOfRange as error:
+            raise OutOfRange(f"{error}{self._ordered.holding(error.number, first, count)}", error.number) from None
         position.step += 1
         position.steps += 1
         metrics = self._totals.add(fetched, count)
         position.sums, position.summed_rows = self._totals.sums, self._totals.rows
         for name in self._watched:
             if not math.isfinite(metrics[name]):
+                bad = self._ordered.nonfinite(first, count)
                 raise NonFinite(
-                    f"step {position.steps}: {name} is {metrics[name]}; a lower learning rate or clipping may help, "
+                    f"step {position.steps}: {bad}{name} is {metrics[name]}; "
+                    "a lower learning rate or clipping may help, "
                     "and --check-nan, or check_nan=True in Python, names the op that makes the first one"
                 )
         return StepEnd(position.epoch + 1, position.steps, metrics)

@@ -51,7 +51,7 @@ def test_the_program_and_the_commands_of_the_readme_work(tmp_path: Path):
     shutil.copy(ROOT / "examples/digits.safetensors", tmp_path)
     np.save(tmp_path / "images.npy", np.zeros((5, 8, 8, 1), np.uint8))
     assert python(tmp_path, "-c", program) == ""
-    shown = README.split("complete:")[1].split("The same from Python")[0].replace("\\\n", "")
+    shown = README.split("are complete:")[1].split("The same from Python")[0].replace("\\\n", "")
     commands = re.findall(r"^    \$ (.*)$", shown, re.MULTILINE)
     results = [python(tmp_path, "-m", *shlex.split(command, comments=True)).splitlines()[-1] for command in commands]
     assert [result.partition(" ")[0] for result in results[:5]] == ["OK"] * 5

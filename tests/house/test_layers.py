@@ -37,6 +37,8 @@ OF_RUNTIME_IN_ONE_FILE = {
         "compiler/build/last_batch.py",
         "runtime.files.tensor_files",
     ): "rows are counted in the file that the runtime reads",
+    ("compiler/build/columns.py", "runtime.files.tensor_files"): "so are its columns",
+    ("compiler/build/columns.py", "runtime.errors"): "and what is wrong with them is said as the runtime says it",
     ("compiler/build/last_batch.py", "runtime.errors"): "and what is wrong with it is said as the runtime says it",
 }
 

@@ -35,7 +35,8 @@ def poisoned(folder: Path, program: Program, row: int, **options: object) -> Pat
 def test_the_sentence_says_what_the_op_read_and_which_rows_were_fed(tmp_path):
     path = poisoned(tmp_path, linear(), 3)
     error = failing(runtime.load(path, check_nan=True))
-    rest = str(error).partition(": op ")[2]
+    start, _, rest = str(error).partition(": op ")
+    assert start.endswith(": row 3 of the feed 'x' has NaN or Inf")
     assert "(mul from tests/subjects/small_programs.py:" in rest
     assert "has 1 of 12 elements that are NaN or Inf; it reads %x in [" in rest
     assert " with 1 of 12 NaN or Inf, %w in [" in rest
@@ -200,10 +201,10 @@ def test_an_evaluation_that_fails_is_kept_as_well(tmp_path, monkeypatch, capsys)
     code, _, err = command(capsys, "execute", "p.pb", "-q", "--check-nan", "--reproduce", "r")
     failed = err.splitlines()[-1]
     assert code == 5
-    assert failed.startswith("runtime: entry 'evaluate': op ")
+    assert failed.startswith("runtime: entry 'evaluate': row 35 of the feed 'x' has NaN or Inf: op ")
     code, _, err = command(capsys, "execute", "r/program.pb", "-q", "--check-nan")
     assert (code, cause(err)) == (5, cause(failed))
-    assert err.startswith("runtime: entry 'evaluate': op ")
+    assert err.startswith("runtime: entry 'evaluate': row 0 of the feed 'x' has NaN or Inf: op ")
 
 
 def test_half_floats_and_a_negative_seed_are_kept(tmp_path):

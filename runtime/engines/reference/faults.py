@@ -9,7 +9,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.plugins import namespace_of, plugin_failed
 from runtime.engines.reference.nan_watch import NanWatch
 from runtime.engines.reference.threads.in_order import Failure
-from runtime.errors import ExecutionError, NonFinite
+from runtime.errors import ExecutionError, NonFinite, OutOfRange
 
 
 def raise_named(failure: Failure, op: pb.OpDesc, locations: Sequence[str], watch: NanWatch | None) -> NoReturn:
@@ -19,6 +19,8 @@ def raise_named(failure: Failure, op: pb.OpDesc, locations: Sequence[str], watch
     match error:
         case NonFinite() if watch is not None:
             raise watch.explained(failure.position, where, error) from None
+        case OutOfRange():
+            raise OutOfRange(f"{where}: {error}", error.number) from None
         case ExecutionError():
             raise type(error)(f"{where}: {error}") from None
         case ArithmeticError() | ValueError():  # Python's own arithmetic, on numbers that only a step knows

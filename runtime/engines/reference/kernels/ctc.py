@@ -16,7 +16,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.index import count_up
 from runtime.engines.reference.kernels.windows import small_buffers
-from runtime.errors import ExecutionError
+from runtime.errors import ExecutionError, OutOfRange
 from runtime.kernel import Array, Types, kernel, require, types
 
 LABELS: Final = ("int32", "int64")
@@ -169,23 +169,25 @@ def new_lattice(
 
 
 def fill_lengths(out: Array, lengths: Array | None, limit: int, what: str) -> None:
-    """Take the lengths, all of them `limit` if there are none; raise ExecutionError for one that is out of range."""
+    """Take the lengths, all of them `limit` if there are none; raise OutOfRange for one that is out of range."""
     if lengths is None or not lengths.size:
         out.fill(limit)
         return
     low, high = int(lengths.min()), int(lengths.max())
     if low < 0 or high > limit:
-        raise ExecutionError(f"length {low if low < 0 else high} is out of range: there are {limit} {what}")
+        wrong = low if low < 0 else high
+        raise OutOfRange(f"length {wrong} is out of range: there are {limit} {what}", wrong)
     np.copyto(out, lengths)
 
 
 def check_classes(classes: Array, blank: int, count: int, beyond: Array, hits: Array) -> None:
-    """Raise ExecutionError unless every label is a class other than the blank."""
+    """Raise OutOfRange unless every label is a class other than the blank."""
     if not classes.size:
         return
     low, high = int(classes.min()), int(classes.max())
     if low < 0 or high >= count:
-        raise ExecutionError(f"label {low if low < 0 else high} is out of range: there are {count} classes, from 0")
+        wrong = low if low < 0 else high
+        raise OutOfRange(f"label {wrong} is out of range: there are {count} classes, from 0", wrong)
     np.equal(classes, blank, hits)
     np.greater(hits, beyond, hits)
     if hits[:, 1::2].any():

@@ -9,7 +9,7 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES, DTypeName
 from prograd_proto.tensor_types import Shape
-from runtime.errors import ExecutionError
+from runtime.errors import OutOfRange
 from runtime.kernel import Array, Types, kernel, require, types
 
 
@@ -78,12 +78,13 @@ def gathered(x: TensorType, indices: TensorType, axis: int) -> Shape:
 
 
 def check_range(indices: Array, size: int) -> None:
-    """Raise ExecutionError unless every index is in 0 ... size - 1."""
+    """Raise OutOfRange unless every index is in 0 ... size - 1."""
     if not indices.size:
         return
     low, high = int(indices.min()), int(indices.max())
     if low < 0 or high >= size:
-        raise ExecutionError(f"index {low if low < 0 else high} is out of range: there are {size} places, from 0")
+        wrong = low if low < 0 else high
+        raise OutOfRange(f"index {wrong} is out of range: there are {size} places, from 0", wrong)
 
 
 def count_up(out: Array, step: int) -> None:

@@ -13,7 +13,7 @@ from runtime.engines.reference.kernels.chunks import blocks, vectors
 from runtime.engines.reference.kernels.index import count_up
 from runtime.engines.reference.kernels.linalg import as_matrix
 from runtime.engines.reference.kernels.pointwise import broadcast
-from runtime.errors import ExecutionError
+from runtime.errors import OutOfRange
 from runtime.kernel import Array, Types, kernel, require, types
 
 
@@ -141,9 +141,10 @@ def require_labels(logits: TensorType, labels: TensorType) -> None:
 
 
 def check_labels(labels: Array, classes: int) -> None:
-    """Raise ExecutionError unless every label is in 0 ... classes - 1."""
+    """Raise OutOfRange unless every label is in 0 ... classes - 1."""
     if not labels.size:
         return
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
-        raise ExecutionError(f"label {low if low < 0 else high} is out of range: there are {classes} classes, from 0")
+        wrong = low if low < 0 else high
+        raise OutOfRange(f"label {wrong} is out of range: there are {classes} classes, from 0", wrong)

@@ -1,0 +1,36 @@
+"""That the splits, the entry and the metric are there which a program names where it says what executing it does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from compiler.errors import CompileError
+from prograd_proto import program_pb2 as pb
+from prograd_proto.spelling import closest
+
+
+def require_names(program: pb.ProgramDesc) -> None:
+    """Raise CompileError for a split, an entry or a metric that the run names and the program does not have."""
+    run = program.run
+    splits = [split.name for split in program.data.splits]
+    if program.HasField("data"):
+        _require("split", run.split, "split", splits, ["train", ""])  # all rows, where no split is called so
+    if not run.HasField("evaluate"):
+        return
+    entry = next((entry for entry in program.entries if entry.name == run.evaluate.entry), None)
+    if entry is None:
+        raise CompileError(
+            f"run: there is nothing to evaluate on {run.evaluate.split!r}; minimize a loss, or name metrics"
+        )
+    if program.HasField("data"):
+        _require("evaluate", run.evaluate.split, "split", splits)
+    if run.HasField("keep_best"):
+        metrics = [fetch.name for fetch in program.blocks[entry.source_block].fetches]
+        _require("keep_best", run.keep_best.metric, "metric", metrics)
+
+
+def _require(argument: str, name: str, what: str, known: Collection[str], also: Collection[str] = ()) -> None:
+    if name in known or name in also:
+        return
+    hint = closest(name, known) or f"; there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
+    raise CompileError(f"run: {argument}={name!r} is no {what} of this program{hint}")
