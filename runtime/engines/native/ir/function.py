@@ -130,6 +130,11 @@ class Function:
         self.module.declare(f"declare void @{name}({x.type}, ptr, i32, {mask.type})")
         self.line(f"call void @{name}({x.type} {x.text}, ptr {address.text}, i32 {align}, {mask.type} {mask.text})")
 
+    def prefetch(self, base: Value, at: Index = 0) -> None:
+        """Ask for the cache line there, which may lie anywhere: nothing is read, and nothing can go wrong."""
+        self.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.line(f"call void @llvm.prefetch.p0(ptr {(base + at).text}, i32 0, i32 3, i32 1)")
+
     def _first_lanes(self, count: Index, lanes: int) -> Value:
         if isinstance(count, int):
             return Value(f"<{', '.join(f'i1 {int(i < count)}' for i in range(lanes))}>", MASK.of(lanes), self)

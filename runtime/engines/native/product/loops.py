@@ -12,13 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.ir.words import minimum
 from runtime.engines.native.product.matrix import Matrix
 from runtime.engines.native.product.packing import packed_left, packed_right
 from runtime.engines.native.product.plan import Plan, shares
-from runtime.engines.native.product.tile import tile
+from runtime.engines.native.product.tile import Sums, tile
+
+LINE: Final = 64
+"""Bytes of a cache line, on nearly all CPUs."""
 
 Epilogue = Callable[[Value, Index, Index, int], None]
 """Takes a finished vector, its row, its first column, and how many of its lanes are columns of the result."""
@@ -95,7 +99,7 @@ class _Part:
         j: Index,
     ) -> None:
         self.f, self.plan, self.vector, self.p, self.k, self.j = f, plan, vector, p, k, j
-        self.epilogue, self.partial = epilogue, partial
+        self.epilogue, self.partial = epilogue, partial if plan.depths > 1 else None
         self.depth: Index = k if plan.depths == 1 else _least(k - p, plan.depth)
 
     def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int) -> None:
@@ -110,32 +114,43 @@ class _Part:
 
     def tile(self, a: Matrix, b: Matrix, i: Index, j: Index, rows: int, columns: int) -> None:
         """One tile: its sums go to the epilogue, or wait for those of the next block of the depth."""
-        f, lanes = self.f, self.plan.lanes
-        sums = tile(f, a, b, rows, columns, self.vector, self.depth)
-        if self.partial is None or self.plan.depths == 1:
-            for r, row in enumerate(sums):
-                for c, x in enumerate(row):
-                    self.epilogue(x, i + r, j + c * lanes, min(lanes, columns - c * lanes))
+        if self.partial is None:
+            sums = tile(self.f, a, b, rows, columns, self.vector, self.depth)
+            for r, c, tail, x in self._vectors(sums, columns):
+                self.epilogue(x, i + r, j + c, tail)
             return
         at = self.partial.moved(i, j)
+        self._ask_for(at, rows, columns)
+        sums = tile(self.f, a, b, rows, columns, self.vector, self.depth)
+        self._add(at, sums, columns)
+        with self.f.when(self.f.index(self.p) >= self.k - self.plan.depth):
+            for r in self.f.range(0, rows):
+                for c in range(0, columns, self.plan.lanes):
+                    tail = min(self.plan.lanes, columns - c)
+                    self.epilogue(at.along_row(r, c, self.plan.lanes, tail), i + r, j + c, tail)
+
+    def _add(self, at: Matrix, sums: Sums, columns: int) -> None:
+        """Leave the sums of the first block of the depth, and add those of others."""
+        f, lanes = self.f, self.plan.lanes
         first = f.index(self.p).equal(0)
         with f.when(first):
-            for place, tail, x in self._places(at, sums, columns):
-                f.store(x, place, 0, tail)
+            for r, c, tail, x in self._vectors(sums, columns):
+                f.store(x, at.at, r * at.row + c, tail)
         with f.when(~first):
-            for place, tail, x in self._places(at, sums, columns):
-                f.store(f.load(place, 0, lanes, tail) + x, place, 0, tail)
-        with f.when(f.index(self.p) >= self.k - self.plan.depth):
-            for r in f.range(0, rows):
-                for c in range(0, columns, lanes):
-                    tail = min(lanes, columns - c)
-                    self.epilogue(f.load(at.moved(r, c).at, 0, lanes, tail), i + r, j + c, tail)
+            for r, c, tail, x in self._vectors(sums, columns):
+                f.store(at.along_row(r, c, lanes, tail) + x, at.at, r * at.row + c, tail)
 
-    def _places(self, at: Matrix, sums: list[list[Value]], columns: int) -> Iterator[tuple[Value, int, Value]]:
-        lanes = self.plan.lanes
+    def _ask_for(self, at: Matrix, rows: int, columns: int) -> None:
+        """What waits where the sums go is needed when they are done, and may lie far away until then."""
+        for r in range(rows):
+            for c in range(0, columns, LINE * 8 // self.vector.bits):
+                self.f.prefetch(at.at, r * at.row + c)
+
+    def _vectors(self, sums: Sums, columns: int) -> Iterator[tuple[int, int, int, Value]]:
+        """Row, first column, lanes that count, and the vector."""
         for r, row in enumerate(sums):
             for c, x in enumerate(row):
-                yield at.moved(r, c * lanes).at, min(lanes, columns - c * lanes), x
+                yield r, c * self.plan.lanes, min(self.plan.lanes, columns - c * self.plan.lanes), x
 
 
 def _blocks(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
