@@ -86,7 +86,7 @@ def plan_product(
     depths = max(-(-k // DEPTH), 1)
     depth = _up(-(-k // depths), UNROLL) if depths > 1 else k
     pack_right = k > 0 and (right[1] != 1 or (n > width and _worth_copying_right(m, right[0] * item)))
-    pack_left = n >= 4 * width and k >= 64 and m > rows and _worth_copying_left(m, left, item)
+    pack_left = pack_right and n >= 4 * width and m * k * item >= target.l2_bytes  # else it stays near
     block_columns = _block(n, target.l2_bytes // 2 // (depth * item), width) if pack_right else width
     block_rows = _block(m, target.l2_bytes // 8 // (depth * item), rows) if pack_left else m
     return Plan(
@@ -128,10 +128,6 @@ def shares(total: int, most: int) -> list[tuple[int, int]]:
 
 def _worth_copying_right(m: int, row_bytes: int) -> bool:
     return m >= FEW_ROWS or (row_bytes % PAGE == 0 and m >= FEW_ROWS // 2)
-
-
-def _worth_copying_left(m: int, strides: tuple[int, int], item: int) -> bool:
-    return m >= FEW_ROWS or max(strides) * item % (PAGE // 2) == 0
 
 
 def _block(total: int, most: int, multiple: int) -> int:
