@@ -24,7 +24,7 @@ from runtime.commands.trace import TraceFile
 from runtime.dtypes import Array
 from runtime.errors import OutOfTime, UsageError
 from runtime.memory_limit import MemoryLimit, peak_rss
-from runtime.runs.checkpoint_folder import CheckpointFolder
+from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.evaluation import run_over
 from runtime.runs.interrupts import Interrupted, Interrupts
 from runtime.runs.metrics import scalar_fetches

@@ -21,12 +21,10 @@ stepper            how steps are made: within the limit of time, and before the 
 overtime           ends a run that goes on after it was asked to end
 interrupts         what signals do: at once while nothing is under way, and between two steps
 
-checkpoint         checkpoints: all states of a run and where it stands, in one safetensors file
-checkpoint_folder  a folder of checkpoints: named by step, the newest few kept
-folder_lock        one process at a time writes into a folder
 loading            taking parameters and buffers from a file: all or some, by its names or by those of PyTorch
 torch_names        where the states of layers lie in a state dict of PyTorch
 reproducer         a failed step as a program of its own
 run_record         a run in a small JSON file: what it was asked, what it gave, on what machine
 machine            what a result may depend on besides the program: versions and the CPU
+checkpoints/       a run in files: written while it trains, and read back to go on
 """

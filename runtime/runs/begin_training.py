@@ -13,7 +13,7 @@ from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.rows.rows import SHUFFLING_BYTES, Rows
-from runtime.runs.checkpoint_folder import CheckpointFolder
+from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import Course, Plan, TrainingOptions, course_of
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import CheckpointWritten, Event

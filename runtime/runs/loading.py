@@ -19,7 +19,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
-from runtime.runs.checkpoint import Checkpoint, is_of_run
+from runtime.runs.checkpoints.checkpoint import Checkpoint, is_of_run
 from runtime.runs.torch_names import IGNORED, Source, torch_sources
 
 Layout = Literal["prograd", "torch"]

@@ -19,8 +19,8 @@ from runtime.errors import DataError, UsageError
 from runtime.memory_limit import PARSED, MemoryLimit
 from runtime.plugins import use_plugins
 from runtime.runs.begin_training import begin_training
-from runtime.runs.checkpoint import read_checkpoint, resume, write_checkpoint
-from runtime.runs.checkpoint_folder import CheckpointFolder
+from runtime.runs.checkpoints.checkpoint import read_checkpoint, resume, write_checkpoint
+from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import TrainingOptions
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import Event

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import runtime
-from runtime.runs.checkpoint import FORMAT as CHECKPOINT_FORMAT
+from runtime.runs.checkpoints.checkpoint import FORMAT as CHECKPOINT_FORMAT
 from runtime.runs.run_record import FORMAT, read_record
 
 GOLDEN = Path(__file__).parents[1] / "golden"

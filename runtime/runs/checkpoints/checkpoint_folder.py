@@ -18,8 +18,8 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.atomic import LIVE
 from runtime.errors import Damaged, DataError, UsageError
 from runtime.files.output import make_folder, unwritable
-from runtime.runs.checkpoint import Checkpoint, read_checkpoint, read_description, write_checkpoint
-from runtime.runs.folder_lock import FolderLock
+from runtime.runs.checkpoints.checkpoint import Checkpoint, read_checkpoint, read_description, write_checkpoint
+from runtime.runs.checkpoints.folder_lock import FolderLock
 from runtime.runs.position import Position
 from runtime.runs.states import States
 

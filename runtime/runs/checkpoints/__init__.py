@@ -1,0 +1,6 @@
+"""A run in files: written while it trains, and read back to go on.
+
+checkpoint         all states of a run and where it stands, in one safetensors file
+checkpoint_folder  a folder of checkpoints: named by step, the newest few kept
+folder_lock        one process at a time writes into a folder
+"""
