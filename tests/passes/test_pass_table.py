@@ -10,10 +10,10 @@ from compiler import CompileError, Program, ops
 from compiler.passes.pass_table import Pass, PassTable
 from compiler.passes.pipeline import PASSES
 from compiler.planning.pipeline import PLANNING
-from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks.readings import Readings
 
 
-def bake(program: pb.ProgramDesc, *, minutes: int = 30, crust: str | None = None, hot: bool = False) -> None:
+def bake(program: Readings, *, minutes: int = 30, crust: str | None = None, hot: bool = False) -> None:
     """Put it into the oven.
 
     Args:
@@ -24,11 +24,11 @@ def bake(program: pb.ProgramDesc, *, minutes: int = 30, crust: str | None = None
     """
 
 
-def knead(program: pb.ProgramDesc) -> None:
+def knead(program: Readings) -> None:
     """Work the dough."""
 
 
-def eat(program: pb.ProgramDesc) -> None: ...
+def eat(program: Readings) -> None: ...
 
 
 KNEAD = Pass(knead, establishes={"smooth": "it has been worked"})
@@ -102,7 +102,7 @@ def test_what_does_not_hold_is_refused_where_it_is_written(make: Callable[[], ob
 
 
 def test_a_table_can_be_cut_and_lengthened():
-    def cool(program: pb.ProgramDesc) -> None: ...
+    def cool(program: Readings) -> None: ...
 
     assert BREAD.names == ["knead", "bake", "eat"]
     assert BREAD.before("bake") == (KNEAD,)
@@ -143,8 +143,8 @@ def test_every_fact_that_is_established_is_asked_for(table: PassTable):
 def test_a_pass_of_the_users_own_runs_in_its_place_with_its_options():
     seen: list[object] = []
 
-    def count_ops(program: pb.ProgramDesc, *, least: int = 0) -> None:
-        seen.extend((least, [op.type for op in program.blocks[-1].ops]))
+    def count_ops(program: Readings, *, least: int = 0) -> None:
+        seen.extend((least, [op.type for op in program.desc.blocks[-1].ops]))
 
     program = Program()
     program.outputs(y=ops.exp(program.input("x", "float32", ("n",)) * 1.0))
