@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import pi, sqrt
+
 from runtime.engines.native import math
 from runtime.engines.native.forms.form import FLOATS, of_one, of_two, pointwise
 from runtime.engines.native.ir import Value
@@ -22,6 +24,18 @@ def elu(x: Value, *, alpha: float, width: float = 1.0, slope: float = 1.0) -> Va
 
 def celu(x: Value, *, alpha: float) -> Value:
     return elu(x, alpha=alpha, width=alpha)
+
+
+def gelu(x: Value, *, approximate: str) -> Value:
+    """By erf: near to the last place of x, but of a result that is small beside x not to its own.
+
+    By tanh: through the sigmoid of twice the argument, which is half of 1 + tanh and precise where small.
+    """
+    if approximate == "tanh":
+        turned = (x * x * (-2 * 0.044715 * sqrt(2 / pi)) - 2 * sqrt(2 / pi)) * x
+        return x / (math.exp(turned) + 1)
+    x = maximum(x, -50.0) if x.type.bits == 32 else x  # of -inf the kernel of float32 gives 0, that of float64 NaN
+    return x * 0.5 * (math.erf(x * sqrt(0.5)) + 1)
 
 
 def mish(x: Value) -> Value:
@@ -60,6 +74,7 @@ of_two("prelu", lambda x, slope: where(x > 0, x, x * slope), FLOATS)
 pointwise("elu", elu, FLOATS)
 pointwise("celu", celu, FLOATS)
 of_one("selu", lambda x: elu(x, alpha=SELU_SCALE * SELU_ALPHA, slope=SELU_SCALE), FLOATS)
+pointwise("gelu", gelu, FLOATS)
 of_one("silu", lambda x: x / (math.exp(-x) + 1), FLOATS)
 of_one("mish", mish, FLOATS)
 pointwise("softplus", softplus, FLOATS)
