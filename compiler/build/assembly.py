@@ -81,7 +81,8 @@ def _training_block(built: Built) -> pb.BlockDesc:
     block = pb.BlockDesc()
     block.CopyFrom(built.block)
     needed = {value.name for value, _ in built.fetches.values()}
-    _add_updates(block, dict(built.updates) | _reached(built.block, built.totals, needed))
+    totals = _reached(built.block, built.totals, needed) if built.totals else {}
+    _add_updates(block, dict(built.updates) | totals)
     append_averages(block, built.averages)
     _count_steps(block)
     _add_fetches(block, built.fetches)

@@ -25,6 +25,7 @@ from compiler.build.whole_numbers import require_whole
 from compiler.passes.leave_frozen import mark
 from compiler.passes.pass_table import PassTable
 from compiler.passes.pipeline import PASSES
+from compiler.passes.run_passes import no_garbage_collection
 from compiler.train.averages import Average
 from compiler.train.clipping import Clip
 from compiler.train.descent import Descent
@@ -443,10 +444,11 @@ class Program:
         Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, a split
         or a metric that `run` names and there is not, or a program that computes nothing.
         """
-        program = self._assembled()
-        with Located(lambda: self._run_line):
-            require_names(program)
-        return compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
+        with no_garbage_collection():
+            program = self._assembled()
+            with Located(lambda: self._run_line):
+                require_names(program)
+            return compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
 
     if not TYPE_CHECKING:  # a type checker knows the methods that there are
 

@@ -80,9 +80,8 @@ def symbols_of(program: Readings, number: int) -> list[str]:
 
 def _bind(block: Reading, sizes: Mapping[str, int], entry: str) -> None:
     now = {type: _static(type, sizes, entry) for type in dict.fromkeys(block.types.values())}
-    changed = {name: now[type] for name, type in block.types.items() if now[type] is not type}
     _require_addressable(block, now, entry)
-    block.set_types(changed)
+    block.retype(now)
     shapes = {attribute for attribute in set(chain.from_iterable(block.attributes)) if _symbols(_shape(attribute))}
     for i, attributes in enumerate(block.attributes) if shapes else ():
         if not shapes.isdisjoint(attributes):

@@ -80,23 +80,25 @@ def _merge(block: Reading, stay: Collection[int] = ()) -> tuple[Set[int], pb.Blo
 
     rewrite(block, visit)
     if alike:
-        _name_anew(block.desc, alike)
-        block.forget()
+        _name_anew(block, alike)
     return {op.id for ops in alike.values() for op in ops[1:]}, before
 
 
-def _name_anew(block: pb.BlockDesc, alike: Mapping[int, Sequence[pb.OpDesc]]) -> None:
+def _name_anew(block: Reading, alike: Mapping[int, Sequence[pb.OpDesc]]) -> None:
     """Let the kept ops count for all that they stand for."""
     now: dict[int, int] = {}
     for ops in alike.values():
         now.update(dict.fromkeys([op.id for op in ops], min(op.id for op in ops)))
-    for kept in block.ops:
-        ops = sorted(alike.get(kept.id, ()), key=lambda op: op.id)
+    for i, kept in enumerate(block.ops):
+        ops = sorted(alike.get(block.ids[i], ()), key=lambda op: op.id)
         if ops:
             kept.id, kept.stage, kept.gradient_of = ops[0].id, min(op.stage for op in ops), ops[0].gradient_of
             if any(op.stage < ops[0].stage and not op.gradient_of for op in ops):
                 kept.gradient_of = 0
-        kept.gradient_of = now.get(kept.gradient_of, kept.gradient_of)
+            block.read_again(i)
+        helped = kept.gradient_of
+        if helped in now:
+            kept.gradient_of = now[helped]
 
 
 def _copy(op: pb.OpDesc) -> pb.OpDesc:

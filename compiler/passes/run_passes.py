@@ -26,10 +26,10 @@ def run_passes(
     well_formed: set[bytes] | None = None,
     readings: Readings | None = None,
 ) -> dict[str, object]:
-    """Apply the passes to the program, and verify it before the first and after the last.
+    """Apply the passes to the program, and verify what they leave.
 
-    If something is wrong then, they are applied again to what was there, with a look after each: verifying takes
-    longer than most passes, and only a fault needs to be traced to one.
+    If something is wrong then, what was there before is verified, and the passes are applied to it again with a look
+    after each: verifying takes longer than most passes, and only a fault needs to be traced to one.
 
     Args:
         program: edited in place.
@@ -49,8 +49,7 @@ def run_passes(
     well_formed = set() if well_formed is None else well_formed
     readings = Readings(program) if readings is None else readings
     said: dict[str, object] = {}
-    with _no_garbage_collection():
-        verify(readings, well_formed)
+    with no_garbage_collection():
         before = pb.ProgramDesc()
         before.CopyFrom(program)
         try:
@@ -62,7 +61,7 @@ def run_passes(
         except LimitError:
             raise  # of what was asked, and nobody's fault
         except Exception:
-            _verify_each(before, passes)
+            _find_the_fault(before, passes)
             raise
     return said
 
@@ -73,7 +72,7 @@ def _apply(each: Pass, program: Readings) -> object:
 
 
 @contextmanager
-def _no_garbage_collection() -> Generator[None]:
+def no_garbage_collection() -> Generator[None]:
     """Passes make many objects that live and few that die: looking for garbage among them is a quarter of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -84,8 +83,9 @@ def _no_garbage_collection() -> Generator[None]:
             gc.enable()
 
 
-def _verify_each(program: pb.ProgramDesc, passes: Iterable[Pass]) -> None:
-    """Raise CompileError that names the first pass that fails or leaves a malformed program."""
+def _find_the_fault(program: pb.ProgramDesc, passes: Iterable[Pass]) -> None:
+    """Raise CompileError that names the first pass that fails or leaves a malformed program; none if it was that."""
+    verify(Readings(program))
     readings = Readings(program)
     for each in passes:
         try:

@@ -11,7 +11,7 @@ from compiler.build.whole_numbers import is_whole
 from compiler.errors import CompileError
 from compiler.passes.pass_table import PassTable
 from compiler.passes.pipeline import PASSES
-from compiler.passes.run_passes import AfterPass, run_passes
+from compiler.passes.run_passes import AfterPass, no_garbage_collection, run_passes
 from compiler.passes.verify import digests
 from compiler.planning.give_room import Room
 from compiler.planning.keep_budget import SECONDS
@@ -69,6 +69,7 @@ def plan_program(
     readings = Readings(planned)
     well_formed = None if anew else set(digests(planned))  # blocks that are not edited need no second look
     steps = passes_to_plan(passes, planning, anew=anew)
-    said = run_passes(planned, steps, after=after, well_formed=well_formed, readings=readings)
-    program.CopyFrom(planned)
-    return memory_report(readings, cast("dict[int, Room]", said.get("give_room", {})))
+    with no_garbage_collection():
+        said = run_passes(planned, steps, after=after, well_formed=well_formed, readings=readings)
+        program.CopyFrom(planned)
+        return memory_report(readings, cast("dict[int, Room]", said.get("give_room", {})))

@@ -31,12 +31,12 @@ def test_the_plan_is_said_in_words(program: Path, capsys):
     lines = out.splitlines()
     assert lines[:-1] == [
         "train with {n=256}: arena 122 KiB (lower bound 122 KiB, optimal), persistent 2.02 KiB",
-        "  peak at op 25 dropout, budgets.py:19, which works on 58.0 KiB by itself",
+        "  peak at op 25 dropout, budgets.py:20, which works on 58.0 KiB by itself",
         "  updates: 4 immediate",
         "evaluate with {n=256}: arena 24.0 KiB (lower bound 24.0 KiB, optimal), persistent 2.02 KiB",
-        "  peak at op 4 matmul, budgets.py:19, which works on 16.0 KiB by itself",
+        "  peak at op 4 matmul, budgets.py:20, which works on 16.0 KiB by itself",
         "evaluate with {n=1}: arena 192 bytes (lower bound 192 bytes, optimal), persistent 2.02 KiB",
-        "  peak at op 4 matmul, budgets.py:19, which works on 128 bytes by itself",
+        "  peak at op 4 matmul, budgets.py:20, which works on 128 bytes by itself",
     ]
     assert lines[-1] == f"OK program_sha256={program_sha256(load(program))}"
     assert program.read_bytes() == before

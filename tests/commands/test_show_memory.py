@@ -128,7 +128,7 @@ def test_every_tensor_in_the_arena_is_in_one_buffer():
     assert len(found) == len(set(found))
     states = {p.tensor for p in memory.block.parameters if p.WhichOneof("source") == "state"}
     constants = {op.outputs[0] for op in memory.block.ops if op.type == "constant"}
-    over_states = {u.tensor for u in memory.block.updates} | {"momentum_25.velocity"}
+    over_states = set(memory.block.updates.values()) | {"momentum_25.velocity"}
     everything = {tensor.name for tensor in memory.block.tensors}
     assert everything - states - constants - over_states <= set(found) <= everything - states - constants
 

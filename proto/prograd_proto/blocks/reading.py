@@ -60,12 +60,12 @@ class Reading:
     @cached_property
     def attributes(self) -> list[tuple[bytes, ...]]:
         """The attributes as they are written: equal bytes are equal attributes."""
-        return [_attributes(op) for op in self.ops]
+        return [tuple([one.SerializeToString() for one in op.attributes]) for op in self.ops]
 
     @cached_property
     def in_place(self) -> list[list[tuple[int, int]]]:
         """The pairs (output, input) that are the same memory."""
-        return [_pairs(op) for op in self.ops]
+        return [[(pair.output, pair.input) for pair in op.in_place] if op.in_place else [] for op in self.ops]
 
     @cached_property
     def scratch(self) -> list[list[str]]:
@@ -80,7 +80,12 @@ class Reading:
     @cached_property
     def kinds(self) -> list[Kind]:
         """Ops of one kind have one object; raises KeyError for a tensor that is not described."""
-        return [self._kind(i) for i in range(len(self.ops))]
+        types, kind = self.types, self._kind
+        columns = zip(self.op_types, self.attributes, self.inputs, self.outputs, strict=True)
+        return [
+            kind(op_type, attributes, [types[x] if x else None for x in inputs], [types[y] for y in outputs])
+            for op_type, attributes, inputs, outputs in columns
+        ]
 
     @cached_property
     def tensors(self) -> list[pb.TensorDesc]:
@@ -95,7 +100,14 @@ class Reading:
     @cached_property
     def types(self) -> dict[str, TensorType]:
         """The types of the tensors; raises ProgramError for an unknown dtype."""
-        return {name: type_of(tensor) for name, tensor in zip(self.names, self.tensors, strict=True)}
+        known: dict[tuple[int, bytes], TensorType] = {}  # a block has few different types and very many tensors
+        types: dict[str, TensorType] = {}
+        for name, tensor in zip(self.names, self.tensors, strict=True):
+            key = tensor.dtype, tensor.shape.SerializeToString()
+            if key not in known or not key[1]:  # that of a scalar is empty, and so is one that is not there
+                known[key] = type_of(tensor)
+            types[name] = known[key]
+        return types
 
     @cached_property
     def parameters(self) -> list[pb.ParameterDesc]:
@@ -172,14 +184,17 @@ class Reading:
         self.desc.tensors.sort(key=lambda tensor: position[tensor.name])
         self._move(("tensors", "names"), lambda column: [column[i] for i in order])
 
-    def set_types(self, types: Mapping[str, TensorType]) -> None:
-        """Give these tensors other types."""
+    def retype(self, now: Mapping[TensorType, TensorType]) -> None:
+        """Give each tensor of these types the type that stands for its own."""
         for name, tensor in zip(self.names, self.tensors, strict=True):
-            if name in types:
-                tensor.dtype = NUMBERS[types[name].dtype]
-                tensor.shape.CopyFrom(shape_message(types[name].shape))
-        self.types.update(types)
-        self.__dict__.pop("kinds", None)
+            old = self.types[name]
+            new = self.types[name] = now.get(old, old)
+            if new is not old:
+                tensor.dtype = NUMBERS[new.dtype]
+                tensor.shape.CopyFrom(shape_message(new.shape))
+        if "kinds" in self.__dict__:
+            kinds = {kind: self._retyped(kind, now) for kind in dict.fromkeys(self.kinds)}
+            self.kinds = [kinds[kind] for kind in self.kinds]
         self._edited()
 
     def keep_parameters(self, keep: Sequence[bool]) -> None:
@@ -203,7 +218,10 @@ class Reading:
             if column in self.__dict__:
                 self.__dict__[column][i] = read(self.ops[i])
         if "kinds" in self.__dict__:
-            self.kinds[i] = self._kind(i)
+            types = self.types
+            inputs = [types[name] if name else None for name in self.inputs[i]]
+            outputs = [types[name] for name in self.outputs[i]]
+            self.kinds[i] = self._kind(self.op_types[i], self.attributes[i], inputs, outputs)
         self._edited()
 
     def ends_edited(self) -> None:
@@ -218,15 +236,22 @@ class Reading:
             self.__dict__.pop(column, None)
         self.ends_edited()
 
-    def _kind(self, i: int) -> Kind:
-        types, op_type, attributes = self.types, self.op_types[i], self.attributes[i]
-        inputs = [types[name] if name else None for name in self.inputs[i]]
-        outputs = [types[name] for name in self.outputs[i]]
+    def _kind(
+        self,
+        op_type: str,
+        attributes: tuple[bytes, ...],
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+    ) -> Kind:
         key = op_type, attributes, *map(id, inputs), 0, *map(id, outputs)  # types are few objects
         kind = self._kinds.get(key)
-        if kind is None:  # its types live as long as the key with their ids
+        if kind is None:  # it lets its types live as long as the key with their ids
             kind = self._kinds[key] = Kind(op_type, tuple(inputs), tuple(outputs), attributes)
         return kind
+
+    def _retyped(self, kind: Kind, now: Mapping[TensorType, TensorType]) -> Kind:
+        inputs = [None if type is None else now.get(type, type) for type in kind.inputs]
+        return self._kind(kind.op_type, kind.written, inputs, [now.get(type, type) for type in kind.outputs])
 
     def _move(self, columns: Iterable[str], move: Callable[[Any], object]) -> None:
         for column in columns:
