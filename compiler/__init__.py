@@ -2,21 +2,15 @@
 
 from compiler import Program, adam, ops, warmup_cosine
 
-program          Program: tensors, minimize, data, run, compile
-state_table      the states that it declares
-descent          what minimize appends
-assembly         from what was built to blocks and entries
-opened           a file as something to build on
-backward         gradients of any tensors
-optimizers       sgd, momentum, adam and their like; trust_ratios has lamb, lars and adafactor
-clipping         limits of gradients
-schedules        learning rates as ops
-metrics          of all rows of an epoch or an evaluation
-initialisers     first values of parameters
-plugins          operators of other packages
-pipeline         the list of passes; one file a pass
-plan_program     planning with care and to a budget; rematerialise says what runs again
-rewrite          the walk of those that leave out ops; simplify has its rules in identities and rearrangements
+build       programs, tensors, states and data, as messages from the first call on; the end of it is a finished program
+train       what minimize appends: gradients, updates, learning rates, clipping, first values
+passes      what compile does to a program: the table, and one file a pass
+analyses    questions about a block: graphs, costs, lifespans, reports
+planning    what plan does to a finished program: budgets, values that wait in a file, room for threads
+compare     what differs between two programs
+reference   pages made from what the registry and the tables of passes say
+commands    the verbs of the command
+errors      what passes and verbs report
 
 Names are looked up when they are first used: the command minds signals before anything large is imported.
 """

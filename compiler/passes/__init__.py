@@ -1,6 +1,19 @@
 """The passes: `pipeline` is their table, with the reasons for its order; one file a pass, named as the pass.
 
-`compiler passes` prints what each of them does. Beside them are here:
+use_inference_forms  outside training, ops take their inference form
+eliminate_dead_ops   drop what nobody reads
+bind_dimensions      make a static block of every binding
+leave_frozen         what only trained frozen parameters is not computed
+fold_constants       compute while compiling what every step would compute alike
+simplify/            leave out ops whose result is there already
+join_casts           one cast instead of two where the first one keeps every value
+merge_identical      compute once what is computed twice
+order_ops            run the ops in the order that needs the least memory, among a few
+share_memory         views, and outputs that may be written over an operand
+list_operators       write down which version of each operator the program means
+plan_memory          give every binding the plan of its memory
+
+What they are run and judged by:
 
 pass_options    the options of a pass: the keyword parameters of its function
 pass_order      whether the order of passes holds: every fact that one requires holds before it

@@ -10,6 +10,11 @@
 * `text`: the readable form that parses back
 * `upgrades`: old operators and formats to today's
 * `plugins`: operators and kernels of other packages, loaded by name
+* `lifespans`: what the lifespans of states say about a block
+* `errors`: what a program can cause by itself, and what a plugin can; `os_errors`: what the system says of a file
+* `regular_files`: opening regular files and nothing else
+* `printable`: whatever leaves for a terminal or a table: one line, of bounded length, that does nothing
+* `spelling`: the closest known name; `byte_sizes`: sizes as people write them
 """
 
 from prograd_proto.attributes import Attribute as Attribute

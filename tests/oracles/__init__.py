@@ -7,6 +7,7 @@ placement     optimal placements of a few buffers: every order
 in_place      what may be written over what: memory cell by cell
 philox        random numbers by Python's own, one at a time
 half_floats   16-bit floats by tables of all their numbers
+other_engine  an engine without arena, plan or memory that is shared
 windows       convolution and pooling by loops over places and taps
 optimizers    optimizers in NumPy, a parameter at a time, as the papers have them
 """

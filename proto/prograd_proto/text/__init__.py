@@ -6,6 +6,7 @@
       %y: float32[32, 10] = matmul(%x, %w) {transpose_a=false, transpose_b=false}  # forward, op 3, train.py:31
 
 docs/format.md has the grammar. In this folder, `writing` and `reading` go line by line through a program;
+`ops` has the line of an op, `tables` what is said in passing: the types of tensors and the places in the user's source.
 `words` and `values` are the two directions of names, numbers, types and attributes.
 """
 

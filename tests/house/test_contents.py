@@ -1,0 +1,62 @@
+"""The `__init__` of a folder says what is in each of its files, and there are no more of them than can be read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("compiler", "runtime", "registry", "proto/prograd_proto", "prograd")
+PACKAGES = sorted(path.parent for room in ROOMS for path in (ROOT / room).rglob("__init__.py"))
+SHARED_BY_TESTS = [ROOT / "tests" / name for name in ("oracles", "samples", "subjects")]
+
+BY_IMPORTS = {"registry/ops", "runtime/engines/reference/kernels"}
+"""Families of operators: the list of imports is the table of contents."""
+
+MOST = 25
+"""Python files of a folder, besides its `__init__`."""
+
+FAMILIES = {
+    "registry/ops": "a file for each family of operators",
+    "runtime/engines/reference/kernels": "the families of registry/ops, and what their kernels share",
+}
+"""Folders that may have more, each with its reason."""
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, *SHARED_BY_TESTS], ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_table_of_contents_names_every_file(package: Path):
+    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    told = set(re.findall(r"\w+", ast.get_docstring(tree) or ""))
+    if package.relative_to(ROOT).as_posix() in BY_IMPORTS:
+        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+        told |= {word for node in imports for word in (node.module or "").split(".")}
+        told |= {alias.name for node in imports for alias in node.names}
+    assert contents(package) - told == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_what_a_table_of_contents_names_first_in_a_line_is_there(package: Path):
+    named = re.findall(r"^(\w+)/?  +\S", docstring(package), re.MULTILINE)
+    assert set(named) - contents(package) == set()
+
+
+def test_no_folder_is_too_full_to_be_read():
+    counts = {
+        folder.relative_to(ROOT).as_posix(): len([*folder.glob("*.py")]) - (folder / "__init__.py").exists()
+        for top in (*ROOMS, "tests", "examples", "benchmarks")
+        for folder in [ROOT / top, *(ROOT / top).rglob("*/")]
+    }
+    assert {folder for folder, count in counts.items() if count > MOST} == set(FAMILIES)
+
+
+def contents(package: Path) -> set[str]:
+    """The files and the packages within a package, by name; what is generated and what Python starts aside."""
+    files = {path.stem for path in package.glob("*.py")} - {"__init__", "__main__", "program_pb2"}
+    return files | {path.parent.name for path in package.glob("*/__init__.py")}
+
+
+def docstring(package: Path) -> str:
+    return ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
