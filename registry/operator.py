@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
@@ -15,7 +15,7 @@ from prograd_proto.spelling import closest
 from prograd_proto.upgrades import declare_version
 from registry.block import Block
 from registry.errors import OpError
-from registry.signature import LARGEST, Signature, read_signature
+from registry.signature import LARGEST, Signature, python_signature, read_signature, without_annotations
 from registry.table import OPS
 from registry.traits import Traits
 from registry.value import STATE_MARK, Value
@@ -69,6 +69,17 @@ class Op(Generic[P, R]):
         if namespace:
             declare_version(self.name, version)
         OPS[self.name] = self
+
+    def __repr__(self) -> str:
+        call = without_annotations(python_signature(self.infer, self.signature.outputs))
+        return f"ops.{self.name}{call} -> {', '.join(self.signature.outputs)}"  # help shows a hundred letters of it
+
+    if not TYPE_CHECKING:  # a type checker knows the attributes that there are
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "__signature__":  # what `inspect`, help and notebooks ask for; the class has its own
+                return python_signature(self.infer, self.signature.outputs)
+            raise AttributeError(f"the operator {self.name!r} has no attribute {name!r}")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Append the op to the block of its operands and give its outputs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prograd_proto import Attribute
 from prograd_proto import program_pb2 as pb
@@ -12,6 +12,10 @@ from prograd_proto.attributes import KIND_OF_ANNOTATION
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.spelling import closest
 from registry.errors import OpError
+from registry.value import STATE_MARK
+
+if TYPE_CHECKING:
+    import inspect
 
 _REQUIRED: Final = object()
 LARGEST: Final = 2**63 - 1
@@ -144,6 +148,31 @@ def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signa
         outputs=outputs,
         variadic_outputs=str(annotations.get("return")).startswith("list["),
     )
+
+
+def python_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> inspect.Signature:
+    """What a call takes, for people: with the outputs by name, and states that stand in for operands said as such."""
+    import inspect
+
+    declared = inspect.signature(infer)
+    parameters = [
+        parameter.replace(default=_StandsIn()) if parameter.default is STATE_MARK else parameter
+        for parameter in declared.parameters.values()
+    ]
+    return declared.replace(parameters=parameters, return_annotation=", ".join(outputs))
+
+
+def without_annotations(signature: inspect.Signature) -> inspect.Signature:
+    """Names and defaults alone."""
+    bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+    return signature.replace(parameters=bare, return_annotation=signature.empty)
+
+
+class _StandsIn:
+    """The default of an operand that is the program's state of that name."""
+
+    def __repr__(self) -> str:
+        return "<the state of that name>"
 
 
 def _kind(op: str, name: str, annotation: object) -> str:

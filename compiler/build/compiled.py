@@ -41,6 +41,13 @@ class Compiled:
     def __str__(self) -> str:
         return to_text(self.desc)
 
+    def __repr__(self) -> str:
+        bound = [(entry.name, entry.bindings[0].dims if entry.bindings else ()) for entry in self.desc.entries]
+        sizes = [
+            f"{name} with {' '.join(f'{d.symbol}={d.size}' for d in dims)}" if dims else name for name, dims in bound
+        ]
+        return f"<Compiled {self.desc.name!r}: entries {', '.join(sizes)}>"
+
     @property
     def sha256(self) -> str:
         """The program's identity; it does not depend on the lines of the script or on the run's length."""

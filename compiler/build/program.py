@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from itertools import count
+from math import prod
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from compiler.analyses.lifespans import Lifespan, declare_lifespan
@@ -99,6 +100,27 @@ class Program:
         program = cls(desc.name, seed=desc.seed)
         program._restore(desc)
         return program
+
+    def __repr__(self) -> str:
+        feeds = [p.feed for p in self._block.desc.parameters if p.WhichOneof("source") == "feed"]
+        kept = [type_of(state) for state in self.states.values() if state.kind != pb.STATE_KIND_COUNTER]
+        elements = sum(prod(type.static_shape) for type in kept)
+        return (
+            f"<Program {self.name!r}: inputs {', '.join(feeds) or 'none'}; "
+            f"{len(kept)} states with {elements:,} elements; {len(self._block.desc.ops):,} ops>"
+        )
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [*self.states, *self._block.types]
+
+    def summary(self) -> str:
+        """Tables of the layers and entries that there are so far, as text; of a file, `compiler summary` prints it.
+
+        Raises CompileError for a program that computes nothing, or a parameter that is never trained.
+        """
+        from compiler.analyses.summary import summary  # for who asks
+
+        return summary(self._assembled())
 
     def __getitem__(self, name: str) -> Value:
         """As `tensor`."""

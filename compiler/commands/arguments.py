@@ -18,7 +18,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def command_parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser of the whole command, and its verbs by name in `choices`."""
     parser, verbs = new_parser("compiler", "Looks at, checks and compiles program files.")
-    for add in (_show, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops):
+    for add in (_show, _summary, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops):
         add(verbs)
     return parser, verbs
 
@@ -46,6 +46,17 @@ def _show(verbs: Any) -> None:
     verb.add_argument("--html", metavar="FILE", help="write a picture of the arena over time as a page")
     verb.add_argument("--svg", metavar="FILE", help="write that picture alone")
     verb.add_argument("--force", action="store_true", help="replace the file of --html or --svg")
+
+
+def _summary(verbs: Any) -> None:
+    verb = _verb(
+        verbs,
+        "summary",
+        "what a program is, on one screen: layers with their states, entries with their ops and memory",
+        "A layer is the states whose names are alike up to the last dot.",
+        "compiler summary digits.pb",
+    )
+    verb.add_argument("program", help="a program file")
 
 
 def _check(verbs: Any) -> None:

@@ -50,7 +50,7 @@ class Slot:
     type: Callable[[TensorType], TensorType] = lambda type: type
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Optimizer:
     """An update and its settings.
 
@@ -74,6 +74,13 @@ class Optimizer:
 
     def __post_init__(self) -> None:
         require_clip(self.clip)
+
+    def __repr__(self) -> str:
+        name = (
+            getattr(self.update, "name", "") or self.update.__qualname__.partition(".")[0]
+        )  # an operator, or a function
+        settings = self.attributes | {"decay": self.decay}
+        return f"<Optimizer {name}: {', '.join(f'{key}={value}' for key, value in settings.items())}>"
 
     def apply(
         self,

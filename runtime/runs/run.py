@@ -125,6 +125,10 @@ class Run:
         self.program, self.memory, self.states = program, memory, self.session.states
         self.states.initialise(seed)
 
+    def __repr__(self) -> str:
+        entries = ", ".join(entry.name for entry in self.program.entries)
+        return f"<Run {self.program.name!r}: step {self.position.steps}, entries {entries}, {len(self.state)} states>"
+
     @property
     def sha256(self) -> str:
         """The program's identity."""

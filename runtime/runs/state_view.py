@@ -26,6 +26,12 @@ class StateView(Mapping[str, Array]):
         self._arrays = states.arrays
         self._turns = states.turns
 
+    def __repr__(self) -> str:
+        return "\n".join(["states", *(f"  {name}  {array_type(array)}" for name, array in self._arrays.items())])
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._arrays)
+
     def __getitem__(self, name: str) -> Array:
         state = self._found(name)
         with self._turns.together():

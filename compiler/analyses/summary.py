@@ -1,0 +1,82 @@
+"""What a program is, on one screen: its layers with their states, its entries with their ops and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from compiler.commands.columns import columns
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from prograd_proto.lifespans import trains
+from prograd_proto.printable import sentence
+
+SCREEN = 40
+"""Lines of a table; layers beyond them are counted."""
+
+
+def summary(program: pb.ProgramDesc) -> str:
+    """Tables of layers and of entries.
+
+    A layer is the states whose names are alike up to the last dot; optimizer slots and counters are counted in the
+    last line. Memory is that of a plan, for the first sizes of an entry.
+    """
+    lines = [sentence(f"{program.name}: {_inputs(program)}"), "", *_layers(program), "", *_entries(program)]
+    return "\n".join(lines)
+
+
+def _inputs(program: pb.ProgramDesc) -> str:
+    fed: dict[str, str] = {}
+    for entry in program.entries:
+        block = program.blocks[entry.source_block]
+        types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+        fed |= {p.feed: str(types[p.tensor]) for p in block.parameters if p.WhichOneof("source") == "feed"}
+    return ", ".join(f"{name} {type}" for name, type in fed.items()) or "no inputs"
+
+
+def _layers(program: pb.ProgramDesc) -> Iterator[str]:
+    scopes: dict[str, list[pb.StateDesc]] = {}
+    for state in program.states:
+        if state.kind in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER):
+            scopes.setdefault(state.name.rpartition(".")[0], []).append(state)
+    rows = [_layer(scope, states) for scope, states in scopes.items()]
+    head = ("layer", "states", "trained", "frozen", "buffers")
+    yield from columns(head, rows[:SCREEN], right=head[2:])
+    if len(rows) > SCREEN:
+        yield f"and {len(rows) - SCREEN} more layers"
+    held = [state for states in scopes.values() for state in states]
+    slots = [state for state in program.states if state.kind == pb.STATE_KIND_SLOT]
+    yield (
+        f"in all {_counts(held)[0]} trained, {_counts(held)[1]} frozen, {_counts(held)[2]} in buffers; "
+        f"{sum(map(_elements, slots)):,} in {len(slots)} slots of optimizers"
+    )
+
+
+def _layer(scope: str, states: list[pb.StateDesc]) -> tuple[str, ...]:
+    shapes = ", ".join(f"{state.name.rpartition('.')[2]} {list(type_of(state).shape)}" for state in states)
+    return (scope or "-", shapes, *_counts(states))
+
+
+def _counts(states: list[pb.StateDesc]) -> tuple[str, str, str]:
+    """Elements of trained parameters, of frozen ones, and of buffers."""
+    parameters = [state for state in states if state.kind == pb.STATE_KIND_PARAMETER]
+    trained = sum(_elements(state) for state in parameters if state.trainable)
+    frozen = sum(_elements(state) for state in parameters if not state.trainable)
+    return f"{trained:,}", f"{frozen:,}", f"{sum(_elements(s) for s in states if s not in parameters):,}"
+
+
+def _elements(state: pb.StateDesc) -> int:
+    return prod(type_of(state).static_shape)
+
+
+def _entries(program: pb.ProgramDesc) -> Iterator[str]:
+    rows: list[tuple[str, ...]] = []
+    for entry in program.entries:
+        binding = entry.bindings[0] if entry.bindings else None
+        block = program.blocks[entry.source_block if binding is None else binding.block]
+        sizes = "" if binding is None else " ".join(f"{dim.symbol}={dim.size}" for dim in binding.dims)
+        arena = f"{binding.plan.arena_bytes:,}" if binding is not None and binding.HasField("plan") else "not planned"
+        does = "trains" if trains(program, program.blocks[entry.source_block]) else "computes"
+        fetched = ", ".join(fetch.name for fetch in block.fetches)
+        rows.append((entry.name, does, sizes or "-", f"{len(block.ops):,}", arena, fetched))
+    yield from columns(("entry", "does", "sizes", "ops", "arena", "fetches"), rows, right=("ops", "arena"))
