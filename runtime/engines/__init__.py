@@ -1,9 +1,11 @@
 """Engines: what runs the steps of a bound block, and what they have in common.
 
-choice      the engines by name; each is imported when it is chosen
-engine      what an engine is: all that the rest of the runtime knows of what computes
-parts       what a step is made of, for who measures it
-step_start  what a step began with: states and feeds, kept beside it and put back after a failure
-native/     a room of its own
-reference/  a room of its own
+choice       the engines by name; each is imported when it is chosen
+engine       what an engine is: all that the rest of the runtime knows of what computes
+around_step  what every engine does around the ops of a step: feeds, copies of what is fetched, late updates
+faults       what an op raised, in a sentence that names the op and the user's line
+parts        what a step is made of, for who measures it
+step_start   what a step began with: states and feeds, kept beside it and put back after a failure
+native/      a room of its own
+reference/   a room of its own
 """

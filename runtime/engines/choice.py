@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prograd_proto import program_pb2 as pb
     from runtime.engines.engine import Engine, EngineOptions
 
-    EngineName = Literal["reference"]
+    EngineName = Literal["reference", "native"]
     Make = Callable[[pb.ProgramDesc, EngineOptions], Engine]
 
 
@@ -39,5 +39,12 @@ def _reference(program: pb.ProgramDesc, options: EngineOptions) -> Engine:
     return ReferenceEngine(program, options)
 
 
-ENGINES: dict[str, Make] = {"reference": _reference}
+def _native(program: pb.ProgramDesc, options: EngineOptions) -> Engine:
+    """Groups of ops as compiled functions."""
+    from runtime.engines.native.engine import NativeEngine
+
+    return NativeEngine(program, options)
+
+
+ENGINES: dict[str, Make] = {"reference": _reference, "native": _native}
 """By name, what makes an engine; the first one is used unless another one is asked for."""

@@ -47,6 +47,7 @@ ENGINES = {
     "runtime/target.py": "the engine that programs are compiled for",
     "runtime/operators.py": "the rules of operators stand beside its kernels",
     "runtime/plugins.py": "and plugins declare such kernels",
+    "runtime/engines/native/host.py": "what has no form runs as its NumPy kernel",
     "runtime/evaluate.py": "one op alone: folding, initial values, conversions",
 }
 """Files outside the room of an engine that know one; all others know what `runtime.engines.engine` says of any."""

@@ -1,7 +1,13 @@
 """The native engine: a training step as one compiled function; docs/native.md is its design.
 
+engine     the engine: what it has, its memory, its steps
+step       a bound entry lowered, compiled and bound to memory
+lowering/  a room of its own: from a block to groups with places in memory
 context    the table of addresses that compiled code is handed
 forms/     a room of its own: what ops are as loops
+emission/  a room of its own: from groups to code
+host       NumPy kernels for what has no form
+target     what code may be made of: instruction set, vector registers, fused multiply-add, caches of this CPU
 ir/        a room of its own: the builder that writes LLVM's IR
 jit        from IR to functions that can be called
 math/      a room of its own: elementary functions

@@ -5,12 +5,12 @@ What few steps need, threads, transfers, a watch, an error, is imported where it
 bound_step.py   the calls of a step
 threads/        the ways to make those of the ops: in order, beside transfers, at once
 nan_watch.py    a look at what each op wrote
-faults.py       what an op raised, with the name of the op
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from weakref import finalize
 
@@ -62,7 +62,7 @@ def prepare(
         from runtime.engines.reference.nan_watch import NanWatch
         from runtime.engines.step_start import StepStart
 
-        start = StepStart(program, bound.block, states, step.feeds, memory.copies)
+        start = StepStart(program, bound.block, states, step.around.feeds, memory.copies)
         watch = NanWatch(step.block.ops, start)
     return ReferenceExecutor(program.locations, step, manner, watch)
 
@@ -72,16 +72,16 @@ class ReferenceExecutor:
 
     def __init__(self, locations: Sequence[str], step: BoundStep, manner: Manner, watch: NanWatch | None) -> None:
         """`locations` are the lines that ops name."""
-        self.feeds, self.fetches = step.feeds, step.fetches
+        self.feeds, self.fetches, before, after = step.around
         self.parts = [Part(op.desc.type, (op.desc,)) for op in step.block.ops]
         self.buffers = step.block.buffers
         self.footprint = Footprint(step.block.arena_bytes, step.block.file_bytes)
         self._bound = step.block
         self._locations = locations
         self._watch = watch
-        self._before = step.before if watch is None else [watch.start.keep, *step.before]
+        self._before = before if watch is None else [watch.start.keep, *before]
         self._calls: list[Call] = [op.call for op in step.block.ops] if watch is None else watch.calls
-        self._after = step.after
+        self._after = after
         self._stopwatch: Stopwatch | None = None
         self._threads: dict[int, int] = {}  # numbers of threads that have one, by identity
         self._way = self._in_order() if manner.threads == 1 else self._at_once(manner)
@@ -119,9 +119,10 @@ class ReferenceExecutor:
                 call()
 
     def _raise(self, failure: Failure) -> NoReturn:
-        from runtime.engines.reference.faults import raise_named
+        from runtime.engines.faults import raise_named
 
-        raise_named(failure, self._bound.ops[failure.position].desc, self._locations, self._watch)
+        explain = None if self._watch is None else partial(self._watch.explained, failure.position)
+        raise_named(failure.error, self._bound.ops[failure.position].desc, self._locations, explain)
 
     def _in_order(self) -> Way:
         transfers = [is_transfer(op.desc.type) for op in self._bound.ops]

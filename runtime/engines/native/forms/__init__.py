@@ -12,6 +12,8 @@ copy        casts
 update      sgd, momentum
 adam        Adam and its kin
 adaptive    Adagrad, Lion, RMSprop
+products    products of matrices
+reductions  sums, means and extremes along axes
 
 `FORMS` is filled when this room is imported. What has no form runs as its NumPy kernel.
 """
@@ -23,11 +25,16 @@ from runtime.engines.native.forms import copy as copy
 from runtime.engines.native.forms import elementary as elementary
 from runtime.engines.native.forms import logic as logic
 from runtime.engines.native.forms import pointwise as pointwise
+from runtime.engines.native.forms import products as products
+from runtime.engines.native.forms import reductions as reductions
 from runtime.engines.native.forms import rounding as rounding
 from runtime.engines.native.forms import special as special
 from runtime.engines.native.forms import update as update
 from runtime.engines.native.forms.form import FORMS as FORMS
+from runtime.engines.native.forms.form import Form as Form
 from runtime.engines.native.forms.form import Pointwise as Pointwise
+from runtime.engines.native.forms.form import Product as Product
+from runtime.engines.native.forms.form import Reduction as Reduction
 from runtime.engines.native.forms.form import form_of as form_of
 from runtime.engines.native.forms.registers import in_memory as in_memory
 from runtime.engines.native.forms.registers import in_register as in_register

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from runtime.engines.native.ir import DTYPES, Value
 
 Expression = Callable[..., Value | tuple[Value, ...]]
 
-FORMS: Final[dict[str, Pointwise]] = {}
+FORMS: Final[dict[str, Form]] = {}
 """Forms by the name of the operator."""
 
 ALL: Final = frozenset(DTYPES)
@@ -51,6 +51,55 @@ class Pointwise:
         return results if isinstance(results, tuple) else (results,)
 
 
+class Factors(NamedTuple):
+    """A product as loops: the sum over the depth of left times right, for every element of the result.
+
+    Attributes:
+        depth: how long the sum is.
+        left: elements from one place to the next in the first operand, for every axis of the result and the depth.
+        right: likewise in the second one.
+    """
+
+    depth: int
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A sum over a depth of products of two operands.
+
+    Attributes:
+        factors: from their types and the attributes by name.
+        dtypes: of the operands.
+    """
+
+    factors: Callable[..., Factors]
+    dtypes: frozenset[str] = FLOATS
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Elements along some axes joined into one.
+
+    Attributes:
+        neutral: the number to begin with.
+        join: two values into one.
+        dtypes: of the operand.
+        finish: the result from what is joined and how many elements it is of.
+        is_wide: float32 is joined as float64: long sums lose digits otherwise.
+    """
+
+    neutral: float
+    join: Callable[[Value, Value], Value]
+    dtypes: frozenset[str]
+    finish: Callable[[Value, int], Value] = lambda x, count: x
+    is_wide: bool = False
+
+
+Form = Pointwise | Product | Reduction
+
+
 def pointwise(
     name: str,
     expression: Expression,
@@ -71,7 +120,7 @@ def of_two(name: str, expression: Callable[[Value, Value], Value], dtypes: Colle
     pointwise(name, expression, dtypes)
 
 
-def form_of(operator: str, dtypes: Sequence[str]) -> Pointwise | None:
+def form_of(operator: str, dtypes: Sequence[str]) -> Form | None:
     """The form of an operator for operands of these dtypes, if there is one."""
     form = FORMS.get(operator)
     return form if form is not None and form.dtypes.issuperset(dtypes) else None

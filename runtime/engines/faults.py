@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.plugins import namespace_of, plugin_failed
-from runtime.engines.reference.nan_watch import NanWatch
-from runtime.engines.reference.threads.in_order import Failure
 from runtime.errors import ExecutionError, NonFinite, OutOfRange
 
+Explain = Callable[[str, NonFinite], NonFinite]
+"""From the name of an op and what is wrong with its results to an error that says what it read."""
 
-def raise_named(failure: Failure, op: pb.OpDesc, locations: Sequence[str], watch: NanWatch | None) -> NoReturn:
+
+def raise_named(
+    error: BaseException, op: pb.OpDesc, locations: Sequence[str], explain: Explain | None = None
+) -> NoReturn:
     """Raise the failure of an op; what is nobody's fault, such as an interrupt, as it is."""
-    error = failure.error
     where = f"op {op.id} ({op.type}{f' from {locations[op.location - 1]}' if op.location else ''})"
     match error:
-        case NonFinite() if watch is not None:
-            raise watch.explained(failure.position, where, error) from None
+        case NonFinite() if explain is not None:
+            raise explain(where, error) from None
         case OutOfRange():
             raise OutOfRange(f"{where}: {error}", error.number) from None
         case ExecutionError():

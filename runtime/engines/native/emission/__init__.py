@@ -1,0 +1,10 @@
+"""From groups to code: a function for every distinct group, one for every segment between host ops.
+
+task        a group with names of its own, so that equal groups are equal
+nest        loops over a domain, and how operands lie along it
+body        the nodes of a group at one place of its domain
+elements    groups of pointwise nodes alone
+products    groups that begin with a product
+reductions  groups that end with a reduction
+code        all of it as one object
+"""

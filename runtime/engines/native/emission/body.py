@@ -1,0 +1,134 @@
+"""The nodes of a group at one place of its domain: operands are read once, results that are stored are written last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from runtime.engines.native.emission.nest import moved
+from runtime.engines.native.forms import Pointwise, in_memory, in_register
+from runtime.engines.native.ir import DTYPES, Function, Index, Value
+from runtime.engines.native.lowering.nodes import Node
+
+
+class Body:
+    """How a group computes and where its tensors lie.
+
+    Attributes:
+        f: where it is written.
+        nodes: the pointwise nodes, in order.
+        types: of their tensors.
+        stored: the tensors that are written.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        nodes: Sequence[Node],
+        types: Mapping[str, TensorType],
+        stored: Sequence[str],
+        places: Mapping[str, Value],
+        constants: Mapping[str, pb.OpDesc],
+    ) -> None:
+        """`places` are the addresses of tensors; operands without axes are read here, before any loop."""
+        self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, places
+        made = {name for node in nodes for name in node.outputs}
+        operands = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
+        self.singles = {
+            name: self._single(name, constants) for name in operands if types[name].rank == 0 or self._is_one(name)
+        }
+        self.known = [self._known(node) for node in nodes]
+
+    @property
+    def lanes(self) -> int:
+        """Of a vector whose widest elements fill a register."""
+        names = [name for node in self.nodes for name in (*node.inputs, *node.outputs) if name]
+        return self.f.target.lanes(
+            max((DTYPES[self.types[name].dtype].bits for name in [*names, *self.stored]), default=8)
+        )
+
+    def at(
+        self,
+        steps: Mapping[str, Sequence[int]],
+        index: Sequence[Index],
+        lanes: int,
+        count: int,
+        given: Mapping[str, Value] | None = None,
+    ) -> dict[str, Value]:
+        """The values of all tensors at a place, a vector along the last axis; what is stored is written.
+
+        Args:
+            steps: of every operand and of what is stored.
+            index: of the place.
+            lanes: of the vector; 0 for one element.
+            count: how many of them count.
+            given: values that are there already.
+        """
+        values = dict(given or {})
+        for node, known in zip(self.nodes, self.known, strict=True):
+            operands = [
+                self._operand(name, steps, index, lanes, count, values) if name else None for name in node.inputs
+            ]
+            assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
+            for name, value in zip(node.outputs, node.form.of(operands, known), strict=True):
+                values[name] = self._spread(value, lanes)
+        for name in self.stored:
+            if name in values:
+                self.store(values[name], name, steps[name], index, count)
+        return values
+
+    def store(self, value: Value, name: str, steps: Sequence[int], index: Sequence[Index], count: int) -> None:
+        """Write a tensor's elements at a place."""
+        place = self.places[name]
+        kept = in_memory(value)
+        self.f.store(kept, place + moved(index, steps), 0, count if kept.type.lanes else None)
+
+    def load(self, name: str, steps: Sequence[int], index: Sequence[Index], lanes: int, count: int) -> Value:
+        """Read a tensor's elements at a place."""
+        place = self.places[name] + moved(index, steps)
+        if not lanes or not steps or steps[-1] == 0:
+            return self._as_read(self.f.load(place), name)
+        assert steps[-1] == 1, f"{name} is read with gaps"
+        return self._as_read(self.f.load(place, 0, lanes, count), name)
+
+    def _operand(
+        self,
+        name: str,
+        steps: Mapping[str, Sequence[int]],
+        index: Sequence[Index],
+        lanes: int,
+        count: int,
+        values: dict[str, Value],
+    ) -> Value:
+        if name in self.singles:
+            return self._spread(self.singles[name], lanes)
+        if name not in values:
+            values[name] = self._spread(self.load(name, steps[name], index, lanes, count), lanes)
+        return values[name]
+
+    def _spread(self, value: Value, lanes: int) -> Value:
+        return self.f.splat(value, lanes) if lanes and not value.type.lanes else value
+
+    def _is_one(self, name: str) -> bool:
+        return all(extent == 1 for extent in self.types[name].static_shape)
+
+    def _single(self, name: str, constants: Mapping[str, pb.OpDesc]) -> Value:
+        if name not in constants:
+            return self._as_read(self.f.load(self.places[name]), name)
+        small = constants[name].attributes[0].tensor_value
+        dtype = self.types[name].dtype
+        number = np.frombuffer(small.data, np.dtype(dtype).newbyteorder("<"))[0].item()
+        value = self.f.constant(DTYPES[dtype], number)
+        return in_register(value, dtype)
+
+    def _as_read(self, value: Value, name: str) -> Value:
+        return in_register(value, self.types[name].dtype)
+
+    def _known(self, node: Node) -> dict[str, Any]:
+        """What the node's expression is given by name, computed before the loops."""
+        assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
+        return node.form.once([self.singles.get(name) for name in node.inputs], node.attributes)

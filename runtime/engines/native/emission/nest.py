@@ -1,0 +1,92 @@
+"""Loops over a domain, and how operands lie along it: elements from one place to the next, by axis; 0 to broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from runtime.engines.native.ir import Function, Index
+
+Steps = tuple[int, ...]
+"""Of an operand, elements from one place to the next, for every axis of a domain."""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A domain with as few axes as its operands allow.
+
+    Attributes:
+        extents: of its axes.
+        steps: of each operand, along these axes.
+    """
+
+    extents: tuple[int, ...]
+    steps: Mapping[str, Steps]
+
+    def offset(self, name: str, at: Sequence[Index]) -> Index:
+        """Where the operand's element is, for indices of the first axes."""
+        return moved(at, self.steps[name])
+
+
+def moved(at: Sequence[Index], steps: Sequence[int]) -> Index:
+    """The number of elements from the first one."""
+    total: Index = 0
+    for i, step in zip(at, steps, strict=False):
+        if step:
+            total = i * step + total
+    return total
+
+
+def nest(extents: Sequence[int], steps: Mapping[str, Steps]) -> Nest:
+    """The domain without axes of one place, and with neighbouring axes as one where every operand goes on evenly."""
+    axes = [axis for axis, extent in enumerate(extents) if extent != 1]
+    sizes: list[int] = []
+    kept: dict[str, list[int]] = {name: [] for name in steps}
+    for axis in axes:
+        extent = extents[axis]
+        if sizes and all(kept[name][-1] == step[axis] * extent for name, step in steps.items()):
+            sizes[-1] *= extent
+            for name, step in steps.items():
+                kept[name][-1] = step[axis]
+            continue
+        sizes.append(extent)
+        for name, step in steps.items():
+            kept[name].append(step[axis])
+    return Nest(tuple(sizes), {name: tuple(step) for name, step in kept.items()})
+
+
+def row_major(shape: Sequence[int], domain: Sequence[int]) -> Steps:
+    """The steps of a contiguous tensor that broadcasts to the domain."""
+    steps, size = [0] * len(domain), 1
+    for axis in range(1, len(shape) + 1):
+        if shape[-axis] != 1:
+            steps[-axis] = size
+        size *= shape[-axis]
+    return tuple(steps)
+
+
+def over(f: Function, extents: Sequence[int], body: Callable[[list[Index]], None], at: Sequence[Index] = ()) -> None:
+    """Loops around `body`, the first axis outermost; it gets an index for every axis."""
+    if not extents:
+        body(list(at))
+        return
+    for i in f.range(0, extents[0]):
+        over(f, extents[1:], body, [*at, i])
+
+
+def along(f: Function, extent: int, lanes: int, body: Callable[[Index, int, int], None]) -> None:
+    """A loop of whole vectors and what is left: `body(start, lanes, count)`; single elements have no lanes."""
+    if extent == 1:
+        body(0, 0, 1)
+        return
+    whole = extent // lanes * lanes
+    for i in f.range(0, whole, lanes):
+        body(i, lanes, lanes)
+    if whole < extent:
+        body(whole, lanes, extent - whole)
+
+
+def size(shape: Sequence[int]) -> int:
+    """The number of elements."""
+    return prod(shape)

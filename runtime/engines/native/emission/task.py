@@ -1,0 +1,80 @@
+"""A group as it is emitted: names of its own instead of the block's, so that equal groups are equal text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from runtime.engines.native.ir import DTYPES, INT64, Function, Value, pointer
+from runtime.engines.native.lowering.groups import Group
+from runtime.engines.native.lowering.nodes import Nodes
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a function computes.
+
+    Attributes:
+        group: the nodes.
+        types: of all tensors of the block.
+        stored: the tensors that are written.
+        table: the tensors whose addresses the function is given, in order; after them, its scratch.
+        constants: those of the block; of one element they are part of the code.
+    """
+
+    group: Group
+    types: Mapping[str, TensorType]
+    stored: Sequence[str]
+    table: tuple[str, ...]
+    constants: Mapping[str, pb.OpDesc]
+
+    def places(self, f: Function, context: Value) -> dict[str, Value]:
+        """The addresses, read from the table that the function is given."""
+        return {name: self.address(f, context, i, self.types[name].dtype) for i, name in enumerate(self.table)}
+
+    def scratch(self, f: Function, context: Value, dtype: str, number: int) -> Value:
+        """The address of scratch, for elements of a dtype."""
+        return self.address(f, context, len(self.table) + number, dtype)
+
+    def address(self, f: Function, context: Value, place: int, dtype: str) -> Value:
+        """One address of the table."""
+        to = pointer(DTYPES[dtype])
+        bits = f.load(context, place)
+        return f.emit(f"inttoptr {INT64} {bits.text} to ptr", to)
+
+    @property
+    def key(self) -> str:
+        """Equal for groups that are the same but for addresses."""
+        number = {name: str(i) for i, name in enumerate(self.table)}
+        made = {name: f"m{i}" for i, name in enumerate(self.group.makes)}
+        known = {name: op.attributes[0].SerializeToString().hex() for name, op in self.constants.items()}
+
+        def named(name: str) -> str:
+            if name in made:
+                return made[name] + ("!" + number[name] if name in self.stored else "")
+            return number.get(name) or known.get(name, "")
+
+        parts = [f"{self.group.domain}"]
+        for node in self.group.nodes:
+            operands = [f"{named(name)}:{self.types[name]}" if name else "" for name in node.inputs]
+            results = [f"{named(name)}:{self.types[name]}" for name in node.outputs]
+            attributes = [attribute.SerializeToString().hex() for attribute in node.op.attributes]
+            parts.append(f"{node.op.type} {operands} {results} {attributes}")
+        return "\n".join(parts)
+
+
+def task_of(block: Nodes, group: Group, stored: Sequence[str]) -> Task:
+    """A group, and the table of what it reads and writes."""
+    made = set(group.makes)
+    reads = dict.fromkeys(name for node in group.nodes for name in node.inputs if name and name not in made)
+    ones = {name for name in block.constants if block.types[name].nbytes and _is_one(block.types[name])}
+    table = [name for name in reads if name not in ones] + [name for name in stored if name not in reads]
+    return Task(
+        group, block.types, stored, tuple(table), {name: block.constants[name] for name in reads if name in ones}
+    )
+
+
+def _is_one(type: TensorType) -> bool:
+    return all(extent == 1 for extent in type.static_shape)

@@ -1,0 +1,6 @@
+"""From a bound block to groups with places in memory: a list of passes, each of which can be printed.
+
+nodes   read: ops with their forms; views are the tensors that they are of
+groups  fuse: nodes that are computed by one nest of loops
+memory  place: what still needs memory after fusion
+"""

@@ -1,0 +1,161 @@
+"""Fuse: nodes that are computed by one nest of loops, so that what one hands to the next stays in a register.
+
+1. Nodes come in the order of the block. A node with a form joins the group of one of its operands if both go over the
+   same elements; else it begins a group. A node without a form is a group by itself.
+2. A group that takes a node in is computed where the node stands, if nothing between the two needs it. Otherwise it
+   stays where it is, and takes the node in if all that the node reads is there by then.
+3. Groups of two operands of one node become one if both may be computed where the node stands.
+
+Operands are read as they were at the start of the step, and every tensor is written once; so the order of groups is
+right if every group stands after those that make what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from operator import attrgetter
+from typing import Final
+
+from runtime.engines.native.forms import Pointwise, Product, Reduction
+from runtime.engines.native.lowering.nodes import Node, Nodes
+
+MOST: Final = 64
+"""Nodes in a group: more would not stay in registers."""
+
+
+@dataclass(eq=False)
+class Group:
+    """Nodes that are computed together.
+
+    Attributes:
+        domain: the extents of the loops: the shape of the results, or of what is reduced.
+        nodes: in the order in which each element is computed; a product is the first, a reduction the last. One
+            without a form is alone.
+        reads: the roots of the tensors that it takes from memory.
+        rank: where it stands among the groups.
+    """
+
+    domain: tuple[int, ...]
+    nodes: list[Node] = field(default_factory=list[Node])
+    reads: set[str] = field(default_factory=set[str])
+    rank: int = 0
+
+    @property
+    def makes(self) -> list[str]:
+        """The tensors that it computes."""
+        return [name for node in self.nodes for name in node.outputs]
+
+    @property
+    def product(self) -> Node | None:
+        """The product that it begins with, if there is one."""
+        return self.nodes[0] if isinstance(self.nodes[0].form, Product) else None
+
+    @property
+    def reduction(self) -> Node | None:
+        """The reduction that it ends with, if there is one."""
+        return self.nodes[-1] if isinstance(self.nodes[-1].form, Reduction) else None
+
+    @property
+    def is_host(self) -> bool:
+        """Whether a NumPy kernel computes it."""
+        return self.nodes[0].form is None
+
+    @property
+    def name(self) -> str:
+        """What it computes, in short."""
+        return "+".join(node.op.type for node in self.nodes)
+
+
+def fuse(block: Nodes) -> list[Group]:
+    """The groups of a block, in an order in which they can be computed."""
+    fusion = _Fusion(block)
+    for node in block.nodes:
+        fusion.add(node)
+    return sorted(fusion.groups, key=attrgetter("rank"))
+
+
+class _Fusion:
+    def __init__(self, block: Nodes) -> None:
+        self.block = block
+        self.groups: dict[Group, None] = {}
+        self.maker: dict[str, Group] = {}  # by root
+        self.readers: dict[str, list[Group]] = {}  # likewise
+        self.ranks = count()
+
+    def add(self, node: Node) -> None:
+        """Put a node into a group."""
+        domain = self._domain(node)
+        group = self._joined(node, domain) or self._placed_last(Group(domain))
+        group.nodes.append(node)
+        self.maker.update((name, group) for name in node.outputs)
+        self._reads(group, self._roots(node))
+
+    def _domain(self, node: Node) -> tuple[int, ...]:
+        name = node.inputs[0] if isinstance(node.form, Reduction) else node.outputs[0] if node.outputs else ""
+        return self.block.types[name].static_shape if name else ()
+
+    def _roots(self, node: Node) -> set[str]:
+        return {self.block.root[name] for name in node.inputs if name}
+
+    def _placed_last(self, group: Group) -> Group:
+        group.rank = next(self.ranks)
+        self.groups[group] = None
+        return group
+
+    def _reads(self, group: Group, roots: Iterable[str]) -> None:
+        for name in roots:
+            if self.maker.get(name) is not group:
+                group.reads.add(name)
+                self.readers.setdefault(name, []).append(group)
+
+    def _joined(self, node: Node, domain: tuple[int, ...]) -> Group | None:
+        """The group that takes the node in, where it has to stand for that; None if there is none."""
+        if not isinstance(node.form, Pointwise | Reduction):
+            return None
+        makers = dict.fromkeys(self.maker[name] for name in self._operands(node) if name in self.maker)
+        fitting = [group for group in makers if self._fits(group, node, domain)]
+        movable = [group for group in fitting if not self._is_needed_later(group)]
+        if movable:
+            return self._merged(movable)
+        return next((group for group in fitting if self._are_there(self._roots(node), group)), None)
+
+    def _operands(self, node: Node) -> Iterable[str]:
+        return (self.block.root[name] for name in node.inputs if name)
+
+    def _fits(self, group: Group, node: Node, domain: tuple[int, ...]) -> bool:
+        """Whether the node may be computed with the group, element by element."""
+        if group.domain != domain or group.is_host or group.reduction or len(group.nodes) >= MOST:
+            return False
+        if isinstance(node.form, Reduction) and group.product:
+            return False
+        names = [name for name in node.inputs if name]
+        return all(self.maker.get(name) is group for name in names if self.maker.get(self.block.root[name]) is group)
+
+    def _is_needed_later(self, group: Group) -> bool:
+        """Whether something that stands after the group reads what it makes."""
+        readers = (reader for name in group.makes for reader in self.readers.get(name, ()))
+        return any(reader.rank > group.rank for reader in readers)
+
+    def _merged(self, groups: list[Group]) -> Group:
+        """One group, at the end, of several that nothing reads so far; a second product stays apart, before it."""
+        first = next((group for group in groups if group.product), groups[0])
+        for group in groups:
+            if group is first:
+                continue
+            if group.product and first.product:
+                group.rank = next(self.ranks)
+                continue
+            del self.groups[group]
+            first.nodes += group.nodes
+            self.maker.update((name, first) for name in group.makes)
+            self._reads(first, group.reads)
+            for name in group.reads:
+                self.readers[name].remove(group)
+        return self._placed_last(first)
+
+    def _are_there(self, roots: set[str], group: Group) -> bool:
+        """Whether these tensors are made by the group, or before it."""
+        makers = (self.maker[name] for name in roots if name in self.maker)
+        return all(maker is group or maker.rank < group.rank for maker in makers)

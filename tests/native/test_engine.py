@@ -1,0 +1,91 @@
+"""Whole programs by the native engine, against the reference engine: the same numbers, but for their last digits."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from subjects.commands import run_runtime as command
+from subjects.random_training import training_programs
+from subjects.small_programs import rich, save
+from subjects.steps import bound_block
+
+import runtime
+from compiler import Program, adam, ops
+from runtime.engines.native.lowering.groups import fuse
+from runtime.engines.native.lowering.nodes import read_nodes
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.pb"))
+
+
+def trained(path: Path, engine: str, steps: int) -> dict[str, np.ndarray]:
+    run = runtime.load(path, engine=engine)
+    for _ in run.train(steps=steps):
+        pass
+    return {name: array.copy() for name, array in run.states.arrays.items()}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_trains_to_the_same_states(path: Path):
+    native, reference = (trained(path, engine, 20) for engine in ("native", "reference"))
+    for name, expected in reference.items():
+        if expected.dtype.kind == "f":
+            scale = np.abs(expected).max(initial=1e-3)
+            np.testing.assert_allclose(native[name], expected, rtol=0, atol=1e-4 * scale, err_msg=name)
+        else:
+            np.testing.assert_array_equal(native[name], expected, err_msg=name)
+
+
+@settings(max_examples=40)
+@given(program=training_programs())
+def test_a_random_program_gives_the_same_numbers(program: Program):
+    desc = program.compile(rows=3).desc
+    x = np.random.default_rng(0).standard_normal((3, 4))
+    results = []
+    for engine in ("native", "reference"):
+        run = runtime.Run(desc, engine=engine)
+        fetched = [run.step({"x": x + i}) for i in range(3)]
+        results.append((fetched, run.states.arrays))
+    (native, native_states), (reference, states) = results
+    for made, expected in zip(native, reference, strict=True):
+        for name in expected:
+            np.testing.assert_allclose(made[name], expected[name], rtol=1e-10, atol=1e-10, err_msg=name)
+    for name, array in states.items():
+        np.testing.assert_allclose(native_states[name], array, rtol=1e-10, atol=1e-10, err_msg=name)
+
+
+def test_two_runs_have_the_same_bits():
+    path = next(path for path in EXAMPLES if path.stem == "digits_mlp")
+    first, second = (trained(path, "native", 5) for _ in range(2))
+    assert all(first[name].tobytes() == second[name].tobytes() for name in first)
+
+
+def test_pointwise_ops_join_what_makes_their_operand():
+    """A layer and its activation are one group, and so are a gradient and the update that reads it."""
+    program = Program("layers")
+    x = program.input("x", "float32", ("batch", 8))
+    w, b = program.parameter("w", (8, 16)), program.parameter("b", (16,))
+    program.minimize(ops.mean(ops.square(ops.relu(x @ w + b))), adam(0.1))
+    groups = [group.name for group in fuse(read_nodes(bound_block(program.compile(batch=32).desc)))]
+    assert any(name.startswith("matmul+add+relu") for name in groups), groups
+    assert "outer_sum+adam" in groups
+
+
+def test_the_result_line_names_the_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    code, out, err = command(capsys, "execute", save(rich(), tmp_path), "--engine", "native", "-q")
+    assert (code, err) == (0, "")
+    assert " engine=native " in out[-1]
+
+
+@pytest.mark.parametrize(
+    ("option", "what"),
+    [(["--threads", "2"], "more than one thread"), (["--check-nan"], "a watch for NaN")],
+)
+def test_what_the_engine_does_not_have_is_refused(
+    option: list[str], what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    code, _, err = command(capsys, "execute", save(rich(), tmp_path), "--engine", "native", *option)
+    assert (code, err) == (2, f"runtime: the engine 'native' does not have {what}; use the engine 'reference'\n")
