@@ -21,7 +21,7 @@ def first_fit(part: Part, ranking: Sequence[int], *, smallest: bool = False) -> 
     offsets = [0] * n
     for placed, i in enumerate(ranking):
         first, last, size = part.items[i]
-        alive = np.flatnonzero((begins[:placed] < last) & (ends[:placed] > first))
+        alive = ((begins[:placed] < last) & (ends[:placed] > first)).nonzero()[0]
         offsets[i] = _gap(bottoms[alive], tops[alive], size, smallest)
         begins[placed], ends[placed] = first, last
         bottoms[placed], tops[placed] = offsets[i], offsets[i] + size
@@ -36,10 +36,10 @@ def birth_order(part: Part) -> list[int]:
 def _gap(bottoms: np.ndarray, tops: np.ndarray, size: int, smallest: bool) -> int:
     if not len(bottoms):
         return 0
-    order = np.argsort(bottoms, kind="stable")
+    order = bottoms.argsort(kind="stable")
     gap_begins = np.maximum.accumulate(np.concatenate(([0], tops[order])))
     gap_sizes = bottoms[order] - gap_begins[:-1]
-    fits = np.flatnonzero(gap_sizes >= size)
+    fits = (gap_sizes >= size).nonzero()[0]
     if not len(fits):
         return int(gap_begins[-1])
     return int(gap_begins[fits[gap_sizes[fits].argmin() if smallest else 0]])
