@@ -2,6 +2,7 @@
 
     python benchmarks/placement.py                    synthetic training steps of 400 to 100,000 tensors
     python benchmarks/placement.py FOLDER             also every table FOLDER/*.csv, with columns id, lower, upper, size
+    python benchmarks/placement.py --moves            buffers of any size at any time, by the moves that are allowed
     python benchmarks/placement.py --markdown ...     as a table for docs/memory.md
 
 Tables have alignment 1 and the effort of `compiler place`. Training steps have the effort of compiling. Seconds
@@ -12,7 +13,9 @@ machine, for the capacity in the table's name.
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from time import process_time
 
 from training_buffers import FAMILIES
@@ -33,8 +36,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?", type=Path, help="with tables of buffers")
     parser.add_argument("--markdown", action="store_true", help="print a table for docs/memory.md")
+    parser.add_argument("--moves", action="store_true", help="how near more moves come, and nothing else")
     options = parser.parse_args()
     show = Table(options.markdown)
+    if options.moves:
+        return by_moves(show)
     for path in sorted(options.folder.glob("*.csv")) if options.folder else []:
         buffers, name = read_buffers(str(path)), path.name.removesuffix(".csv")
         wanted = TARGETS.get(name, LETTERED if name[0] in PUBLISHED else None)
@@ -45,6 +51,24 @@ def main():
                 buffers = [Buffer(f"b{i}", *span) for i, span in enumerate(build(layers, updates))]
                 wanted = 1.001, seconds_for(len(buffers))
                 show.row(f"{family}, {updates} updates", buffers, THOROUGH, 64, wanted, None)
+
+
+def by_moves(show):
+    """Of more buffers than the exact search takes."""
+    for count in (3_000, 28_500):
+        buffers = [Buffer(f"b{i}", *span) for i, span in enumerate(any_sizes_at_any_time(count))]
+        for moves in (0, 10_000, 100_000):
+            show.row(f"any size, any time, {moves} moves", buffers, replace(EXHAUSTIVE, moves=moves), 1, None, None)
+
+
+def any_sizes_at_any_time(count):
+    """(size, start, stop): no peak to begin at, and hardly two of a size."""
+    random = Random(count)
+    starts = [random.randrange(2 * count) for _ in range(count)]
+    return [
+        (64 * random.randrange(1, 2_000), start, start + 1 + random.randrange(1 + random.randrange(count // 5)))
+        for start in starts
+    ]
 
 
 def seconds_for(tensors):
