@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from native.building import every_target, pointwise
 
-from runtime.engines.native import math
+from runtime.engines.native import jit, math
+from runtime.engines.native.ir import FLOAT32, FLOAT64, Module, pointer
+from runtime.engines.native.target import INSTRUCTION_SETS, target
 
 EXACT = {
     "exp": mpmath.exp,
@@ -142,3 +144,18 @@ def test_whole_powers_of_two_are_exact(target):
     x = np.arange(-149, 128).astype("f4")
     assert (pointwise(target, [math.exp2], np.dtype("f4"), x)[0] == np.ldexp(np.float32(1), x.astype(int))).all()
     assert (pointwise(target, [math.log2], np.dtype("f4"), np.ldexp(np.float32(1), x.astype(int)))[0] == x).all()
+
+
+@pytest.mark.parametrize("name", INSTRUCTION_SETS)
+def test_no_function_calls_another(name):
+    module = Module(target(name))
+    f = module.function("all", [pointer(FLOAT32), pointer(FLOAT64)])
+    for x in f.arguments:
+        lanes = module.target.lanes(x.type.element.bits)
+        for i, function in enumerate(EXACT):
+            f.store(getattr(math, function)(f.load(x, i * lanes, lanes)), x, i * lanes)
+    x = f.arguments[0]
+    f.store(math.pow(f.load(x, 0, module.target.lanes()), 2.5 * f.load(x, 7, module.target.lanes())), x)
+    f.end()
+    words = {line.split()[0] for line in jit.assembly(module).splitlines() if line.strip()}
+    assert not words & {"call", "callq", "bl", "blr"}
