@@ -11,7 +11,7 @@ import runtime
 from runtime.__main__ import main
 from runtime.commands import execute as commands
 from runtime.commands.metrics_file import MetricsFile
-from runtime.runs import checkpoint_folder
+from runtime.runs.checkpoints import checkpoint_folder
 
 
 @pytest.fixture
