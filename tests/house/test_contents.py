@@ -60,3 +60,9 @@ def contents(package: Path) -> set[str]:
 
 def docstring(package: Path) -> str:
     return ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+
+
+def test_the_page_on_the_house_fits_on_two_screens():
+    lines = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 110
+    assert max(map(len, lines)) <= 120
