@@ -17,7 +17,7 @@ kernel          what declares an operator with its rule and its kernel for the r
 operators       every operator by its contract
 plugins         operators of other packages
 target          the engine that programs are compiled for
-evaluate        one op alone, by its kernel
+one_op          one op alone, by its kernel as in a step: what is folded, initial values
 conversion      arrays of another dtype, on their way in and out
 dtypes          arrays in memory, and NumPy's dtypes for those of programs
 aligned_memory  aligned bytes, and typed views of them

@@ -10,7 +10,7 @@ import numpy as np
 from prograd_proto import TensorType
 from runtime.aligned_memory import aligned_bytes, view
 from runtime.dtypes import BFLOAT16, Array, array_type
-from runtime.evaluate import call_of
+from runtime.one_op import call_of
 
 
 def conversion(

@@ -1,16 +1,16 @@
 """Pass: compute while compiling what every step would compute alike.
 
-1. From the first op to the last: an op whose operands are all known is evaluated by the runtime's kernel, if its result
+1. From the first op to the last: an op whose operands are all known is computed by the runtime's kernel, if its result
    fits a constant and is the same on every machine. A `where` by a known condition that always chooses alike is the
    operand that it chooses.
 2. From the last op to the first: a known result that a remaining op or the end of the step reads becomes a constant,
    unless it would be much more to read than the op is to compute; then the op remains, and what it reads is read.
 3. What only led to constants goes.
 
-A program must not depend on the machine that compiled it. So an op is evaluated only if its operator is declared
+A program must not depend on the machine that compiled it. So an op is computed only if its operator is declared
 `exact`: IEEE 754 or the arithmetic of integers fixes its bits. There are no exponentials and their like, no sums of
 floats, nothing with a NaN, whose sign differs between CPUs, no maximum of floats, which may be either of 0.0 and -0.0,
-and no cast from floats to integers, which may not fit. An op with effects is never evaluated: it runs in the step.
+and no cast from floats to integers, which may not fit. An op with effects is never computed: it runs in the step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from prograd_proto.blocks import Kind, Reading, Readings
 from prograd_proto.dtypes import FLOATS, INTEGERS, NAMES
 from registry.op import find_op
 from registry.ops.fill import SMALL_TENSOR_BYTES
-from runtime.evaluate import evaluate
+from runtime.one_op import compute
 from runtime.step import effects_of
 
 PLAIN = FLOATS | INTEGERS | {"bool"}
@@ -57,7 +57,7 @@ def _fold(block: Reading, small: int) -> None:
             return None
         value = values.get(key := computation(block, i))
         if value is None:
-            [value] = evaluate(block.ops[i], [known[name] if name else None for name in inputs])
+            [value] = compute(block.ops[i], [known[name] if name else None for name in inputs])
             values[key] = value
         return value
 

@@ -15,10 +15,10 @@ from runtime.aligned_memory import aligned_array
 from runtime.conversion import converted
 from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import DataError, ResourceLimit
-from runtime.evaluate import call_of, scratch_bytes
 from runtime.files.program_files import verified
 from runtime.files.tensor_files import read_arrays
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.one_op import call_of, scratch_bytes
 from runtime.runs.turns import Turns
 
 

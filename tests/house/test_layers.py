@@ -32,7 +32,7 @@ COMPILER_MAY_IMPORT_OF_RUNTIME = {
 }
 
 OF_RUNTIME_IN_ONE_FILE = {
-    ("compiler/passes/fold_constants.py", "runtime.evaluate"): "what is folded has the bits of the kernel",
+    ("compiler/passes/fold_constants.py", "runtime.one_op"): "what is folded has the bits of the kernel",
     (
         "compiler/build/last_batch.py",
         "runtime.files.tensor_files",
@@ -48,7 +48,7 @@ ENGINES = {
     "runtime/operators.py": "the rules of operators stand beside its kernels",
     "runtime/plugins.py": "and plugins declare such kernels",
     "runtime/engines/native/host.py": "what has no form runs as its NumPy kernel",
-    "runtime/evaluate.py": "one op alone: folding, initial values, conversions",
+    "runtime/one_op.py": "one op alone: folding, initial values, conversions",
 }
 """Files outside the room of an engine that know one; all others know what `runtime.engines.engine` says of any."""
 

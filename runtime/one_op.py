@@ -15,7 +15,7 @@ from runtime.engines.reference.kernels import KERNELS
 from runtime.operators import CONTRACTS
 
 
-def evaluate(op: pb.OpDesc, operands: Sequence[pb.SmallTensor | None]) -> list[pb.SmallTensor]:
+def compute(op: pb.OpDesc, operands: Sequence[pb.SmallTensor | None]) -> list[pb.SmallTensor]:
     """The outputs of an op, not a random one, for operands in its order, None for an absent one.
 
     Raises ProgramError if the kernel does not take operands of these types, ExecutionError or ArithmeticError if it
