@@ -6,7 +6,6 @@ bind_dimensions      make a static block of every binding
 leave_frozen         what only trained frozen parameters is not computed
 fold_constants       compute while compiling what every step would compute alike
 simplify/            leave out ops whose result is there already
-join_casts           one cast instead of two where the first one keeps every value
 merge_identical      compute once what is computed twice
 order_ops            run the ops in the order that needs the least memory, among a few
 share_memory         views, and outputs that may be written over an operand

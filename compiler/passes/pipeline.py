@@ -12,7 +12,6 @@ from __future__ import annotations
 from compiler.passes.bind_dimensions import bind_dimensions
 from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
 from compiler.passes.fold_constants import fold_constants
-from compiler.passes.join_casts import join_casts
 from compiler.passes.leave_frozen import leave_frozen
 from compiler.passes.list_operators import list_operators
 from compiler.passes.merge_identical import merge_identical
@@ -67,11 +66,6 @@ PASSES = PassTable(
             requires={"folded": "what is folded to 1 is no factor"},
             establishes={"simplified": "no op gives what is there already"},
             invalidates={"as built": "ops go, and become cheaper ones"},
-        ),
-        Pass(
-            join_casts,
-            requires={"folded": "constants are cast already"},
-            establishes={"simplified": "no cast undoes what the one before it did"},
         ),
         Pass(
             merge_identical,
