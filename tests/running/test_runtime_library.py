@@ -191,7 +191,7 @@ def test_predicting_with_several_feeds_wants_them_by_name(run):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"engine": "gpu"}, "there is no engine 'gpu'; the engines are reference"),
+        ({"engine": "gpu"}, "there is no engine 'gpu'; the engines are reference, native"),
         ({"math": "fast"}, "the engine 'reference' has the math 'exact', not 'fast'"),
         ({"threads": 0}, "threads=0: a run takes at least one thread"),
     ],
