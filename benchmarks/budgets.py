@@ -4,8 +4,8 @@
     python benchmarks/budgets.py --markdown    for docs/memory.md
 
 Arenas in MiB. The budget is half of the plan that `compile` gives, or the working set of the op with the largest, if
-that is more: no plan goes below what one op reads, writes and needs beside. Where it cannot be met, the arena is the
-smallest that was found. `cost` is in operations, not in time; `moved` goes to the file or comes back in a step.
+that is more: no plan goes below what one op reads, writes and takes as scratch. Where it cannot be met, the arena is
+the smallest that was found. `cost` is in operations, not in time; `moved` goes to the file or comes back in a step.
 """
 
 import argparse

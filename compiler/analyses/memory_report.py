@@ -24,7 +24,7 @@ class BindingMemory:
         entry: its name.
         binding: with the sizes and the plan.
         peak_op: the op that runs when the most bytes are needed; None in a block without ops.
-        peak_own: the bytes that this op itself reads, writes and needs beside.
+        peak_own: the bytes that this op itself reads, writes and takes as scratch.
         repeated: how many ops compute again what was computed before.
         spilled: how many values wait in the file beside the arena.
         moved: the bytes that go there or come back in a step.

@@ -1,4 +1,4 @@
-"""A block that runs, as numbers: what each op waits for, reads, writes and needs beside, and the memory of an order.
+"""A block that runs, as numbers: what each op waits for, reads and writes, its scratch, and the memory of an order.
 
 A value is a tensor with all its views. States, constants and what is spilled take no bytes of the arena; an output
 that may be written over an operand takes none either, if that operand dies with the op (`runtime.step.in_place`).
@@ -40,7 +40,7 @@ class StepGraph:
     reads: list[list[int]] = field(default_factory=list[list[int]])  # of each op: values, each once
     writes: list[list[int]] = field(default_factory=list[list[int]])  # of each op: values, none for a view
     over: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])  # (written, read) in place
-    scratch: list[int] = field(default_factory=list[int])  # bytes that each op needs beside
+    scratch: list[int] = field(default_factory=list[int])  # bytes of scratch of each op
     before: list[list[int]] = field(default_factory=list[list[int]])  # of each op: those that must be done, each once
     fed: list[int] = field(default_factory=list[int])  # values that are there at the start
     value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
@@ -57,7 +57,7 @@ class StepGraph:
         return after
 
     def floor(self) -> int:
-        """The most bytes that one op alone reads, writes and needs beside: no order takes less."""
+        """The most bytes that one op alone reads, writes and takes as scratch: no order takes less."""
         in_a_state = set(self.becomes)
         for over in self.over:
             in_a_state.update(written for written, read in over if read in in_a_state)
@@ -66,9 +66,9 @@ class StepGraph:
             (
                 sum([nbytes[value] for value in reads])
                 + sum([nbytes[value] for value in writes])
-                + beside
+                + scratch
                 - sum([nbytes[written] for written, _ in over])
-                for reads, writes, beside, over in zip(self.reads, self.writes, self.scratch, self.over, strict=True)
+                for reads, writes, scratch, over in zip(self.reads, self.writes, self.scratch, self.over, strict=True)
             ),
             default=0,
         )
@@ -122,7 +122,7 @@ class StepGraph:
         return taken
 
     def working_set(self, order: Sequence[int], at: int) -> int:
-        """The bytes that the op at a position of the order itself reads, writes and needs beside."""
+        """The bytes that the op at a position of the order itself reads, writes and takes as scratch."""
         nbytes = list(self.nbytes)
         for _ in islice(self.live(order, nbytes), at + 1):
             pass

@@ -137,14 +137,14 @@ def _tenants(program: pb.ProgramDesc, block: Reading) -> dict[str, list[Tenant]]
 
     def move_in(name: str, way: str, other: str, position: int) -> None:
         tenant = Tenant(name, types[name], way, other, position, last_read.get(name), lifespans[name])
-        tenants.setdefault(aliases.places[name].root, []).append(tenant)
+        tenants.setdefault(aliases.storage[name].root, []).append(tenant)
 
     for name in block.parameter_names:
         move_in(name, "", "", -1)
     for i, (inputs, outputs) in enumerate(zip(block.inputs, block.outputs, strict=True)):
         below = {output: inputs[position] for output, position in block.in_place[i]}
         for number, name in enumerate(outputs):
-            shares = number in below and aliases.places[name].root != name
+            shares = number in below and aliases.storage[name].root != name
             way = "" if not shares else "view of" if i in aliases.views else "over"
             move_in(name, way, below[number] if shares else "", i)
     return tenants

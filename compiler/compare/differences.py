@@ -13,7 +13,7 @@ from compiler.compare.block_differences import block_differences
 from compiler.compare.field_differences import by_key, changed, field_differences
 from prograd_proto import program_pb2 as pb
 from prograd_proto.text.ops import op_line
-from prograd_proto.text.tables import Definitions, Places
+from prograd_proto.text.tables import Definitions, Locations
 from prograd_proto.text.values import type_of_tensor
 from prograd_proto.text.words import name
 from prograd_proto.text.writing import sizes
@@ -69,7 +69,7 @@ def _initial(state: pb.StateDesc) -> str:
     match state.WhichOneof("initial"):
         case "op":
             bare = pb.OpDesc(type=state.op.type, inputs=state.op.inputs, attributes=state.op.attributes)
-            return op_line(bare, Definitions(), Places(pb.ProgramDesc())).removeprefix("() = ")
+            return op_line(bare, Definitions(), Locations(pb.ProgramDesc())).removeprefix("() = ")
         case "external":
             return f"{name(state.external.key)} of {name(state.external.path)}"
         case _:

@@ -20,6 +20,6 @@ pass_table      what a pass is, and what a table of passes is
 pipeline        the passes, in order: a list to read aloud
 rewrite         one walk over a block that leaves out ops: what merging, simplifying and folding have in common
 run_passes      apply passes to a program, and find the one that is at fault if something is wrong
-training_rules  the rules about what makes a block train: backward ops, gradients, declared lifespans
 verify          the rules of a well-formed program, one function a rule
+verify_training  its rules about what makes a block train: backward ops, gradients, declared lifespans
 """

@@ -70,7 +70,7 @@ def with_updates_first(block: Reading, graph: StepGraph, order: Order) -> Order:
     for i in reversed(range(len(early))):  # what an update needs beside its gradient, for instance its rate
         for j in graph.before[i] if early[i] else ():
             early[j] = early[j] or (stages[j] == pb.STAGE_FORWARD and _serves_early(graph, j, early))
-    return _scheduled(graph, [*(i for i in order if early[i]), *(i for i in order if not early[i])])
+    return _ranked(graph, [*(i for i in order if early[i]), *(i for i in order if not early[i])])
 
 
 def on_demand(block: Reading, graph: StepGraph) -> Order:
@@ -126,7 +126,7 @@ def _serves_early(graph: StepGraph, i: int, early: list[bool]) -> bool:
     return all(early[j] for value in graph.writes[i] for j in graph.readers[value])
 
 
-def _scheduled(graph: StepGraph, ranking: Sequence[int]) -> Order:
+def _ranked(graph: StepGraph, ranking: Sequence[int]) -> Order:
     """Of the ops that are ready always the first of the ranking."""
     rank = dict(zip(ranking, range(len(ranking)), strict=True))
     waits = [len(before) for before in graph.before]

@@ -13,7 +13,7 @@ from math import prod
 from typing import Final, TypeVar
 
 from compiler.errors import CompileError
-from compiler.passes.training_rules import (
+from compiler.passes.verify_training import (
     backward_ops_help_a_forward_op,
     ops_that_run_are_read,
     tensors_keep_their_lifespans,

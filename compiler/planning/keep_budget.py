@@ -19,9 +19,9 @@ from compiler.passes.plan_memory import plan_of
 from compiler.passes.share_memory import share_in_block
 from compiler.planning.prefetch import prefetch
 from compiler.planning.rematerialise import lower
-from compiler.planning.repetition import Schedule, schedule_of
 from compiler.planning.time_limit import TimeLimit
-from compiler.planning.write_schedule import write_schedule
+from compiler.planning.timeline import Timeline, timeline_of
+from compiler.planning.write_timeline import write_timeline
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading, Readings
 from runtime.placement import THOROUGH
@@ -76,14 +76,14 @@ def plan_within(
         return plan
     if not block.ops:
         raise LimitError(f"what is fed takes {plan.arena_bytes} bytes by itself, more than the budget of {budget}")
-    schedule, goal, smallest = schedule_of(step_graph(block)), budget, plan.arena_bytes
+    timeline, goal, smallest = timeline_of(step_graph(block)), budget, plan.arena_bytes
     costs = operations_of(block)
     while True:
-        schedule = lower(schedule, costs, goal, spilling=spilling, limit=limit)
-        ways = [prefetch(schedule, costs, goal, limit), schedule] if schedule.spilled else [schedule]
-        for way in ways if schedule.peak <= goal or not limit.is_over else ():
+        timeline = lower(timeline, costs, goal, spilling=spilling, limit=limit)
+        ways = [prefetch(timeline, costs, goal, limit), timeline] if timeline.spilled else [timeline]
+        for way in ways if timeline.peak <= goal or not limit.is_over else ():
             trial = block.copied_to(pb.BlockDesc())
-            write_schedule(trial, way)
+            write_timeline(trial, way)
             share_in_block(trial)
             plan = plan_of(trial, THOROUGH)
             smallest = min(smallest, plan.arena_bytes)
@@ -91,24 +91,24 @@ def plan_within(
                 block.become(trial)
                 return plan
         if limit.is_over:
-            raise LimitError(_how_far(block, schedule, budget, limit))
-        if schedule.peak > goal:
-            raise LimitError(_why_not(block, schedule, smallest, budget, spilling))
-        goal = schedule.peak - (plan.arena_bytes - budget)
+            raise LimitError(_how_far(block, timeline, budget, limit))
+        if timeline.peak > goal:
+            raise LimitError(_why_not(block, timeline, smallest, budget, spilling))
+        goal = timeline.peak - (plan.arena_bytes - budget)
 
 
-def _how_far(block: Reading, schedule: Schedule, budget: int, limit: TimeLimit) -> str:
-    start, repeated = schedule_of(step_graph(block)).peak, len(schedule.order) - len(block.ops)
+def _how_far(block: Reading, timeline: Timeline, budget: int, limit: TimeLimit) -> str:
+    start, repeated = timeline_of(step_graph(block)).peak, len(timeline.order) - len(block.ops)
     return (
         f"{limit.seconds:g} seconds were not enough: with {repeated} more ops in the step, of which "
-        f"{len(schedule.spilled)} move values to a file, what it needs at once fell from {start} to {schedule.peak} "
+        f"{len(timeline.spilled)} move values to a file, what it needs at once fell from {start} to {timeline.peak} "
         f"bytes, and the budget is {budget}; give it more time, by --max-time or seconds= in Python, or a larger budget"
     )
 
 
-def _why_not(block: Reading, schedule: Schedule, smallest: int, budget: int, spilling: bool) -> str:
-    at = schedule.live.index(schedule.peak)
-    op, own = block.ops[schedule.ops[schedule.order[at]]], schedule.graph.working_set(schedule.order, at)
+def _why_not(block: Reading, timeline: Timeline, smallest: int, budget: int, spilling: bool) -> str:
+    at = timeline.live.index(timeline.peak)
+    op, own = block.ops[timeline.ops[timeline.order[at]]], timeline.graph.working_set(timeline.order, at)
     hint = "; values may also wait in a file: --spill" if own <= budget and not spilling else ""
     return (
         f"the smallest arena found has {smallest} bytes, more than the budget of {budget}; "

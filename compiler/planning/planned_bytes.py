@@ -21,7 +21,7 @@ def touched_by_plan(block: Reading, plan: pb.MemoryPlan) -> list[Touched]:
     address = {placement.tensor: placement.offset for placement in plan.placements}
     address |= {spilled.tensor: plan.arena_bytes + spilled.offset for spilled in plan.spilled}
     end = plan.arena_bytes + plan.file_bytes
-    for name, (root, _) in aliases.places.items():
+    for name, (root, _) in aliases.storage.items():
         if root not in address:
             address[root], end = end, end + sizes[root]
         address[name] = address[root]
@@ -42,9 +42,9 @@ def touched_by_plan(block: Reading, plan: pb.MemoryPlan) -> list[Touched]:
 
 
 def buffers_of_ops(block: Reading) -> list[set[str]]:
-    """Of each op the buffers that it reads, writes and needs beside."""
-    places = aliases_of(block).places
+    """Of each op the buffers that it reads, writes and takes as scratch."""
+    storage = aliases_of(block).storage
     return [
-        {places[name].root for name in (*block.inputs[i], *block.outputs[i]) if name} | {name for name, _ in row}
+        {storage[name].root for name in (*block.inputs[i], *block.outputs[i]) if name} | {name for name, _ in row}
         for i, row in enumerate(scratch_of(block, TARGET))
     ]

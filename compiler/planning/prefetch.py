@@ -12,31 +12,31 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from compiler.planning.repetition import MOVING, RELOAD, Schedule
 from compiler.planning.time_limit import TimeLimit
+from compiler.planning.timeline import MOVING, RELOAD, Timeline
 
 AHEAD: Final = 2
 """How many times the operations of a copy are to run between its start and its use: storage may be slow."""
 
 
-def prefetch(schedule: Schedule, costs: Sequence[int], budget: int, limit: TimeLimit | None = None) -> Schedule:
-    """The schedule with its reloads earlier, where that needs no more bytes than the budget; until time is over."""
-    for i in [i for i in schedule.order if schedule.ops[i] == RELOAD]:
+def prefetch(timeline: Timeline, costs: Sequence[int], budget: int, limit: TimeLimit | None = None) -> Timeline:
+    """The timeline with its reloads earlier, where that needs no more bytes than the budget; until time is over."""
+    for i in [i for i in timeline.order if timeline.ops[i] == RELOAD]:
         if limit is not None and limit.is_over:
             break
-        earlier = _earlier(schedule, costs, budget, i)
-        if earlier.peak <= max(budget, schedule.peak):
-            schedule = earlier
-    return schedule
+        earlier = _earlier(timeline, costs, budget, i)
+        if earlier.peak <= max(budget, timeline.peak):
+            timeline = earlier
+    return timeline
 
 
-def _earlier(schedule: Schedule, costs: Sequence[int], budget: int, i: int) -> Schedule:
-    position, live, order = schedule.position[i], schedule.live, schedule.order
-    [slot], nbytes = schedule.graph.reads[i], schedule.moved(i)
-    first = schedule.position[schedule.made_by[slot]] + 1
+def _earlier(timeline: Timeline, costs: Sequence[int], budget: int, i: int) -> Timeline:
+    position, live, order = timeline.position[i], timeline.live, timeline.order
+    [slot], nbytes = timeline.graph.reads[i], timeline.moved(i)
+    first = timeline.position[timeline.made_by[slot]] + 1
     at, left = position, AHEAD * MOVING * nbytes
     while at > first and left > 0 and live[at - 1] + nbytes <= budget:
         at -= 1
-        op = schedule.ops[order[at]]
+        op = timeline.ops[order[at]]
         left -= costs[op] if op >= 0 else 0
-    return replace(schedule, order=[*order[:at], i, *order[at:position], *order[position + 1 :]])
+    return replace(timeline, order=[*order[:at], i, *order[at:position], *order[position + 1 :]])

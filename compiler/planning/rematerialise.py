@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 
-from compiler.planning.repetition import Choice, Schedule, repeat, spill
 from compiler.planning.time_limit import TimeLimit
+from compiler.planning.timeline import Choice, Timeline, repeat, spill
 
 MOST_TRIED = 24
 """Values that are tried at one peak, the most bytes for an operation first."""
@@ -42,127 +42,127 @@ CHEAP = 1.2
 
 
 def lower(
-    schedule: Schedule,
+    timeline: Timeline,
     costs: Sequence[int],
     budget: int,
     *,
     spilling: bool = False,
     limit: TimeLimit | None = None,
-) -> Schedule:
-    """A schedule that needs no more bytes than the budget, or else the lowest that was found.
+) -> Timeline:
+    """A timeline that needs no more bytes than the budget, or else the lowest that was found.
 
     Args:
-        schedule: the peak of what is returned is no higher.
+        timeline: the peak of what is returned is no higher.
         costs: the operations of each op of the block.
         budget: bytes.
         spilling: whether values may go to a file.
         limit: of time; what has been found when it is over is returned.
     """
     limit = limit or TimeLimit()
-    best, cheap = None, CHEAP * schedule.cost(costs)
-    for worth in WORTHS[:1] if len(schedule.order) > LONG else WORTHS:
-        found = _lowered(schedule, costs, budget, worth, spilling, limit)
+    best, cheap = None, CHEAP * timeline.cost(costs)
+    for worth in WORTHS[:1] if len(timeline.order) > LONG else WORTHS:
+        found = _lowered(timeline, costs, budget, worth, spilling, limit)
         if best is None or _rank(found, costs, budget) < _rank(best, costs, budget):
             best = found
         if limit.is_over or (best.peak <= budget and best.cost(costs) <= cheap):
             break
-    return best or schedule
+    return best or timeline
 
 
 def _lowered(
-    schedule: Schedule, costs: Sequence[int], budget: int, worth: Worth, spilling: bool, limit: TimeLimit
-) -> Schedule:
-    most = 1 if len(schedule.order) > LONG else None
-    while schedule.peak > budget and not limit.is_over:
-        lower = (trial for trial in _repeated(schedule, costs) if _height(trial) < _height(schedule))
-        moved = (trial for trial in _spilled(schedule) if _height(trial) < _height(schedule)) if spilling else iter(())
+    timeline: Timeline, costs: Sequence[int], budget: int, worth: Worth, spilling: bool, limit: TimeLimit
+) -> Timeline:
+    most = 1 if len(timeline.order) > LONG else None
+    while timeline.peak > budget and not limit.is_over:
+        lower = (trial for trial in _repeated(timeline, costs) if _height(trial) < _height(timeline))
+        moved = (trial for trial in _spilled(timeline) if _height(trial) < _height(timeline)) if spilling else iter(())
         best, gain = None, 0.0
         for trial in chain(islice(lower, most), islice(moved, most)):
-            gained = worth(schedule, trial, budget, max(1, trial.cost(costs) - schedule.cost(costs)))
+            gained = worth(timeline, trial, budget, max(1, trial.cost(costs) - timeline.cost(costs)))
             if best is None or gained > gain:
                 best, gain = trial, gained
             if limit.is_over:
                 break
         if best is None:
             break
-        schedule = best
-    return schedule
+        timeline = best
+    return timeline
 
 
-def by_step(schedule: Schedule, trial: Schedule, budget: int, cost: int) -> float:
+def by_step(timeline: Timeline, trial: Timeline, budget: int, cost: int) -> float:
     """The bytes above the budget that go, summed over the step, for an operation."""
-    return by_bytes(schedule, trial, budget, cost) / cost
+    return by_bytes(timeline, trial, budget, cost) / cost
 
 
-def by_peak(schedule: Schedule, trial: Schedule, budget: int, cost: int) -> float:
+def by_peak(timeline: Timeline, trial: Timeline, budget: int, cost: int) -> float:
     """The bytes that go at the peak, for an operation."""
-    running = schedule.order[schedule.live.index(schedule.peak)]
+    running = timeline.order[timeline.live.index(timeline.peak)]
     left = trial.live[trial.position[running]] if running in trial.position else trial.peak
-    return (schedule.peak - left) / cost
+    return (timeline.peak - left) / cost
 
 
-def by_bytes(schedule: Schedule, trial: Schedule, budget: int, cost: int) -> float:
+def by_bytes(timeline: Timeline, trial: Timeline, budget: int, cost: int) -> float:
     """The bytes above the budget that go, summed over the step, at any cost."""
-    return _excess(schedule, budget) - _excess(trial, budget)
+    return _excess(timeline, budget) - _excess(trial, budget)
 
 
-Worth = Callable[[Schedule, Schedule, int, int], float]
-"""What a choice is worth: from the schedule, the schedule with it, the budget, and the operations that it adds."""
+Worth = Callable[[Timeline, Timeline, int, int], float]
+"""What a choice is worth: from the timeline, the timeline with it, the budget, and the operations that it adds."""
 
 WORTHS: tuple[Worth, ...] = (by_step, by_peak, by_bytes)
 
 
-def _rank(schedule: Schedule, costs: Sequence[int], budget: int) -> tuple[int, int]:
-    return max(budget, schedule.peak), schedule.cost(costs)
+def _rank(timeline: Timeline, costs: Sequence[int], budget: int) -> tuple[int, int]:
+    return max(budget, timeline.peak), timeline.cost(costs)
 
 
-def _height(schedule: Schedule) -> tuple[int, int]:
-    return schedule.peak, schedule.live.count(schedule.peak)
+def _height(timeline: Timeline) -> tuple[int, int]:
+    return timeline.peak, timeline.live.count(timeline.peak)
 
 
-def _excess(schedule: Schedule, budget: int) -> int:
+def _excess(timeline: Timeline, budget: int) -> int:
     """The bytes above the budget, summed over the ops that are no repetitions."""
-    above = ((i, nbytes - budget) for i, nbytes in zip(schedule.order, schedule.live, strict=True) if nbytes > budget)
-    return sum(nbytes for i, nbytes in above if schedule.ops[i] == i)
+    above = ((i, nbytes - budget) for i, nbytes in zip(timeline.order, timeline.live, strict=True) if nbytes > budget)
+    return sum(nbytes for i, nbytes in above if timeline.ops[i] == i)
 
 
-def _repeated(schedule: Schedule, costs: Sequence[int]) -> Iterator[Schedule]:
+def _repeated(timeline: Timeline, costs: Sequence[int]) -> Iterator[Timeline]:
     """What comes of making a value again."""
     seen: set[tuple[int, ...]] = set()
     made_again: list[tuple[float, Choice]] = []
-    for kept, choice in _kept_across(schedule):
-        if schedule.may_repeat(choice.value) and not schedule.graph.lasts[kept]:
-            cost = costs[schedule.made_by[choice.value]]
-            made_again.append((-schedule.graph.nbytes[choice.value] / max(1, cost), choice))
+    for kept, choice in _kept_across(timeline):
+        if timeline.may_repeat(choice.value) and not timeline.graph.lasts[kept]:
+            cost = costs[timeline.made_by[choice.value]]
+            made_again.append((-timeline.graph.nbytes[choice.value] / max(1, cost), choice))
     for _, choice in sorted(made_again)[:MOST_TRIED]:
         for kept in (0.0, 0.5):
             for merge in (False, True):
-                trial = repeat(schedule, choice._replace(kept=kept, merge=merge))
+                trial = repeat(timeline, choice._replace(kept=kept, merge=merge))
                 alike = *(trial.ops[i] for i in trial.order), *map(len, trial.graph.readers)
                 if alike not in seen:
                     seen.add(alike)
                     yield trial
 
 
-def _spilled(schedule: Schedule) -> Iterator[Schedule]:
+def _spilled(timeline: Timeline) -> Iterator[Timeline]:
     """What comes of moving a value to the file and back."""
-    nbytes = schedule.graph.nbytes
-    choices = [choice for _, choice in _kept_across(schedule)]
+    nbytes = timeline.graph.nbytes
+    choices = [choice for _, choice in _kept_across(timeline)]
     for choice in sorted(choices, key=lambda choice: -nbytes[choice.value])[:MOST_TRIED]:
-        yield spill(schedule, choice)
+        yield spill(timeline, choice)
 
 
-def _kept_across(schedule: Schedule) -> Iterator[tuple[int, Choice]]:
+def _kept_across(timeline: Timeline) -> Iterator[tuple[int, Choice]]:
     """The values that the peak keeps for later and does not use, and where they are next used."""
-    if not schedule.order:
+    if not timeline.order:
         return
-    graph, position, now = schedule.graph, schedule.position, schedule.live.index(schedule.peak)
-    running, end = schedule.order[now], len(schedule.order)
+    graph, position, now = timeline.graph, timeline.position, timeline.live.index(timeline.peak)
+    running, end = timeline.order[now], len(timeline.order)
     used = {*graph.reads[running], *graph.writes[running]}
     used -= {read for _, read in graph.over[running]}  # if it goes, the op may write over it
-    for value, maker in enumerate(schedule.made_by):
+    for value, maker in enumerate(timeline.made_by):
         if value in used or not graph.nbytes[value] or position.get(maker, now) >= now:
             continue
         later = [at for at in (position[i] for i in graph.readers[value]) if at > now]
         if later or graph.lasts[value]:
-            yield value, Choice(schedule.values[value], min(later, default=end))
+            yield value, Choice(timeline.values[value], min(later, default=end))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import groupby
 from typing import Any, cast
 
-from compiler.reference.operand_types import DTYPES, DtypeRules, Rule, dtype_rules
+from compiler.reference.operand_types import DTYPES, DtypeRule, DtypeRules, dtype_rules
 from prograd_proto.plugins import namespace_of
 from registry import OPS, STATE, Op
 from registry.op import rule_names
@@ -132,15 +132,15 @@ def _types(op: Op[..., Any], rules: DtypeRules) -> Iterator[str]:
     return (f"{_names([*group])} {words}" for words, group in told.items())
 
 
-def _dtype_words(rule: Rule, names: list[str]) -> str:
+def _dtype_words(rule: DtypeRule, names: list[str]) -> str:
     if rule.like is None:
         return _either(rule.among)
     other = f"as `{names[rule.like]}`"
     if not rule.among:
         return other
-    if not rule.beside:
+    if not rule.unlike:
         return f"{_either(rule.among)} or {other}"
-    return f"{other}, but {_either(rule.among)} for {_listed([d for d in DTYPES if d in rule.beside], 'and')}"
+    return f"{other}, but {_either(rule.among)} for {_listed([d for d in DTYPES if d in rule.unlike], 'and')}"
 
 
 def _either(dtypes: Collection[str]) -> str:

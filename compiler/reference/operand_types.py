@@ -28,20 +28,20 @@ Dtypes = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Rule:
+class DtypeRule:
     """What one dtype may be: one of these, or that of an item before it.
 
     Attributes:
         name: of an input, an attribute or an output.
         among: dtypes that it has whatever the others are.
         like: the place of an earlier item whose dtype it has too, None if there is none.
-        beside: dtypes of that earlier item that it cannot have too, and is one of `among` instead.
+        unlike: dtypes of that earlier item that it cannot have too, and is one of `among` instead.
     """
 
     name: str
     among: frozenset[str]
     like: int | None = None
-    beside: frozenset[str] = frozenset()
+    unlike: frozenset[str] = frozenset()
 
     def accepts(self, dtype: str, before: Dtypes) -> bool:
         """Whether it may be that dtype, after those."""
@@ -58,9 +58,9 @@ class DtypeRules:
         outputs: of results, which follow from the operands and attributes.
     """
 
-    operands: tuple[Rule, ...]
-    attributes: tuple[Rule, ...]
-    outputs: tuple[Rule, ...]
+    operands: tuple[DtypeRule, ...]
+    attributes: tuple[DtypeRule, ...]
+    outputs: tuple[DtypeRule, ...]
 
     def accept(self, dtypes: Dtypes) -> bool:
         """Whether operands and attributes may have these dtypes."""
@@ -134,16 +134,16 @@ def _tried(start: Dtypes) -> Iterator[Dtypes]:
             yield (*together[:i], dtype, *together[i + 1 :])
 
 
-def _rule(name: str, place: int, accepted: list[Dtypes]) -> Rule:
+def _rule(name: str, place: int, accepted: list[Dtypes]) -> DtypeRule:
     """The rule that fits what was accepted; an output's dtype may be that of any operand or attribute."""
     values = [frozenset(dtypes[i] for dtypes in accepted) for i in range(place + 1)]
-    rules = [Rule(name, values[place])]
+    rules = [DtypeRule(name, values[place])]
     for other in range(place):
         if len(values[other]) > 1:
             apart = [dtypes for dtypes in accepted if dtypes[place] != dtypes[other]]
-            own, beside = (frozenset(dtypes[i] for dtypes in apart) for i in (place, other))
+            own, unlike = (frozenset(dtypes[i] for dtypes in apart) for i in (place, other))
             same = frozenset(dtypes[place] for dtypes in accepted if dtypes[place] == dtypes[other])
-            rules.append(Rule(name, own, other, beside - same))
+            rules.append(DtypeRule(name, own, other, unlike - same))
     return min(rules, key=lambda rule: len(rule.among))
 
 

@@ -37,7 +37,7 @@ _METADATA: Final = "__metadata__"
 _MOST_HEADER: Final = 100_000_000  # bytes, as in the package
 
 
-class Place(NamedTuple):
+class Extent(NamedTuple):
     """Where a tensor's elements are, counted from the end of the header."""
 
     word: str
@@ -47,9 +47,9 @@ class Place(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a file says of itself; the places are in the order of the file."""
+    """What a file says of itself; the extents are in the order of the file."""
 
-    places: dict[str, Place]
+    extents: dict[str, Extent]
     metadata: dict[str, str]
 
 
@@ -63,16 +63,16 @@ def read_header(reader: FileReader) -> Header:
     metadata = header.pop(_METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in cast(_Json, metadata).values()):
         raise ValueError("its metadata are no texts by name")
-    places = {name: _place(name, entry) for name, entry in header.items()}
-    places = dict(sorted(places.items(), key=lambda item: (item[1].start, item[1].end)))
+    extents = {name: _extent(name, entry) for name, entry in header.items()}
+    extents = dict(sorted(extents.items(), key=lambda item: (item[1].start, item[1].end)))
     end = 0
-    for name, place in places.items():
-        if place.start != end:
-            raise ValueError(f"the elements of {name!r} begin at {place.start}, those before end at {end}")
-        end = place.end
+    for name, extent in extents.items():
+        if extent.start != end:
+            raise ValueError(f"the elements of {name!r} begin at {extent.start}, those before end at {end}")
+        end = extent.end
     if end != nbytes - 8 - length:
         raise ValueError(f"its tensors take {end} bytes, and {nbytes - 8 - length} are there")
-    return Header(places, cast(dict[str, str], metadata))
+    return Header(extents, cast(dict[str, str], metadata))
 
 
 def read_tensors(reader: FileReader, header: Header, names: set[str]) -> dict[str, Array]:
@@ -82,28 +82,28 @@ def read_tensors(reader: FileReader, header: Header, names: set[str]) -> dict[st
     """
     found: dict[str, Array] = {}
     at = 0
-    for name, place in header.places.items():
+    for name, extent in header.extents.items():
         if name in names:
-            reader.skip(place.start - at)
-            found[name] = _tensor(reader, name, place)
-            at = place.end
+            reader.skip(extent.start - at)
+            found[name] = _tensor(reader, name, extent)
+            at = extent.end
     return found
 
 
-def _tensor(reader: FileReader, name: str, place: Place) -> Array:
-    if place.word not in _DTYPES:
-        raise ValueError(f"the elements of {name!r} are {place.word}, which prograd does not read")
-    reader.memory.take(place.end - place.start, f"the array {name!r}")
-    raw = np.empty(place.end - place.start, np.uint8)
+def _tensor(reader: FileReader, name: str, extent: Extent) -> Array:
+    if extent.word not in _DTYPES:
+        raise ValueError(f"the elements of {name!r} are {extent.word}, which prograd does not read")
+    reader.memory.take(extent.end - extent.start, f"the array {name!r}")
+    raw = np.empty(extent.end - extent.start, np.uint8)
     reader.memory.note(raw)
     reader.fill(raw.data)
-    if place.word == "BOOL" and raw.max(initial=0) > 1:
+    if extent.word == "BOOL" and raw.max(initial=0) > 1:
         raise ValueError(f"{name!r} has a bool that is neither 0 nor 1")
-    dtype = _DTYPES[place.word]
+    dtype = _DTYPES[extent.word]
     if dtype == BFLOAT16:
         raw = raw.view("<u2").astype(np.uint16, copy=False)
-        return raw.view(BFLOAT16).reshape(place.shape)
-    return raw.view(dtype).astype(dtype.newbyteorder("="), copy=False).reshape(place.shape)
+        return raw.view(BFLOAT16).reshape(extent.shape)
+    return raw.view(dtype).astype(dtype.newbyteorder("="), copy=False).reshape(extent.shape)
 
 
 def _parsed(text: str) -> _Json:
@@ -125,7 +125,7 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _place(name: str, entry: Any) -> Place:
+def _extent(name: str, entry: Any) -> Extent:
     name.encode()  # half a character cannot be
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= cast(_Json, entry).keys():
         raise ValueError(f"what it says of {name!r} is no type, shape and place")
@@ -137,7 +137,7 @@ def _place(name: str, entry: Any) -> Place:
         raise ValueError(
             f"the elements of {name!r} take {offsets[1] - offsets[0]} bytes, which is not {word}{[*shape]}"
         )
-    return Place(word, shape, offsets[0], offsets[1])
+    return Extent(word, shape, offsets[0], offsets[1])
 
 
 def _counts(name: str, values: Any) -> tuple[int, ...]:

@@ -65,7 +65,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     with unverified(path) as reader:
         try:
             header = read_header(reader)
-            return read_tensors(reader, header, set(header.places)), header.metadata
+            return read_tensors(reader, header, set(header.extents)), header.metadata
         except (OSError, ValueError) as error:
             raise unreadable(path, "safetensors", error) from None
 
@@ -90,7 +90,7 @@ def read_arrays(path: Path, reader: FileReader, keys: Iterable[str], also: Itera
         if form == "npz":
             return _from_npz(path, reader, keys, also)
         header = read_header(reader)
-        require_keys(path, keys, header.places)
+        require_keys(path, keys, header.extents)
         return read_tensors(reader, header, {*keys, *also})
     except (OSError, ValueError) as error:
         raise unreadable(path, form, error) from None
@@ -113,11 +113,11 @@ def shapes_of(path: Path, keys: Collection[str]) -> dict[str, tuple[int, ...]]:
         if path.suffix == ".npz":
             return {key: array.shape for key, array in read_arrays(path, reader, keys).items()}
         try:
-            places = read_header(reader).places
+            extents = read_header(reader).extents
         except (OSError, ValueError) as error:
             raise unreadable(path, "safetensors", error) from None
-        require_keys(path, keys, places)
-        return {key: places[key].shape for key in keys}
+        require_keys(path, keys, extents)
+        return {key: extents[key].shape for key in keys}
 
 
 def read_npy(path: Path, memory: MemoryLimit = NO_LIMIT) -> Array:

@@ -2,7 +2,7 @@
 
 aliases    which tensors of a block are the same bytes: views, and what ops write in place
 in_place   the law of what may be written over what
-scratch    what kernels need besides their operands
+scratch    memory that kernels overwrite while their op runs, and what plans call it
 target     what of this depends on the engine: scratch, and what its kernels write in place
 lifetimes  from a bound block to buffers on a two-phase clock
 places     where the buffers lie: by a plan that is safe, else placed anew
@@ -11,7 +11,7 @@ hazards    what must be done before what, from the bytes that ops touch and from
 """
 
 from runtime.step.aliases import Aliases as Aliases
-from runtime.step.aliases import Place as Place
+from runtime.step.aliases import Storage as Storage
 from runtime.step.aliases import aliases_of as aliases_of
 from runtime.step.aliases import is_view as is_view
 from runtime.step.aliases import made_outside as made_outside

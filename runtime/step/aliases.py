@@ -15,7 +15,7 @@ from runtime.operators import CONTRACTS
 from runtime.step.effects import spills
 
 
-class Place(NamedTuple):
+class Storage(NamedTuple):
     """Where a tensor's value lies: the tensor that gives the memory, and how often that was written over before."""
 
     root: str
@@ -24,15 +24,15 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Aliases:
-    """The place of every tensor of a block, and the position of the last op that reads each place."""
+    """The storage of every tensor of a block, and the position of the last op that reads each version of it."""
 
-    places: dict[str, Place]
-    last_read: dict[Place, int]  # len(ops) is the end of the step
+    storage: dict[str, Storage]
+    last_read: dict[Storage, int]  # len(ops) is the end of the step
     views: set[int]  # positions of the ops that have nothing to compute
 
 
 def aliases_of(block: Reading, pinned: Collection[str] = ()) -> Aliases:
-    """The places of a block's tensors, as its ops say in `in_place`; nothing is written over a pinned tensor.
+    """The storage of a block's tensors, as its ops say in `in_place`; nothing is written over a pinned tensor.
 
     Pinned tensors are read by the end of the step, like those that are fetched.
     """
@@ -41,24 +41,24 @@ def aliases_of(block: Reading, pinned: Collection[str] = ()) -> Aliases:
 
 @question(of_marks=True)
 def _aliases_of(block: Reading, pinned: frozenset[str]) -> Aliases:
-    places = {name: Place(name, 0) for name in block.parameter_names}
-    last_read: dict[Place, int] = {}
+    storage = {name: Storage(name, 0) for name in block.parameter_names}
+    last_read: dict[Storage, int] = {}
     views = {i for i in views_of(block) if block.in_place[i]}
     for i, (inputs, outputs, pairs) in enumerate(zip(block.inputs, block.outputs, block.in_place, strict=True)):
         for name in inputs:
             if name:
-                last_read[places[name]] = i
+                last_read[storage[name]] = i
         for name in outputs:
-            places[name] = Place(name, 0)
+            storage[name] = Storage(name, 0)
         for output, position in pairs:
-            old, new = places[inputs[position]], outputs[output]
+            old, new = storage[inputs[position]], outputs[output]
             if i in views:
-                places[new] = old
-            elif not pinned or old not in [places.get(name) for name in pinned]:
-                places[new] = Place(old.root, old.version + 1)
-    ends = [places[name] for name in (*block.ends, *pinned) if name in places]
+                storage[new] = old
+            elif not pinned or old not in [storage.get(name) for name in pinned]:
+                storage[new] = Storage(old.root, old.version + 1)
+    ends = [storage[name] for name in (*block.ends, *pinned) if name in storage]
     last_read.update(dict.fromkeys(ends, len(block.ops)))
-    return Aliases(places, last_read, views)
+    return Aliases(storage, last_read, views)
 
 
 @question()

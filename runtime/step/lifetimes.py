@@ -30,7 +30,7 @@ def buffers_of(block: Reading, aliases: Aliases, scratch: Sequence[Sequence[tupl
     result: list[Buffer] = []
     for i, (row, outputs) in enumerate(zip(scratch, block.outputs, strict=True)):
         result.extend([Buffer(name, nbytes, 2 * i, 2 * i + 2) for name, nbytes in row])
-        start.update([(y, 2 * i + 1) for y in outputs if aliases.places[y].root == y and y not in outside])
+        start.update([(y, 2 * i + 1) for y in outputs if aliases.storage[y].root == y and y not in outside])
     return sorted([*result, *_from_the_start(start, block, aliases)], key=attrgetter("start", "name"))
 
 

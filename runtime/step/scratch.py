@@ -1,4 +1,4 @@
-"""What the kernels of an engine need beside their operands and results: planned like every other buffer."""
+"""Scratch: memory that the kernels of an engine overwrite while their op runs, planned like every other buffer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,19 @@ def scratch_of(block: Reading, target: Target) -> list[list[tuple[str, TensorTyp
 
 
 def is_scratch(name: str) -> bool:
-    """Whether a name is one that `scratch_of` gives."""
-    return re.fullmatch(r"scratch \d+ of op \d+_*", name) is not None
+    """Whether a plan means scratch by that name, be it of this engine's kernels or of others.
+
+    Scratch is no tensor of the block, so its name in a plan is all that tells it from a tensor of another block.
+    """
+    return re.fullmatch(_NAME.format(r"\d+", r"\d+") + "_*", name) is not None
+
+
+_NAME = "scratch {} of op {}"
+"""What plans in files call the scratch of an op that does not name it: its number, and the op's id."""
 
 
 def _named(block: Reading, i: int, wanted: Sequence[TensorType]) -> list[tuple[str, TensorType]]:
-    names = block.scratch[i] or [_unused(f"scratch {j} of op {block.ids[i]}", block.types) for j in range(len(wanted))]
+    names = block.scratch[i] or [_unused(_NAME.format(j, block.ids[i]), block.types) for j in range(len(wanted))]
     return list(zip(names, wanted, strict=True))
 
 

@@ -23,8 +23,8 @@ from compiler.passes.plan_memory import plan_of
 from compiler.passes.share_memory import share_in_block
 from compiler.passes.verify import verify
 from compiler.planning.rematerialise import lower
-from compiler.planning.repetition import Choice, Schedule, repeat, schedule_of
-from compiler.planning.write_schedule import write_schedule
+from compiler.planning.timeline import Choice, Timeline, repeat, timeline_of
+from compiler.planning.write_timeline import write_timeline
 from compiler.train.optimizers import Optimizer
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
@@ -99,22 +99,22 @@ def test_any_program_keeps_its_bits_and_its_budget_or_says_that_it_cannot(progra
 @settings(max_examples=8)
 def test_the_peak_never_rises_however_low_the_budget(program: Program):
     for block in bound_blocks(program.compile(rows=16).desc):
-        schedule, costs = schedule_of(step_graph(Reading(block))), operations_of(Reading(block))
-        for budget in (schedule.peak, schedule.peak // 2, 0):
-            found = lower(schedule, costs, budget)
-            assert found.peak <= schedule.peak
-            assert budget < schedule.peak or found is schedule
+        timeline, costs = timeline_of(step_graph(Reading(block))), operations_of(Reading(block))
+        for budget in (timeline.peak, timeline.peak // 2, 0):
+            found = lower(timeline, costs, budget)
+            assert found.peak <= timeline.peak
+            assert budget < timeline.peak or found is timeline
 
 
 @given(program=training_programs())
 @settings(max_examples=8)
 def test_what_is_measured_of_a_schedule_is_what_the_block_then_needs(program: Program):
     for block in bound_blocks(program.compile(rows=16).desc):
-        schedule = lower(schedule_of(step_graph(Reading(block))), operations_of(Reading(block)), 0)
-        write_schedule(Reading(block), schedule)
+        timeline = lower(timeline_of(step_graph(Reading(block))), operations_of(Reading(block)), 0)
+        write_timeline(Reading(block), timeline)
         share_in_block(Reading(block))
         needed = step_graph(Reading(block)).peak(list(range(len(block.ops))))
-        assert needed == plan_of(Reading(block)).lower_bound <= schedule.peak  # less where a view was dead
+        assert needed == plan_of(Reading(block)).lower_bound <= timeline.peak  # less where a view was dead
 
 
 def test_a_choice_repeats_no_more_than_it_must():
@@ -126,17 +126,17 @@ def test_a_choice_repeats_no_more_than_it_must():
     c = ops.tanh(ops.abs(b))
     program.minimize(ops.mean(a * c), momentum(0.1))
     block = bound_block(program.compile(n=4).desc)
-    schedule = schedule_of(step_graph(Reading(block)))
-    graph, types = schedule.graph, [op.type for op in block.ops]
+    timeline = timeline_of(step_graph(Reading(block)))
+    graph, types = timeline.graph, [op.type for op in block.ops]
     kept = graph.writes[types.index("tanh")][0]
-    last = schedule.position[graph.readers[kept][-1]]
-    assert repeated_types(block, repeat(schedule, Choice(kept, last, 0.0, False))) == ["sin", "abs", "tanh"]
-    assert repeated_types(block, repeat(schedule, Choice(kept, last, 1.0, False))) == ["tanh"]
-    assert schedule.order == list(range(len(block.ops))), "a schedule is never edited"
+    last = timeline.position[graph.readers[kept][-1]]
+    assert repeated_types(block, repeat(timeline, Choice(kept, last, 0.0, False))) == ["sin", "abs", "tanh"]
+    assert repeated_types(block, repeat(timeline, Choice(kept, last, 1.0, False))) == ["tanh"]
+    assert timeline.order == list(range(len(block.ops))), "a timeline is never edited"
 
 
-def repeated_types(block: pb.BlockDesc, schedule: Schedule) -> list[str]:
-    return [block.ops[schedule.ops[i]].type for i in schedule.order if schedule.ops[i] != i]
+def repeated_types(block: pb.BlockDesc, timeline: Timeline) -> list[str]:
+    return [block.ops[timeline.ops[i]].type for i in timeline.order if timeline.ops[i] != i]
 
 
 def test_repetitions_say_what_they_repeat_and_replay_its_random_numbers():

@@ -165,7 +165,7 @@ def test_tensors_in_place_are_one_buffer_from_the_first_write_to_the_last_read()
     desc = block(CHAIN, "x")
     desc.ops[3].in_place.add(output=0, input=0)
     assert lives(desc) == {"x": (0, 2), "a": (1, 6), "b": (3, 6), "c": (5, 8)}
-    assert aliases_of(Reading(desc)).places["d"] == ("c", 1)
+    assert aliases_of(Reading(desc)).storage["d"] == ("c", 1)
 
 
 def test_nothing_is_written_over_a_pinned_tensor():

@@ -27,8 +27,8 @@ from compiler.passes.share_memory import share_in_block
 from compiler.passes.verify import verify
 from compiler.planning.prefetch import prefetch
 from compiler.planning.rematerialise import lower
-from compiler.planning.repetition import RELOAD, SPILL, Choice, Schedule, schedule_of, spill
-from compiler.planning.write_schedule import write_schedule
+from compiler.planning.timeline import RELOAD, SPILL, Choice, Timeline, spill, timeline_of
+from compiler.planning.write_timeline import write_timeline
 from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading, Readings
@@ -123,18 +123,18 @@ def in_file_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
 def test_what_is_measured_of_a_schedule_is_what_the_block_then_needs(program: Program):
     for block in bound_blocks(program.compile(rows=16).desc):
         costs = operations_of(Reading(block))
-        found = lower(schedule_of(step_graph(Reading(block))), costs, 0, spilling=True)
-        for schedule in (found, prefetch(found, costs, found.peak)):
+        found = lower(timeline_of(step_graph(Reading(block))), costs, 0, spilling=True)
+        for timeline in (found, prefetch(found, costs, found.peak)):
             trial = pb.BlockDesc()
             trial.CopyFrom(block)
-            write_schedule(Reading(trial), schedule)
+            write_timeline(Reading(trial), timeline)
             share_in_block(Reading(trial))
             needed = step_graph(Reading(trial)).peak(list(range(len(trial.ops))))
-            assert needed == plan_of(Reading(trial)).lower_bound <= schedule.peak == found.peak
+            assert needed == plan_of(Reading(trial)).lower_bound <= timeline.peak == found.peak
 
 
-def two_uses() -> tuple[pb.BlockDesc, Schedule, int]:
-    """A block, its schedule, and the fed value, which the first op, the last op and the end read."""
+def two_uses() -> tuple[pb.BlockDesc, Timeline, int]:
+    """A block, its timeline, and the fed value, which the first op, the last op and the end read."""
     program = Program()
     x = program.input("x", "float32", ("n", 16))
     h = ops.exp(x)
@@ -142,23 +142,23 @@ def two_uses() -> tuple[pb.BlockDesc, Schedule, int]:
         h = ops.sin(h)
     program.entry("predict", y=h * x, x=x)
     block = bound_block(program.compile(n=4).desc, "predict")
-    schedule = schedule_of(step_graph(Reading(block)))
-    return block, schedule, schedule.graph.value_of["x"]
+    timeline = timeline_of(step_graph(Reading(block)))
+    return block, timeline, timeline.graph.value_of["x"]
 
 
-def words(block: pb.BlockDesc, schedule: Schedule) -> list[str]:
+def words(block: pb.BlockDesc, timeline: Timeline) -> list[str]:
     word = {SPILL: "spill", RELOAD: "reload"}
-    return [word.get(op) or block.ops[op].type for op in (schedule.ops[i] for i in schedule.order)]
+    return [word.get(op) or block.ops[op].type for op in (timeline.ops[i] for i in timeline.order)]
 
 
 def test_a_value_goes_to_the_file_at_once_and_comes_back_where_it_is_needed():
-    block, schedule, x = two_uses()
-    moved = spill(schedule, Choice(x, 5))
+    block, timeline, x = two_uses()
+    moved = spill(timeline, Choice(x, 5))
     assert words(block, moved) == ["spill", "exp", *["sin"] * 4, "reload", "mul"]
-    assert schedule.order == list(range(len(block.ops))), "a schedule is never edited"
-    assert [nbytes // 256 for nbytes in schedule.live] == [2] * 6
+    assert timeline.order == list(range(len(block.ops))), "a timeline is never edited"
+    assert [nbytes // 256 for nbytes in timeline.live] == [2] * 6
     assert [nbytes // 256 for nbytes in moved.live] == [1, 1, 1, 1, 1, 1, 2, 2], "exp writes over x"
-    write_schedule(Reading(block), moved)
+    write_timeline(Reading(block), moved)
     assert [(op.type, op.inputs[:], op.outputs[:]) for op in (block.ops[0], block.ops[6])] == [
         ("spill", ["x"], ["x.spilled"]),
         ("reload", ["x.spilled"], ["x.again"]),
@@ -168,15 +168,15 @@ def test_a_value_goes_to_the_file_at_once_and_comes_back_where_it_is_needed():
 
 
 def test_a_value_that_is_left_twice_goes_to_the_file_once():
-    block, schedule, x = two_uses()
-    once = spill(schedule, Choice(x, 5))
+    block, timeline, x = two_uses()
+    once = spill(timeline, Choice(x, 5))
     twice = spill(once, Choice(x, len(once.order)))
     assert words(block, twice) == ["spill", "exp", *["sin"] * 4, "reload", "mul", "reload"]
 
 
 def test_a_reload_starts_as_early_as_the_budget_has_room_and_is_worth_it():
-    block, schedule, x = two_uses()
-    moved = spill(schedule, Choice(x, 5))
+    block, timeline, x = two_uses()
+    moved = spill(timeline, Choice(x, 5))
     none = [0] * len(block.ops)
     assert prefetch(moved, none, 256).order == moved.order
     assert words(block, prefetch(moved, none, 512)) == ["spill", "reload", "exp", *["sin"] * 4, "mul"]

@@ -344,7 +344,7 @@ def in_state(program: Program, state: str, entry: str = "train") -> list[str]:
     block = bound_block(program.compile().desc, entry)
     aliases = aliases_of(Reading(block))
     there = [(i, op) for i, op in enumerate(block.ops) if i not in aliases.views]
-    return [op.type for _, op in there for name in op.outputs if aliases.places[name].root == state]
+    return [op.type for _, op in there for name in op.outputs if aliases.storage[name].root == state]
 
 
 def test_of_two_updates_neither_is_written_over_what_the_gradient_of_the_second_reads():

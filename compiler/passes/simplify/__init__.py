@@ -6,7 +6,11 @@
    NaN, infinities and -0.0 among them. (A signalling NaN, which no operator makes, may stay one that would be quieted.)
 3. Every rule shortens a chain or replaces an op by a cheaper one, so there is an end to it.
 
-The rules are in `identities` and `rearrangements`; the docstring of each says why it is exact.
+The docstring of each rule says why it is exact.
+
+identities      rules for arithmetic and logic: neutral operands, and functions that are applied twice
+rearrangements  rules for what moves elements: reshapes, transposes and their like
+rewrites        what a rule is, what it can ask, and how it writes an op anew
 """
 
 from __future__ import annotations
@@ -16,11 +20,11 @@ from collections.abc import Sequence
 from compiler.passes.rewrite import EDITED, rewrite
 from compiler.passes.simplify.identities import IDENTITIES
 from compiler.passes.simplify.rearrangements import REARRANGEMENTS
-from compiler.passes.simplify.rules import Rule, Scope
+from compiler.passes.simplify.rewrites import Rewrite, Scope
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading, Readings
 
-RULES: dict[str, tuple[Rule, ...]] = {
+RULES: dict[str, tuple[Rewrite, ...]] = {
     type: IDENTITIES.get(type, ()) + REARRANGEMENTS.get(type, ()) for type in (*IDENTITIES, *REARRANGEMENTS)
 }
 """For each op type what may be done with it, in the order in which it is tried."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.passes.simplify.rules import Rule, Scope
+from compiler.passes.simplify.rewrites import Rewrite, Scope
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import INTEGERS
 
@@ -75,7 +75,7 @@ def without_bounds(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     return [op.inputs[0]] if not any(op.inputs[1:]) else None
 
 
-IDENTITIES: dict[str, tuple[Rule, ...]] = {
+IDENTITIES: dict[str, tuple[Rewrite, ...]] = {
     "mul": (times_one,),
     "div": (divided_by_one,),
     "floor_div": (divided_by_one,),

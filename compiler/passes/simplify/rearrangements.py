@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from compiler.passes.rewrite import EDITED
-from compiler.passes.simplify.rules import Rule, Scope, write_anew
+from compiler.passes.simplify.rewrites import Rewrite, Scope, write_anew
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 
@@ -136,7 +136,7 @@ def reduced_of_one(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     return write_anew(op, "reshape", op.inputs[0], shape=result.shape)
 
 
-REARRANGEMENTS: dict[str, tuple[Rule, ...]] = {
+REARRANGEMENTS: dict[str, tuple[Rewrite, ...]] = {
     "identity": (copies,),
     "stop_gradient": (copies,),
     "cast": (changes_nothing,),

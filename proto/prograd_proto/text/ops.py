@@ -1,23 +1,23 @@
 """The line of an op, written and read."""
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.text.tables import Definitions, Places
+from prograd_proto.text.tables import Definitions, Locations
 from prograd_proto.text.values import attribute, read_attribute, read_typed
 from prograd_proto.text.words import STAGES, Line, enumerator, name, tensor, unquoted
 
 
-def op_line(op: pb.OpDesc, definitions: Definitions, places: Places) -> str:
+def op_line(op: pb.OpDesc, definitions: Definitions, locations: Locations) -> str:
     """`%y: float32[2] = relu(%x) {…}  # forward, op 3, train.py:31`."""
     outputs = ", ".join([definitions.at(output) for output in op.outputs]) or "()"
     inputs = ", ".join([tensor(input) for input in op.inputs])
     line = f"{outputs} = {name(op.type)}({inputs})"
     if op.attributes:
         line += f" {{{', '.join([attribute(desc) for desc in op.attributes])}}}"
-    remarks = ", ".join(op_remarks(op, definitions, places))
+    remarks = ", ".join(op_remarks(op, definitions, locations))
     return f"{line}  # {remarks}" if remarks else line
 
 
-def op_remarks(op: pb.OpDesc, definitions: Definitions, places: Places) -> list[str]:
+def op_remarks(op: pb.OpDesc, definitions: Definitions, locations: Locations) -> list[str]:
     """What stands behind the `#`, where only what is there is said."""
     remarks = [enumerator("stage", op.stage, STAGES)] if op.stage else []
     if op.id:
@@ -32,7 +32,7 @@ def op_remarks(op: pb.OpDesc, definitions: Definitions, places: Places) -> list[
     remarks += [f"scratch {definitions.at(scratch)}" for scratch in op.scratch]
     remarks += [f"block {block}" for block in op.blocks]
     if op.location:
-        remarks.append(places.word(op.location))
+        remarks.append(locations.word(op.location))
     return remarks
 
 

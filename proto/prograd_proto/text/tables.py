@@ -56,7 +56,7 @@ def copy_of(desc: pb.TensorDesc) -> pb.TensorDesc:
     return copy
 
 
-class Places:
+class Locations:
     """The user's lines while a program is written."""
 
     def __init__(self, program: pb.ProgramDesc) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.text.ops import op_line
-from prograd_proto.text.tables import Definitions, Places
+from prograd_proto.text.tables import Definitions, Locations
 from prograd_proto.text.values import type_of_tensor
 from prograd_proto.text.words import (
     DIRECTIONS,
@@ -23,16 +23,16 @@ from prograd_proto.text.words import (
 
 def to_text(program: pb.ProgramDesc) -> str:
     """All of a program; `from_text` gives a program of the same canonical bytes."""
-    places = Places(program)
-    return "\n".join(program_lines(program, places)) + "\n"
+    locations = Locations(program)
+    return "\n".join(program_lines(program, locations)) + "\n"
 
 
 def block_to_text(program: pb.ProgramDesc, index: int) -> str:
     """One block as it stands in `to_text`, for people to read."""
-    return "\n".join(block_lines(program, index, Places(program))) + "\n"
+    return "\n".join(block_lines(program, index, Locations(program))) + "\n"
 
 
-def program_lines(program: pb.ProgramDesc, places: Places) -> Iterator[str]:
+def program_lines(program: pb.ProgramDesc, locations: Locations) -> Iterator[str]:
     """The lines of a program, empty ones between its parts."""
     yield joined(
         f"program {name(program.name)}",
@@ -47,12 +47,12 @@ def program_lines(program: pb.ProgramDesc, places: Places) -> Iterator[str]:
         yield from part(list(data_lines(program.data)))
     if program.HasField("run"):
         yield from part(list(run_lines(program.run)))
-    yield from part([line for state in program.states for line in state_lines(state, places)])
+    yield from part([line for state in program.states for line in state_lines(state, locations)])
     for entry in program.entries:
         yield from part(list(entry_lines(entry)))
     for index in range(len(program.blocks)):
-        yield from part(list(block_lines(program, index, places)))
-    yield from part(places.lines())
+        yield from part(list(block_lines(program, index, locations)))
+    yield from part(locations.lines())
 
 
 def part(lines: list[str]) -> list[str]:
@@ -121,7 +121,7 @@ def run_lines(run: pb.RunDesc) -> Iterator[str]:
         yield joined(f"  keep best {name(best.metric)}", clause("direction", best.direction, DIRECTIONS))
 
 
-def state_lines(state: pb.StateDesc, places: Places) -> Iterator[str]:
+def state_lines(state: pb.StateDesc, locations: Locations) -> Iterator[str]:
     """A state, then where its first value comes from."""
     usual = usual_scale(state)
     yield joined(
@@ -136,7 +136,7 @@ def state_lines(state: pb.StateDesc, places: Places) -> Iterator[str]:
     )
     match state.WhichOneof("initial"):
         case "op":
-            yield f"  {op_line(state.op, Definitions(), places)}"
+            yield f"  {op_line(state.op, Definitions(), locations)}"
         case "external":
             yield f"  external {name(state.external.path)}, key {name(state.external.key)}"
         case _:
@@ -171,7 +171,7 @@ def sizes(binding: pb.Binding) -> str:
     return "{" + ", ".join(f"{name(dim.symbol)}={dim.size}" for dim in binding.dims) + "}"
 
 
-def block_lines(program: pb.ProgramDesc, index: int, places: Places) -> Iterator[str]:
+def block_lines(program: pb.ProgramDesc, index: int, locations: Locations) -> Iterator[str]:
     """A block: a remark on who uses it, then everything in it."""
     block = program.blocks[index]
     if users := list(block_users(program, index)):
@@ -180,7 +180,7 @@ def block_lines(program: pb.ProgramDesc, index: int, places: Places) -> Iterator
     definitions = Definitions(block.tensors)
     for parameter in block.parameters:
         yield f"  parameter {definitions.at(parameter.tensor)}{source(parameter)}"
-    yield from (f"  {op_line(op, definitions, places)}" for op in block.ops)
+    yield from (f"  {op_line(op, definitions, locations)}" for op in block.ops)
     yield from definitions.rest()
     yield from (f"  result {tensor(result)}" for result in block.results)
     yield from (f"  update {name(update.state)} <- {tensor(update.tensor)}" for update in block.updates)

@@ -95,7 +95,7 @@ def bind(
     arrays = _outside(block, states)
     arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in places.in_arena)
     arrays.update((b.name, view(beside, offset, types[b.name])) for b, offset in places.in_file)
-    for name, (root, _) in aliases.places.items():
+    for name, (root, _) in aliases.storage.items():
         if name not in arrays:
             arrays[name] = arrays[root].reshape(types[name].static_shape)
     ops = [
@@ -103,7 +103,7 @@ def bind(
         for i, (op, row) in enumerate(zip(block.ops, scratch, strict=True))
         if op.type != "constant" and i not in aliases.views
     ]
-    root = {name: place.root for name, place in aliases.places.items()}
+    root = {name: storage.root for name, storage in aliases.storage.items()}
     buffers = _buffers(places.in_arena, ops, root, 2 * len(block.ops))
     return BoundBlock(arrays, ops, buffers, places.arena_bytes, places.file_bytes)
 

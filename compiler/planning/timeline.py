@@ -3,7 +3,7 @@
 The graph of a block keeps its numbers. Ops and values that are added repeat those of the block and follow them, so
 all that is known of an op is known of its repetitions. A spill writes a value that has its bits in the file, where it
 takes none of the arena, and a reload one that has them in the arena again. Nothing is written to the block: see
-`write_schedule`.
+`write_timeline`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOVING: Final = 8
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Timeline:
     """A graph some of whose ops repeat earlier ones or move values, and the order in which they run."""
 
     graph: StepGraph
@@ -83,70 +83,70 @@ class Choice(NamedTuple):
     merge: bool = False  # whether what is made again later on is left out and read from here
 
 
-def schedule_of(graph: StepGraph) -> Schedule:
+def timeline_of(graph: StepGraph) -> Timeline:
     """The block as it is: nothing repeated, in its own order."""
     made_by = [-1] * len(graph.nbytes)
     for i, written in enumerate(graph.writes):
         for value in written:
             made_by[value] = i
     numbers = list(range(len(graph.reads)))
-    return Schedule(graph, numbers, numbers, list(range(len(graph.nbytes))), made_by)
+    return Timeline(graph, numbers, numbers, list(range(len(graph.nbytes))), made_by)
 
 
-def repeat(schedule: Schedule, choice: Choice) -> Schedule:
-    """The schedule with the value made again; the given one stays as it is."""
-    chosen, source = _closure(schedule, choice)
-    edit = _Edit(schedule, choice.position)
+def repeat(timeline: Timeline, choice: Choice) -> Timeline:
+    """The timeline with the value made again; the given one stays as it is."""
+    chosen, source = _closure(timeline, choice)
+    edit = _Edit(timeline, choice.position)
     edit.insert(chosen, source)
     edit.redirect(chosen, merge=choice.merge)
     return edit.done()
 
 
-def spill(schedule: Schedule, choice: Choice) -> Schedule:
-    """The schedule with the value in the file until the position; the given one stays as it is."""
-    slot = schedule.spilled.get(choice.value)
-    if slot is not None and schedule.position[schedule.made_by[slot]] >= choice.position:
-        return schedule  # a later copy went to the file
-    edit = _Edit(schedule, choice.position)
+def spill(timeline: Timeline, choice: Choice) -> Timeline:
+    """The timeline with the value in the file until the position; the given one stays as it is."""
+    slot = timeline.spilled.get(choice.value)
+    if slot is not None and timeline.position[timeline.made_by[slot]] >= choice.position:
+        return timeline  # a later copy went to the file
+    edit = _Edit(timeline, choice.position)
     edit.move(choice.value)
     return edit.done()
 
 
-def _closure(schedule: Schedule, choice: Choice) -> tuple[list[int], dict[int, int]]:
+def _closure(timeline: Timeline, choice: Choice) -> tuple[list[int], dict[int, int]]:
     """The ops of the block to repeat, in order, and for each value that they read from elsewhere the copy to read."""
-    graph, position = schedule.graph, schedule.position
+    graph, position = timeline.graph, timeline.position
     source: dict[int, int] = {}
     chosen: set[int] = set()
-    waiting = [schedule.made_by[choice.value]]
+    waiting = [timeline.made_by[choice.value]]
     while waiting:
         op = waiting.pop()
         if op in chosen:
             continue
         chosen.add(op)
-        for value in (schedule.values[read] for read in graph.reads[op]):
-            copies = [copy for copy in schedule.copies[value] if position[schedule.made_by[copy]] < choice.position]
-            there = [copy for copy in copies if _is_kept(schedule, copy, choice.position)]
+        for value in (timeline.values[read] for read in graph.reads[op]):
+            copies = [copy for copy in timeline.copies[value] if position[timeline.made_by[copy]] < choice.position]
+            there = [copy for copy in copies if _is_kept(timeline, copy, choice.position)]
             is_small = graph.nbytes[value] <= choice.kept * graph.nbytes[choice.value]
-            if there or not schedule.may_repeat(value) or (copies and is_small):
-                source[value] = max(there or copies, key=lambda copy: position[schedule.made_by[copy]])
+            if there or not timeline.may_repeat(value) or (copies and is_small):
+                source[value] = max(there or copies, key=lambda copy: position[timeline.made_by[copy]])
             else:
-                waiting.append(schedule.made_by[value])
+                waiting.append(timeline.made_by[value])
     return sorted(chosen), source
 
 
-def _is_kept(schedule: Schedule, value: int, at: int) -> bool:
-    graph = schedule.graph
+def _is_kept(timeline: Timeline, value: int, at: int) -> bool:
+    graph = timeline.graph
     if graph.lasts[value] or not graph.nbytes[value]:
         return True
-    return any(schedule.position[i] >= at for i in graph.readers[value])
+    return any(timeline.position[i] >= at for i in graph.readers[value])
 
 
 class _Edit:
-    """A copy of a schedule, while ops are put in before a position."""
+    """A copy of a timeline, while ops are put in before a position."""
 
-    def __init__(self, schedule: Schedule, at: int) -> None:
-        old = schedule.graph
-        self._old = schedule
+    def __init__(self, timeline: Timeline, at: int) -> None:
+        old = timeline.graph
+        self._old = timeline
         self._at = at
         self._graph = replace(
             old,
@@ -158,9 +158,9 @@ class _Edit:
             over=list(old.over),
             scratch=list(old.scratch),
         )
-        self._ops, self._values, self._made_by = list(schedule.ops), list(schedule.values), list(schedule.made_by)
-        self._spilled = dict(schedule.spilled)
-        self._order = [*schedule.order[:at]]  # and what is put in
+        self._ops, self._values, self._made_by = list(timeline.ops), list(timeline.values), list(timeline.made_by)
+        self._spilled = dict(timeline.spilled)
+        self._order = [*timeline.order[:at]]  # and what is put in
         self._new_of: dict[int, int] = {}  # value of the block -> the copy that is made here
         self._left: list[int] = []  # values that have lost a reader
 
@@ -203,8 +203,8 @@ class _Edit:
                 graph.lasts[copy], graph.lasts[self._new_of[value]] = False, True
                 self._left.append(copy)
 
-    def done(self) -> Schedule:
-        """The schedule, without ops whose results nothing reads any more."""
+    def done(self) -> Timeline:
+        """The timeline, without ops whose results nothing reads any more."""
         graph, old = self._graph, self._old
         dead: set[int] = set()
         while self._left:
@@ -217,7 +217,7 @@ class _Edit:
                 self._left.append(value)
         order = [i for i in (*self._order, *old.order[self._at :]) if i not in dead]
         spilled = {value: slot for value, slot in self._spilled.items() if self._made_by[slot] not in dead}
-        return Schedule(graph, order, self._ops, self._values, self._made_by, spilled)
+        return Timeline(graph, order, self._ops, self._values, self._made_by, spilled)
 
     def _spill(self, value: int, copy: int) -> None:
         graph, slot, maker = self._graph, len(self._values), self._made_by[copy]

@@ -1,4 +1,4 @@
-"""What a rule of `simplify` is, what it can ask, and how it writes an op anew."""
+"""What a rule of `simplify` is: a rewrite of one op; what it can ask, and how it writes an op anew."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Scope:
         return None if i is None else self._ops[i]
 
 
-Rule = Callable[[Scope, pb.OpDesc], Sequence[str] | None]
+Rewrite = Callable[[Scope, pb.OpDesc], Sequence[str] | None]
 """Tensors that have the bits of the op's outputs, `EDITED` if it is another op now, None if it stays as it is."""
 
 

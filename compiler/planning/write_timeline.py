@@ -1,4 +1,4 @@
-"""From a schedule back to a block: repeated ops get ids and tensors of their own.
+"""From a timeline back to a block: repeated ops get ids and tensors of their own.
 
 1. The first time that an op runs it is the op itself; every other time it is a copy, which says so in `recompute_of`,
    draws from the same random stream, counts to the same stage and has the same line.
@@ -13,16 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
-from compiler.planning.repetition import RELOAD, SPILL, Schedule
+from compiler.planning.timeline import RELOAD, SPILL, Timeline
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.step import is_view
 
 
-def write_schedule(block: Reading, schedule: Schedule) -> None:
-    """Let the ops of a block, from which the schedule was made, run as the schedule says."""
-    writer = _Writer(block, schedule)
-    for i in schedule.order:
+def write_timeline(block: Reading, timeline: Timeline) -> None:
+    """Let the ops of a block, from which the timeline was made, run as the timeline says."""
+    writer = _Writer(block, timeline)
+    for i in timeline.order:
         writer.write(i)
     writer.rename_ends()
     del block.desc.ops[:]
@@ -38,12 +38,12 @@ class _Writer:
     """What was written so far, and the tensor that has each value."""
 
     block: Reading
-    schedule: Schedule
+    timeline: Timeline
     ops: list[pb.OpDesc] = field(default_factory=list[pb.OpDesc])
     tensors: list[pb.TensorDesc] = field(default_factory=list[pb.TensorDesc])
 
     def __post_init__(self) -> None:
-        self._value_of = self.schedule.graph.value_of
+        self._value_of = self.timeline.graph.value_of
         self._types = {tensor.name: tensor for tensor in self.block.tensors}
         self._view = {op.outputs[0]: op for op in self.block.ops if is_view(op.type)}
         self._tensor = {(self._value_of[p.tensor], p.tensor): p.tensor for p in self.block.parameters}
@@ -55,36 +55,36 @@ class _Writer:
         self._next_id = max(self._ids, default=0) + 1
 
     def write(self, i: int) -> None:
-        """Write the op number i of the schedule."""
-        if self.schedule.ops[i] in (SPILL, RELOAD):
+        """Write the op number i of the timeline."""
+        if self.timeline.ops[i] in (SPILL, RELOAD):
             self._move(i)
             return
-        schedule, desc = self.schedule, self.block.ops[self.schedule.ops[i]]
-        values = {schedule.values[value]: value for value in schedule.graph.reads[i]}
-        written = schedule.graph.writes[i] or schedule.graph.reads[i][:1]
+        timeline, desc = self.timeline, self.block.ops[self.timeline.ops[i]]
+        values = {timeline.values[value]: value for value in timeline.graph.reads[i]}
+        written = timeline.graph.writes[i] or timeline.graph.reads[i][:1]
         self._append(desc, values, written)
 
     def rename_ends(self) -> None:
         """Let the end of the step read the copies that last until then."""
-        schedule, lasts = self.schedule, self.schedule.graph.lasts
-        lasting = {schedule.values[copy]: copy for copy in range(len(lasts)) if lasts[copy]}
+        timeline, lasts = self.timeline, self.timeline.graph.lasts
+        lasting = {timeline.values[copy]: copy for copy in range(len(lasts)) if lasts[copy]}
         for end in (*self.block.desc.fetches, *self.block.desc.updates):
             end.tensor = self._read(end.tensor, lasting)
 
     def _move(self, i: int) -> None:
         """Write an op that copies a value to the file or back, with the stage and the line of what made the value."""
-        schedule = self.schedule
-        [read], [written] = schedule.graph.reads[i], schedule.graph.writes[i]
-        spills = schedule.ops[i] == SPILL
-        value = schedule.values[read if spills else written]
-        maker = schedule.made_by[value]
-        beside = self.block.ops[maker] if maker >= 0 else pb.OpDesc(stage=pb.STAGE_FORWARD)
+        timeline = self.timeline
+        [read], [written] = timeline.graph.reads[i], timeline.graph.writes[i]
+        spills = timeline.ops[i] == SPILL
+        value = timeline.values[read if spills else written]
+        i = timeline.made_by[value]
+        maker = self.block.ops[i] if i >= 0 else pb.OpDesc(stage=pb.STAGE_FORWARD)
         root = self._root[value]
         old = self._tensor[read, root]
         new = self._again(root, "spilled" if spills else "again")
         self._tensor[written, root] = new
         op = pb.OpDesc(id=self._next_id, type="spill" if spills else "reload", inputs=[old], outputs=[new])
-        op.stage, op.location = beside.stage, beside.location
+        op.stage, op.location = maker.stage, maker.location
         self._next_id += 1
         self.ops.append(op)
 
