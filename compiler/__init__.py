@@ -12,7 +12,7 @@ reference   pages made from what the registry and the tables of passes say
 commands    the verbs of the command
 errors      what passes and verbs report
 
-Names are looked up when they are first used: the command minds signals before anything large is imported.
+Names are looked up when they are first used: the command handles signals before anything large is imported.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class StepGraph:
     fed: list[int] = field(default_factory=list[int])  # values that are there at the start
     value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
     becomes: dict[int, int] = field(default_factory=dict[int, int])  # of each state that is updated: its new value
-    once: set[int] = field(default_factory=set[int])  # ops that run as often as they are written, by their effects
+    once: set[int] = field(default_factory=set[int])  # ops that may be neither repeated nor left out, by their effects
 
     @cached_property
     def after(self) -> list[list[int]]:

@@ -7,8 +7,8 @@
 3. It counts to the earliest stage among them: what the forward pass needs is a part of the forward pass, whoever else
    uses it. It goes by the id of the one that was built first, and helps to differentiate what that one helped to,
    which was there before all of them; none if one of an earlier stage helps none.
-4. What is computed once is kept from the first reader to the last. If that raises the peak of the block, those that
-   are cheap to compute again stay, as many of them as it takes.
+4. A merged value is live from its first use to its last. If that raises the peak of the block, ops of low cost are
+   not merged, as many of them as it takes.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def _cheap(block: pb.BlockDesc, merged: Set[int]) -> list[int]:
             continue
         inputs = [type_of(tensors[name]) if name else None for name in op.inputs]
         results = [type_of(tensors[name]) for name in op.outputs]
-        is_dear = operations(op.type, inputs, results) > sum(prod(type.static_shape) for type in results)
-        if is_dear or not needed.isdisjoint(op.outputs):
+        costs_more = operations(op.type, inputs, results) > sum(prod(type.static_shape) for type in results)
+        if costs_more or not needed.isdisjoint(op.outputs):
             needed.update(op.inputs)
         elif _makes_bytes(op) and (nbytes := sum(type.nbytes for type in results)) > SMALL:
             cheap[op.id] = nbytes

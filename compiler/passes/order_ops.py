@@ -6,7 +6,7 @@
    each op before the first one that needs it; and the ready op that frees the most bytes first, as in the list
    schedulers of compilers (Sethi, 1975, shows that the best order is NP-hard to find).
 3. The first one with the lowest peak is taken, so no block needs more than in the order of its source; at the bytes
-   that one op alone needs there is no lower one, and no further candidate is looked at. Its updates, too, run as soon
+   that one op alone needs there is no lower one, and no further candidate is tried. Its updates, too, run as soon
    as they can, unless that takes more.
 4. Bits do not depend on the order: random numbers are counted, and sums have an order of their own.
 """

@@ -1,6 +1,7 @@
-"""Pass: lay out memory so that several threads find more to do at once.
+"""Pass: lay out memory so that independent ops can run on several threads at once.
 
-A plan that shares memory tightly makes ops wait for each other that have nothing to tell each other. So:
+A plan that reuses memory tightly makes independent ops wait for each other: one may write over bytes only after
+another has read them. So:
 
 1. Threads, two, four and so on up to those that are asked for, are simulated on the ops; a free one takes the first op
    in the list that is ready. The order in which ops start becomes the order of the list, and a buffer lasts until no op

@@ -1,9 +1,9 @@
 """Start to bring values back from the file before they are needed.
 
-1. A reload runs right before the first op that needs it, when it is put in: so it takes the least memory. The runtime
-   copies beside the ops that compute, so every op between a reload and the value's first reader hides some of its time.
-2. Each reload, in their order, goes ahead of earlier ops as long as its value fits into the budget beside what they
-   need, and until they take as many operations as the copy (`MOVING`) twice over.
+1. A reload is put in right before the first use of its value, where it takes the least memory. The runtime copies on a
+   thread of its own, so every op between a reload and the first use hides some of its latency.
+2. Each reload, in their order, moves ahead of earlier ops as long as its value and what is live at them fit into the
+   budget, and until the ops in between cost twice the operations of the copy (`MOVING`).
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """Lower the peak of a step by computing values again instead of keeping them, or by moving them to a file meanwhile.
 
-1. The moment of the peak is looked at. A value that is kept across it, and not used by the op that runs then unless
-   that could write over it, need not be: the op that made it is repeated right before the value is next used, and
-   that reader and all later ones read the new value.
-2. Operands of the repeated op that are gone by then are kept longer, or made again by repeating their ops too; and
-   where one of these is repeated again later on, the earlier repetition may serve both.
-   If that is allowed, the value may go to the file as soon as it is there instead, and come back right before it is
-   next used. That also helps with what is fed, and with what the end of the step reads.
-3. Each of these choices is tried on the graph, where the true peak is measured, with scratch and what is in place.
-   Only those count that lower the peak, or leave fewer moments at it: the peak never rises. Of these the one is
-   taken that is worth the most, and that goes on until the budget is met or nothing helps.
-4. What a choice is worth is first the bytes above the budget that go, summed over the step, for the operations that it
-   adds, those for moving bytes included. Where that ends dear or above the budget, other measures are tried, and the
-   cheapest end is taken.
+1. The op at which the peak is reached is looked at. A value that is live across it, and no operand of it unless the op
+   could write over it, need not be kept: the op that made it is repeated right before the value's next use, and that
+   use and all later ones read the new value.
+2. Operands of the repeated op whose live range ended before are kept live until then, or rematerialised too by
+   repeating their ops; and where one of these is repeated again later on, the earlier repetition may serve both.
+   If spilling is allowed, the value may go to the file once it is defined instead, and come back right before its next
+   use. That also helps with what is fed, and with what the end of the step reads.
+3. Each of these choices is tried on the graph, where the true peak is measured, with scratch and results in place.
+   Only those count that lower the peak, or leave fewer ops at it: the peak never rises. The one of the highest worth is
+   taken, and that is repeated until the budget is met or nothing helps.
+4. The worth of a choice is first the bytes above the budget that it frees, summed over the step, for each operation
+   that it adds, those for moving bytes included. Where the search with this measure ends above the budget or adds many
+   operations, other measures are tried, and the result with the lowest cost is taken.
 
-What is chosen builds on what was chosen before: a repeated op is a reader of its operands as any other, so that what
-it reads can be made again before it in turn, and a chain of layers comes to be computed again in one go.
+A choice builds on those before it: a repeated op reads its operands like any other op, so they can be rematerialised
+for it in turn, and a chain of layers comes to be computed again as a whole.
 
 The idea of trading operations for memory by the true peak is that of XLA's rematerialisation and of Kirisame et al.,
 "Dynamic tensor rematerialization" (2021). A repeated op has the bits of the first: random numbers are counted, and

@@ -1,9 +1,8 @@
-"""Values that are not kept: a graph in which they are made again, or wait in a file, and one change to it.
+"""A step in which ops are repeated and values spilled: its graph, its order, what is live at each op; and one change.
 
-The graph of a block keeps its numbers. Ops and values that are added repeat those of the block and follow them, so
-all that is known of an op is known of its repetitions. A spill writes a value that has its bits in the file, where it
-takes none of the arena, and a reload one that has them in the arena again. Nothing is written to the block: see
-`write_timeline`.
+The numbers of the block's ops and values stay. Repeated ops and copies of values have numbers behind them, so what is
+known of an op is known of its repetitions. A spill defines a copy of a value in the file, which takes nothing of the
+arena; a reload defines a copy in the arena again. Nothing is written to the block: see `write_timeline`.
 """
 
 from __future__ import annotations

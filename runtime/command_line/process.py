@@ -1,4 +1,4 @@
-"""A command as a process: signals are minded before anything large is imported, and streams at the end."""
+"""A command as a process: signals are handled from before anything large is imported, and streams at the end."""
 
 from __future__ import annotations
 

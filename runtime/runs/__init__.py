@@ -17,7 +17,7 @@ states             the states of a program: named arrays that outlive a step
 state_view         the states of a run, to read and to write by name
 turns              turns at the states: several threads read them at once, or one thread alone changes them
 workspaces         workspaces of an engine, lent to the threads of a run
-stepper            how steps are made: within the limit of time, and before the eyes of a trace
+stepper            how steps are made: within the limit of time, and recorded by a trace
 overtime           ends a run that goes on after it was asked to end
 interrupts         what signals do: at once while nothing is under way, and between two steps
 

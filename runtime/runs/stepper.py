@@ -1,4 +1,4 @@
-"""How the steps of a run are made: within its limit of time, and before the eyes of its trace."""
+"""How the steps of a run are made: within its limit of time, and recorded by its trace."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from runtime.step import dependencies
 
 
 def towers(layers: int = 3, width: int = 32) -> Program:
-    """Two stacks of layers that have nothing to tell each other until their outputs are added."""
+    """Two stacks of layers that are independent until their outputs are added."""
     program = Program("towers", seed=1)
     outputs = []
     for tower in "ab":

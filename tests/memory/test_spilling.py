@@ -37,7 +37,7 @@ from prograd_proto.identity import program_sha256
 
 
 def wide() -> Program:
-    """A chain whose values are dear to compute again: products with large matrices."""
+    """A chain whose values cost much to compute again: products with large matrices."""
     program = Program("wide")
     h = program.input("x", "float32", ("n", 64))
     for i in range(6):
@@ -180,8 +180,8 @@ def test_a_reload_starts_as_early_as_the_budget_has_room_and_is_worth_it():
     none = [0] * len(block.ops)
     assert prefetch(moved, none, 256).order == moved.order
     assert words(block, prefetch(moved, none, 512)) == ["spill", "reload", "exp", *["sin"] * 4, "mul"]
-    dear = [10**6] * len(block.ops)
-    assert words(block, prefetch(moved, dear, 1 << 30)) == ["spill", "exp", *["sin"] * 3, "reload", "sin", "mul"]
+    costly = [10**6] * len(block.ops)
+    assert words(block, prefetch(moved, costly, 1 << 30)) == ["spill", "exp", *["sin"] * 3, "reload", "sin", "mul"]
 
 
 def test_tensors_that_wait_at_different_times_share_the_file():

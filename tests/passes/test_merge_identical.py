@@ -167,7 +167,7 @@ def test_what_is_cheap_is_computed_once_where_its_operand_would_be_kept_instead(
     assert left(lambda x, w: between(x, lambda: ops.cos(w)), ROWS, TABLE).count("cos") == 1
 
 
-def test_what_is_dear_is_computed_once_whatever_that_takes():
+def test_what_costs_much_is_computed_once_whatever_memory_that_takes():
     found = left(lambda x: between(x, lambda: filled(x, 2.0, 8, 8) @ filled(x, 3.0, 8, 8)), ROWS)
     assert (found.count("full"), found.count("matmul")) == (2, 3)
 

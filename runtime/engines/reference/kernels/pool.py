@@ -256,7 +256,7 @@ class Taps(NamedTuple):
 
 
 def prefer_nan(x: Array, under: Taps, winner: Array, found: Array, number: Array) -> None:
-    """Let the last tap that sees NaN have the maximum: nothing after the first is more, in the eyes of a comparison."""
+    """Let the last tap that sees NaN have the maximum: no comparison finds anything after the first to be more."""
     for count, (_, _, inside, places) in enumerate(under.walk()):
         is_nan, own = (first_of(array, winner[places].shape) for array in (found, number))
         np.isnan(x[inside], is_nan)

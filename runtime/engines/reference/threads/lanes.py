@@ -66,7 +66,7 @@ class Lanes:
     def run(self, calls: Sequence[Call]) -> Failure | None:
         """Call every op once, and give the failure that the order of the list would have met, if any.
 
-        An interrupt of the caller is raised when the other thread has come to rest, after the op that it is at.
+        An interrupt of the caller is raised when the other thread has stopped, after the op that it is at.
         """
         if self._closed:
             return in_order(calls)

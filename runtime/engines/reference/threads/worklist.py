@@ -48,7 +48,7 @@ class Worklist:
     def run(self, calls: Sequence[Call]) -> Failure | None:
         """Call every op once, and give the failure that the order of the list would have met, if any.
 
-        An interrupt of the caller is raised when the other threads have come to rest, each after the op that it is at.
+        An interrupt of the caller is raised when the other threads have stopped, each after the op that it is at.
         """
         try:
             self._begin(calls)
