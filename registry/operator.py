@@ -189,7 +189,7 @@ class Op(Generic[P, R]):
             operand = block.state(name)
         elif not isinstance(operand, Value) and isinstance(operand, Real) and name in self.signature.numbers:
             number = int(operand) if isinstance(operand, Integral) else float(operand)
-            operand = block.constant(self._dtype_beside(operand, operands), number)
+            operand = block.constant(self._dtype_for(operand, operands), number)
         if operand is None and name in self.signature.defaults:
             return None
         if not isinstance(operand, Value):
@@ -198,7 +198,7 @@ class Op(Generic[P, R]):
             raise OpError(f"{operand!r} belongs to another program")
         return operand
 
-    def _dtype_beside(self, number: Real, operands: list[Any]) -> str:
+    def _dtype_for(self, number: Real, operands: list[Any]) -> str:
         """The dtype that a Python number takes: of the first tensor among the operands that may be numbers."""
         for position, operand in enumerate(operands):
             if isinstance(operand, Value) and self.signature.input_name(position) in self.signature.numbers:

@@ -12,7 +12,7 @@ asked_passes    what is asked of passes
 chosen_entry    the entry that a view is of, and the sizes that it is bound to
 notes           what a user should know besides the result
 ops_in_words    ops, lines and sizes as words
-columns         rows of words as a table
+aligned_text    rows of words as aligned columns
 """
 
 from __future__ import annotations

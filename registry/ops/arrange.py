@@ -110,7 +110,7 @@ def pad_reflect(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) ->
     for axis, left, right, size in _widths(x, before, after):
         require(max(left, right) < size, f"axis {axis} has {size} elements and can be mirrored by {size - 1} at most")
         mirrored = flip(x, axes=(axis,))
-        x = _beside(mirrored, x, mirrored, axis, (size - 1 - left, size - 1), (1, 1 + right))
+        x = _framed(mirrored, x, mirrored, axis, (size - 1 - left, size - 1), (1, 1 + right))
     return x
 
 
@@ -123,7 +123,7 @@ def pad_edge(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Va
             repeat(_part(x, axis, place, place + 1), count=count, axis=axis)
             for place, count in ((0, left), (size - 1, right))
         )
-        x = _beside(first, x, last, axis, (0, left), (0, right))
+        x = _framed(first, x, last, axis, (0, left), (0, right))
     return x
 
 
@@ -132,7 +132,7 @@ def pad_wrap(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Va
     """The tensor with `before[i]` and `after[i]` elements around it on axis i, taken from its opposite end."""
     for axis, left, right, size in _widths(x, before, after):
         require(max(left, right) <= size, f"axis {axis} has {size} elements and can be wrapped by {size} at most")
-        x = _beside(x, x, x, axis, (size - left, size), (0, right))
+        x = _framed(x, x, x, axis, (size - left, size), (0, right))
     return x
 
 
@@ -183,7 +183,7 @@ def _part(x: Value, axis: int, start: int, stop: int) -> Value:
     return x[tuple(key)]
 
 
-def _beside(
+def _framed(
     left: Value, x: Value, right: Value, axis: int, of_left: tuple[int, int], of_right: tuple[int, int]
 ) -> Value:
     """The tensor x along `axis` between parts of two tensors; an empty part is left out."""

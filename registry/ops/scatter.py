@@ -98,10 +98,10 @@ def scatter(x: Value, indices: Value, updates: Value, *, axis: int = 0, reductio
 def take_along_axis(x: Value, indices: Value, *, axis: int = -1) -> Value:
     """For each number the element of x that has it as its place along `axis`, and else the same place.
 
-    `indices` has as many axes as x, and its extents beside `axis` broadcast to x's.
+    `indices` has as many axes as x, and its extents along the other axes broadcast to x's.
     """
     axis = normal_axis(axis, x.rank)
-    rows = _rows(x, _beside(x, indices, axis), axis)
+    rows = _rows(x, _broadcast_indices(x, indices, axis), axis)
     return _last_to(gather_nd(_to_last(x, axis), rows, batch_axes=x.rank - 1), axis)
 
 
@@ -112,7 +112,7 @@ def put_along_axis(x: Value, indices: Value, updates: Value, *, axis: int = -1, 
     The reductions are those of scatter_nd; `updates` broadcasts to what would be taken.
     """
     axis = normal_axis(axis, x.rank)
-    indices = _beside(x, indices, axis)
+    indices = _broadcast_indices(x, indices, axis)
     if updates.shape != indices.shape:
         updates = broadcast_to(updates, shape=indices.shape)
     rows, updates = _rows(x, indices, axis), _to_last(updates, axis)
@@ -133,8 +133,8 @@ def _parts(x: Shape, indices: Value, batch_axes: int) -> Shape:
     return (*indices.shape[:-1], *x[after:])
 
 
-def _beside(x: Value, indices: Value, axis: int) -> Value:
-    """The indices with x's extents beside `axis`."""
+def _broadcast_indices(x: Value, indices: Value, axis: int) -> Value:
+    """The indices with the extents of x along the other axes."""
     require(indices.rank == x.rank, f"x has {x.rank} axes, indices has {indices.rank}")
     shape = (*x.shape[:axis], indices.shape[axis], *x.shape[axis + 1 :])
     return indices if indices.shape == shape else broadcast_to(indices, shape=shape)

@@ -176,8 +176,8 @@ def concat(*xs: Value, axis: int = 0) -> TensorType:
     axis = normal_axis(axis, first.rank)
     total = 0
     for x in xs:
-        beside = (*x.shape[:axis], *x.shape[axis + 1 :])
-        same = x.rank == first.rank and beside == (*first.shape[:axis], *first.shape[axis + 1 :])
+        others = (*x.shape[:axis], *x.shape[axis + 1 :])
+        same = x.rank == first.rank and others == (*first.shape[:axis], *first.shape[axis + 1 :])
         require(same, f"{x.type} and {first.type} differ beside axis {axis}")
         total += size_known(x.shape[axis], "the extent of a joined axis")
     return TensorType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))

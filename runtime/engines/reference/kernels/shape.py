@@ -113,8 +113,8 @@ def concat_rule(*xs: TensorType, axis: int) -> Types:
     require(-first.rank <= axis < first.rank, f"axis {axis} is out of range for {first}")
     axis %= first.rank
     for x in xs:
-        beside = x._replace(shape=(*x.shape[:axis], first.shape[axis], *x.shape[axis + 1 :]))
-        require(x.rank == first.rank and beside == first, f"{x} and {first} differ beside axis {axis}")
+        expected = x._replace(shape=(*x.shape[:axis], first.shape[axis], *x.shape[axis + 1 :]))
+        require(x.rank == first.rank and expected == first, f"{x} and {first} differ beside axis {axis}")
     total = sum(x.static_shape[axis] for x in xs)
     return types(first._replace(shape=(*first.shape[:axis], total, *first.shape[axis + 1 :])))
 
