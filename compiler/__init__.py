@@ -2,15 +2,16 @@
 
 from compiler import Program, adam, ops, warmup_cosine
 
-build       programs, tensors, states and data, as messages from the first call on; the end of it is a finished program
-train       what minimize appends: gradients, updates, learning rates, clipping, first values
-passes      what compile does to a program: the table, and one file a pass
-analyses    questions about a block: graphs, costs, lifespans, reports
-planning    what plan does to a finished program: budgets, values that wait in a file, room for threads
-compare     what differs between two programs
-reference   pages made from what the registry and the tables of passes say
-commands    the verbs of the command
-errors      what passes and verbs report
+build         programs, tensors, states and data, as messages from the first call on; a finished program in the end
+train         what minimize appends: gradients, updates, learning rates, clipping, first values
+passes        what compile does to a program: the table, and one file a pass
+analyses      questions about a block: graphs, costs, lifespans, reports
+planning      what plan does to a finished program: budgets, values that wait in a file, room for threads
+compare       what differs between two programs
+reference     pages made from what the registry and the tables of passes say
+commands      the verbs of the command
+errors        what passes and verbs report
+aligned_text  rows of words as aligned columns
 
 Names are looked up when they are first used: the command handles signals before anything large is imported.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from compiler.commands.aligned_text import columns
+from compiler.aligned_text import columns
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.lifespans import trains

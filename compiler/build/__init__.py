@@ -15,5 +15,6 @@ program        program: builds a training run, op by op, and compiles it into on
 reports        what training and the other entries report, and how it combines over steps
 scopes         what stands before the names of the states and tensors that are made within a scope
 state_table    the states that a program declares: their descriptions, with the ops that give their initial values
+well_formed    a program file, or its text form, that has been verified: to look at, or to build on
 whole_numbers  whole numbers that a user gives: counts of steps and epochs, seeds
 """

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from compiler.build.graft import graft
 from compiler.build.last_batch import each, sizes_of
-from compiler.commands.well_formed import well_formed
+from compiler.build.well_formed import well_formed
 from compiler.errors import CompileError
 from compiler.passes.bind_dimensions import symbols_of
 from prograd_proto import program_pb2 as pb

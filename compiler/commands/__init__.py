@@ -7,12 +7,10 @@ What they use:
 
 arguments       what can be said on the command line: the verbs, and the options of each
 show_memory, show_order, memory_picture     views of how an entry runs
-well_formed     the door through which every verb gets its program
 asked_passes    what is asked of passes
 chosen_entry    the entry that a view is of, and the sizes that it is bound to
 notes           what a user should know besides the result
 ops_in_words    ops, lines and sizes as words
-aligned_text    rows of words as aligned columns
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from compiler.build.asked_names import require_names
-from compiler.commands.well_formed import well_formed
+from compiler.build.well_formed import well_formed
 from prograd_proto import ProgramError
 from prograd_proto.identity import program_sha256
 from prograd_proto.printable import result_line

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from compiler.build.compiled import compile_program
 from compiler.build.last_batch import Sizes, sizes_of, with_last_batch
+from compiler.build.well_formed import well_formed
 from compiler.commands.asked_passes import asked_passes, dumper
 from compiler.commands.chosen_entry import several_sizes_given
 from compiler.commands.notes import note_files
-from compiler.commands.well_formed import well_formed
 from compiler.passes.pipeline import PASSES
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb

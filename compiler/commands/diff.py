@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from compiler.commands.well_formed import well_formed
+from compiler.build.well_formed import well_formed
 from compiler.compare.differences import differences
 from prograd_proto.printable import sentence
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED

@@ -6,8 +6,8 @@ import argparse
 
 from compiler.build.compiled import compile_program
 from compiler.build.last_batch import sizes_of
+from compiler.build.well_formed import well_formed
 from compiler.commands.notes import note, note_files
-from compiler.commands.well_formed import well_formed
 from compiler.errors import CompileError
 from compiler.passes.leave_frozen import mark
 from prograd_proto import ProgramError

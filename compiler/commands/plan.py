@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from compiler.analyses.memory_report import BindingMemory, MemoryReport
+from compiler.build.well_formed import well_formed
 from compiler.commands.asked_passes import dumper
 from compiler.commands.chosen_entry import binding_in_words
 from compiler.commands.notes import note_files
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
-from compiler.commands.well_formed import well_formed
 from compiler.errors import LimitError, UsageError
 from compiler.planning.give_room import CLOSE, Room
 from compiler.planning.pipeline import passes_to_plan

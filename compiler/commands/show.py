@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 
 from compiler.analyses.step_memory import step_memory
+from compiler.build.well_formed import well_formed
 from compiler.commands.chosen_entry import chosen_binding, chosen_entry
 from compiler.commands.memory_picture import memory_page, memory_svg
 from compiler.commands.notes import note
 from compiler.commands.show_memory import memory_text
 from compiler.commands.show_order import order_text
-from compiler.commands.well_formed import well_formed
 from compiler.errors import UsageError
 from prograd_proto import ProgramError
 from prograd_proto.files import load

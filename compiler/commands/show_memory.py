@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from compiler.aligned_text import columns
 from compiler.analyses.step_memory import KINDS, Resident, StepMemory, Tenant
-from compiler.commands.aligned_text import columns
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words, stage_in_words
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of

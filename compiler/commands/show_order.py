@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from compiler.aligned_text import columns
 from compiler.analyses.execution_orders import execution_orders, unlisted
-from compiler.commands.aligned_text import columns
 from compiler.commands.ops_in_words import line_of, op_in_words
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading

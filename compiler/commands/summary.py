@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from compiler.analyses.summary import summary as summary_of
-from compiler.commands.well_formed import well_formed
+from compiler.build.well_formed import well_formed
 from runtime.command_line.streams import put
 
 

@@ -182,7 +182,7 @@ sys.exit(main())
 """
 AT_WORK = """
 import os, sys
-import compiler.commands.well_formed as door
+import compiler.build.well_formed as door
 def verify(program):
     os.kill(os.getpid(), {number})
     sum(range(1000))

@@ -94,6 +94,13 @@ def test_a_file_knows_no_engine_but_by_the_protocol(room: str, path: Path):
             assert inside or name in ENGINES, f"{name} imports {module}; of engines only runtime.engines.engine"
 
 
+@pytest.mark.parametrize(("room", "path"), files())
+def test_only_a_command_imports_its_verbs(room: str, path: Path):
+    inside = path.parent.name == "commands" or path.name == "__main__.py"
+    for module, _ in imports(path):
+        assert inside or module.split(".")[:2] not in (["compiler", "commands"], ["runtime", "commands"]), module
+
+
 IMPORTED_LATER = {
     ("registry.value", "registry.numpy_calls"): "what is said of a call of NumPy's names operators, made for values",
 }

@@ -1,4 +1,4 @@
-"""The door through which every verb gets its program: nothing is read of one that has not been verified."""
+"""The door through which verbs and builders get a program: nothing is read of one that has not been verified."""
 
 from __future__ import annotations
 
