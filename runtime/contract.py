@@ -14,10 +14,9 @@ stands beside the rule, and nobody but its engine sees them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypedDict, Unpack
 
-from prograd_proto import ProgramError, TensorType
+from prograd_proto import Attribute, ProgramError, TensorType
 from prograd_proto.attributes import KIND_OF_ANNOTATION
 from prograd_proto.upgrades import declare_version
 
@@ -76,8 +75,7 @@ class Facts(TypedDict, total=False):
     variadic_outputs: bool
 
 
-@dataclass(frozen=True)
-class Contract:
+class Contract(NamedTuple):
     """An operator, as its rule's signature and its declaration say.
 
     Attributes:
@@ -129,9 +127,13 @@ def declare(name: str, rule: Rule, *, namespace: str = "", **facts: Unpack[Facts
     variadic = bool(code.co_flags & _VARIADIC_FLAG)
     if variadic:
         positional += (names[code.co_argcount + code.co_kwonlyargcount],)
+
+    def outputs(*inputs: TensorType | None, **attributes: Attribute) -> tuple[TensorType, ...]:
+        return rule(*inputs, **attributes).outputs
+
     contract = Contract(
         name=name,
-        outputs=lambda *inputs, **attributes: rule(*inputs, **attributes).outputs,
+        outputs=outputs,
         inputs=positional,
         optional=len(rule.__defaults__ or ()),
         variadic=variadic,

@@ -12,9 +12,8 @@ go by, and the kernel, which is this engine's alone, with its scratch and the ou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Final, Unpack
+from typing import Final, NamedTuple, Unpack
 
 import numpy as np
 
@@ -31,8 +30,7 @@ KERNELS: Final[dict[str, Kernel]] = {}
 """Every kernel by the name of its operator."""
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """The function of an operator, and the memory that it needs or saves."""
 
     contract: Contract

@@ -7,7 +7,6 @@ them and so begins a new version of the class: only the tensors of the newest ve
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from prograd_proto.blocks import Reading, question
@@ -22,8 +21,7 @@ class Storage(NamedTuple):
     version: int
 
 
-@dataclass(frozen=True)
-class Aliases:
+class Aliases(NamedTuple):
     """The storage of every tensor of a block, and the position of the last op that reads each version of it."""
 
     storage: dict[str, Storage]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from prograd_proto import Attribute, TensorType
 
@@ -11,8 +11,7 @@ Pair = tuple[int, int]
 Scratch = Callable[[str, Sequence[TensorType | None], dict[str, Attribute]], tuple[TensorType, ...]]
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """An engine as far as memory is concerned.
 
     Attributes:

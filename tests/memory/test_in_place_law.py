@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -135,7 +134,7 @@ def test_a_kernel_that_allows_two_outputs_over_one_operand_gets_one(monkeypatch)
     block = running_blocks(program.compile().desc)[0]
     update = next(op for op in block.ops if op.type == "momentum")
     pairs = ((0, 0), (1, 0))
-    monkeypatch.setitem(KERNELS, "momentum", replace(KERNELS["momentum"], in_place=pairs))
+    monkeypatch.setitem(KERNELS, "momentum", KERNELS["momentum"]._replace(in_place=pairs))
     del update.in_place[:]
     update.in_place.extend(pb.InPlace(output=output, input=position) for output, position in pairs)
     [(_, why)] = faults(Reading(block), REFERENCE)

@@ -9,8 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -37,8 +36,7 @@ def no_file(nbytes: int = 0) -> NoReturn:
     raise UsageError(NO_FOLDER)
 
 
-@dataclass(frozen=True)
-class BoundOp:
+class BoundOp(NamedTuple):
     """An op, the call that computes it, and the arrays it touches."""
 
     desc: pb.OpDesc
@@ -49,8 +47,7 @@ class BoundOp:
     scratch_names: list[str]
 
 
-@dataclass(frozen=True)
-class BoundBlock:
+class BoundBlock(NamedTuple):
     """The arrays of every tensor, the ops in order, the one allocation behind them with its buffers, and the file."""
 
     arrays: dict[str, Array]
