@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -143,13 +142,13 @@ def test_bits_find_a_kernel_that_may_not_write_over_its_operand(monkeypatch: pyt
         np.tanh(out, out)
 
     assert (0, 0) in KERNELS["tanh"].in_place
-    monkeypatch.setitem(KERNELS, "tanh", replace(KERNELS["tanh"], function=doubled))
+    monkeypatch.setitem(KERNELS, "tanh", KERNELS["tanh"]._replace(function=doubled))
     [verdict] = said(recipe_of(*PRODUCT), VARIANTS[0])
     assert (verdict.word, verdict.judge) == ("differs", "all passes")
 
 
 def test_poison_finds_a_kernel_that_reads_what_it_has_not_written(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(KERNELS, "tanh", replace(KERNELS["tanh"], function=lambda x, out: np.add(x, out, out)))
+    monkeypatch.setitem(KERNELS, "tanh", KERNELS["tanh"]._replace(function=lambda x, out: np.add(x, out, out)))
     [poisoned] = [v for v in VARIANTS if v.name == "poisoned"]
     assert [v.word for v in said(recipe_of(*PRODUCT), poisoned) if v.judge == "poisoned"] == ["differs"]
 
