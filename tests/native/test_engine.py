@@ -89,3 +89,17 @@ def test_what_the_engine_does_not_have_is_refused(
 ):
     code, _, err = command(capsys, "execute", save(rich(), tmp_path), "--engine", "native", *option)
     assert (code, err) == (2, f"runtime: the engine 'native' does not have {what}; use the engine 'reference'\n")
+
+
+def test_products_of_single_elements_are_told_apart():
+    """Each of a batch has a right factor of its own; a result of one element is not there before its product."""
+    program = Program("single")
+    x, y = (program.input(name, "float64", (3, 1, 1)) for name in "xy")
+    one = program.input("one", "float64", (1, 1))
+    three = ops.full.on(program)(shape=(1, 1), value=3.0, dtype="float64")
+    program.outputs(batch=-(x @ y), after=one @ one + 1.0, constant=one @ three, total=ops.sum(three))
+    desc = program.compile().desc
+    feeds = {"x": np.array([[[1.0]], [[2.0]], [[3.0]]]), "y": np.array([[[4.0]], [[5.0]], [[6.0]]]), "one": [[2.0]]}
+    found = runtime.Run(desc, engine="native").step(feeds, entry="predict")
+    assert found["batch"].reshape(-1).tolist() == [-4.0, -10.0, -18.0]
+    assert [found[name].item() for name in ("after", "constant", "total")] == [5.0, 6.0, 3.0]

@@ -33,10 +33,14 @@ class Body:
         stored: Sequence[str],
         places: Mapping[str, Value],
         constants: Mapping[str, pb.OpDesc],
+        given: Sequence[str] = (),
     ) -> None:
-        """`places` are the addresses of tensors; operands without axes are read here, before any loop."""
+        """`places` are the addresses of tensors; operands of one element are read here, before any loop.
+
+        `given` are tensors whose values `at` is given.
+        """
         self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, places
-        made = {name for node in nodes for name in node.outputs}
+        made = {name for node in nodes for name in node.outputs} | set(given)
         operands = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
         self.singles = {
             name: self._single(name, constants) for name in operands if types[name].rank == 0 or self._is_one(name)

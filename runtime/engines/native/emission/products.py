@@ -36,9 +36,9 @@ def product_shape(task: Task) -> Shape:
     steps = {name: row_major(task.types[name].static_shape, domain) for name in task.table if name in beside}
     steps |= {LEFT: factors.left[:-1], RIGHT: factors.right[:-1]}
     rows = nest(domain[:-1], {name: step[:-1] for name, step in steps.items()})
-    m = rows.extents[-1] if rows.extents else 1
-    around = rows.extents[:-1]
-    kept = {name: (*(step if rows.extents else (0,)), steps[name][-1]) for name, step in rows.steps.items()}
+    is_row = bool(rows.extents) and not rows.steps[RIGHT][-1]  # else the last axis has a right factor for each place
+    m, around = (rows.extents[-1], rows.extents[:-1]) if is_row else (1, rows.extents)
+    kept = {name: (*step, *(() if is_row else (0,)), steps[name][-1]) for name, step in rows.steps.items()}
     left, right = kept[LEFT], kept[RIGHT]
     return Shape(
         Nest((*around, m, domain[-1]), kept),
@@ -70,7 +70,7 @@ def products(f: Function, task: Task, context: Value) -> None:
     node, dtype = task.group.nodes[0], _dtype(task)
     shape, plan = product_plan(f.target, task)
     places = task.places(f, context)
-    body = Body(f, task.group.nodes[1:], task.types, task.stored, places, task.constants)
+    body = Body(f, task.group.nodes[1:], task.types, task.stored, places, task.constants, node.outputs)
     room, waiting = (task.scratch(f, context, dtype, i) for i in range(2))
     left, right = (places[name] for name in node.inputs)
     steps = shape.loops.steps

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from runtime.engines.native.forms import Pointwise
 from runtime.engines.native.ir import DTYPES, INT64, Function, Value, pointer
 from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Nodes
@@ -69,7 +70,8 @@ def task_of(block: Nodes, group: Group, stored: Sequence[str]) -> Task:
     """A group, and the table of what it reads and writes."""
     made = set(group.makes)
     reads = dict.fromkeys(name for node in group.nodes for name in node.inputs if name and name not in made)
-    ones = {name for name in block.constants if block.types[name].nbytes and _is_one(block.types[name])}
+    known = {name for name in block.constants if block.types[name].nbytes and _is_one(block.types[name])}
+    ones = known - {name for node in group.nodes if not isinstance(node.form, Pointwise) for name in node.inputs}
     table = [name for name in reads if name not in ones] + [name for name in stored if name not in reads]
     return Task(
         group, block.types, stored, tuple(table), {name: block.constants[name] for name in reads if name in ones}
