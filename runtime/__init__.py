@@ -18,6 +18,7 @@ operators       every operator by its contract
 plugins         operators of other packages
 target          the engine that programs are compiled for
 one_op          one op alone, by its kernel as in a step: what is folded, initial values
+constants       the constants of a program as arrays
 conversion      arrays of another dtype, on their way in and out
 dtypes          arrays in memory, and NumPy's dtypes for those of programs
 aligned_memory  aligned bytes, and typed views of them

@@ -10,6 +10,7 @@ from prograd_proto import Attribute, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
 from runtime.aligned_memory import aligned_array, aligned_bytes, view
+from runtime.constants import constant_array
 from runtime.dtypes import Array, array_type
 from runtime.engines.reference.kernels import KERNELS
 from runtime.operators import CONTRACTS
@@ -22,7 +23,7 @@ def compute(op: pb.OpDesc, operands: Sequence[pb.SmallTensor | None]) -> list[pb
     cannot compute with their elements.
     """
     attributes = attributes_of(op)
-    inputs = [_array(operand) if operand is not None else None for operand in operands]
+    inputs = [constant_array(operand) if operand is not None else None for operand in operands]
     types = [None if x is None else array_type(x) for x in inputs]
     outputs = [aligned_array(type) for type in CONTRACTS[op.type].outputs(*types, **attributes)]
     with np.errstate(all="ignore"):
@@ -51,12 +52,6 @@ def scratch_bytes(op_type: str, attributes: dict[str, Attribute], inputs: Sequen
 
 def _scratch(op_type: str, attributes: dict[str, Attribute], inputs: Sequence[Array | None]) -> tuple[TensorType, ...]:
     return KERNELS[op_type].scratch([None if x is None else array_type(x) for x in inputs], attributes)
-
-
-def _array(tensor: pb.SmallTensor) -> Array:
-    [type] = CONTRACTS["constant"].outputs(value=tensor)
-    dtype = np.dtype(type.dtype)
-    return np.frombuffer(tensor.data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(type.static_shape)
 
 
 def _small_tensor(array: Array) -> pb.SmallTensor:

@@ -5,6 +5,7 @@ engine       what an engine is: all that the rest of the runtime knows of what c
 around_step  what every engine does around the ops of a step: feeds, copies of what is fetched, late updates
 faults       what an op raised, in a sentence that names the op and the user's line
 parts        what a step is made of, for who measures it
+room         the memory of a workspace, on the account of what is allocated
 step_start   what a step began with: states and feeds, kept beside it and put back after a failure
 native/      a room of its own
 reference/   a room of its own

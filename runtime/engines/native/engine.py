@@ -8,7 +8,6 @@ from time import perf_counter
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from runtime.aligned_memory import aligned_bytes
 from runtime.dtypes import Array
 from runtime.engines.around_step import Allocate, around_step
 from runtime.engines.engine import EngineOptions, Footprint, Unavailable
@@ -17,6 +16,7 @@ from runtime.engines.native import jit
 from runtime.engines.native.step import Call, CompiledStep, Lowered, bind_compiled, lowered
 from runtime.engines.native.target import Target, this_machine
 from runtime.engines.parts import Buffer, Part, Spell
+from runtime.engines.room import Room
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
 from runtime.placement.alignment import aligned
@@ -58,30 +58,22 @@ class NativeWorkspace:
     """See `runtime.engines.engine.Workspace`."""
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions, target: Target) -> None:
-        self.footprint = Footprint()
-        self._program, self._options, self._target = program, options, target
-        self._arenas: list[Array] = []
+        self._program, self._target = program, target
+        self._room = Room(options.memory)
+
+    @property
+    def footprint(self) -> Footprint:
+        """The arena and all copies."""
+        return Footprint(self._room.arena_bytes, copies=self._room.copy_bytes)
 
     def prepare(self, bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str]) -> NativeExecutor:
         """Lower, compile and bind the entry."""
         step = _lowered(bound, fetch, self._target)
-        compiled = bind_compiled(step, states, self._arena(step.memory.arena_bytes))
-        return NativeExecutor(self._program.locations, bound, step, compiled, states, fetch, self._copies)
+        compiled = bind_compiled(step, states, self._room.arena(step.memory.arena_bytes))
+        return NativeExecutor(self._program.locations, bound, step, compiled, states, fetch, self._room.copies)
 
     def close(self) -> None:
         """There are no threads."""
-
-    def _arena(self, nbytes: int) -> Array:
-        if not self._arenas or len(self._arenas[-1]) < nbytes:
-            self._options.memory.take(nbytes, "the arena")
-            self.footprint = self.footprint._replace(arena=self.footprint.arena + nbytes)
-            self._arenas.append(aligned_bytes(nbytes))
-        return self._arenas[-1]
-
-    def _copies(self, nbytes: int) -> Array:
-        self._options.memory.take(nbytes, "the copies of what is fetched or watched")
-        self.footprint = self.footprint._replace(copies=self.footprint.copies + nbytes)
-        return aligned_bytes(nbytes)
 
 
 class NativeExecutor:
@@ -98,13 +90,17 @@ class NativeExecutor:
         copies: Allocate,
     ) -> None:
         """`locations` are the lines that ops name."""
-        self._locations, self._compiled, self._groups = locations, compiled, step.groups
+        self._locations, self._compiled, self._groups, self._lowered = locations, compiled, step.groups, step
         around = around_step(bound.block, compiled.arrays, states, fetch, copies)
         self.feeds, self.fetches, self._before, self._after = around
         self.parts = [Part(group.name, tuple(node.op for node in group.nodes)) for group in step.groups]
-        self.buffers = _buffers(step)
         self.footprint = Footprint(step.memory.arena_bytes)
         self.warm_up = 1
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """Worked out for who asks: only `profile` does."""
+        return _buffers(self._lowered)
 
     def step(self) -> None:
         """Call everything once."""

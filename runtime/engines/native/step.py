@@ -11,7 +11,8 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.aligned_memory import view
-from runtime.dtypes import Array, numpy_dtype
+from runtime.constants import constant_array
+from runtime.dtypes import Array
 from runtime.engines.native.emission.code import ADDRESS, emit, loaded, scratch_of_task
 from runtime.engines.native.emission.task import Task, task_of
 from runtime.engines.native.host import host_call, scratch_of_node
@@ -19,7 +20,6 @@ from runtime.engines.native.lowering.groups import Group, fuse
 from runtime.engines.native.lowering.memory import Memory, place_groups
 from runtime.engines.native.lowering.nodes import Nodes, read_nodes
 from runtime.engines.native.target import Target
-from runtime.operators import CONTRACTS
 
 Call = Callable[[], object]
 
@@ -109,21 +109,13 @@ def bind_compiled(step: Lowered, states: Mapping[str, Array], arena: Array) -> C
 def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array) -> dict[str, Array]:
     nodes, memory = step.nodes, step.memory
     arrays = {tensor: states[state] for tensor, state in nodes.state_of.items()}
-    arrays |= {name: _constant(op) for name, op in nodes.constants.items()}
+    arrays |= {name: constant_array(op.attributes[0].tensor_value) for name, op in nodes.constants.items()}
     arrays |= {name: view(arena, offset, nodes.types[name]) for name, offset in memory.offsets.items()}
     arrays |= {name: states[state].reshape(nodes.types[name].static_shape) for name, state in memory.in_state.items()}
     for name, root in nodes.root.items():
         if name not in arrays and root in arrays:
             arrays[name] = arrays[root].reshape(nodes.types[name].static_shape)
     return arrays
-
-
-def _constant(op: pb.OpDesc) -> Array:
-    small = op.attributes[0].tensor_value
-    dtype = numpy_dtype(CONTRACTS["constant"].outputs(value=small)[0].dtype)
-    array = np.frombuffer(small.data, dtype.newbyteorder("<")).astype(dtype).reshape(tuple(small.shape))
-    array.flags.writeable = False
-    return array
 
 
 def _addresses(step: Lowered, arrays: Mapping[str, Array], arena: Array) -> tuple[list[int], Array]:

@@ -11,19 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
-import numpy as np
-
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.aligned_memory import address_ranges, aligned_bytes, view
-from runtime.dtypes import Array, numpy_dtype
+from runtime.constants import constant_array
+from runtime.dtypes import Array
 from runtime.engines.engine import NO_FOLDER
 from runtime.engines.parts import Buffer
 from runtime.engines.reference.kernels import KERNELS
 from runtime.engines.reference.target import REFERENCE
 from runtime.errors import UsageError
-from runtime.operators import CONTRACTS
 from runtime.placement.alignment import aligned
 from runtime.step import Touched, aliases_of, effects_of, places_of, scratch_of
 from runtime.step.places import Placed
@@ -109,11 +107,7 @@ def _outside(block: pb.BlockDesc, states: Mapping[str, Array]) -> dict[str, Arra
     arrays = {p.tensor: states[p.state] for p in block.parameters if p.WhichOneof("source") == "state"}
     for op in block.ops:
         if op.type == "constant":
-            small = op.attributes[0].tensor_value
-            dtype = numpy_dtype(CONTRACTS["constant"].outputs(value=small)[0].dtype)
-            array = np.frombuffer(small.data, dtype.newbyteorder("<")).astype(dtype).reshape(tuple(small.shape))
-            array.flags.writeable = False
-            arrays[op.outputs[0]] = array
+            arrays[op.outputs[0]] = constant_array(op.attributes[0].tensor_value)
     return arrays
 
 

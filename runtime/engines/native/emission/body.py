@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from runtime.constants import constant_array
 from runtime.engines.native.emission.nest import moved
 from runtime.engines.native.forms import Pointwise, in_memory, in_register
 from runtime.engines.native.ir import DTYPES, Function, Index, Value
@@ -123,11 +122,8 @@ class Body:
     def _single(self, name: str, constants: Mapping[str, pb.OpDesc]) -> Value:
         if name not in constants:
             return self._as_read(self.f.load(self.places[name]), name)
-        small = constants[name].attributes[0].tensor_value
-        dtype = self.types[name].dtype
-        number = np.frombuffer(small.data, np.dtype(dtype).newbyteorder("<"))[0].item()
-        value = self.f.constant(DTYPES[dtype], number)
-        return in_register(value, dtype)
+        number = constant_array(constants[name].attributes[0].tensor_value).item()
+        return self._as_read(self.f.constant(DTYPES[self.types[name].dtype], number), name)
 
     def _as_read(self, value: Value, name: str) -> Value:
         return in_register(value, self.types[name].dtype)

@@ -52,11 +52,13 @@ def emit(target: Target, tasks: Sequence[Task], segments: Sequence[Sequence[int]
     """
     module = Module(target)
     names: dict[str, str] = {}
+    functions: list[str] = []
     for task in tasks:
-        if task.key not in names:
-            names[task.key] = f"group_{len(names)}"
-            _function(module, names[task.key], task)
-    functions = [names[task.key] for task in tasks]
+        key = task.key
+        if key not in names:
+            names[key] = f"group_{len(names)}"
+            _function(module, names[key], task)
+        functions.append(names[key])
     for number, positions in enumerate(segments):
         f = module.function(f"segment_{number}", [pointer(INT64)])
         for i in positions:

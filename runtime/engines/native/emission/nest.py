@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from runtime.engines.native.ir import Function, Index
 
@@ -85,8 +84,3 @@ def along(f: Function, extent: int, lanes: int, body: Callable[[Index, int, int]
         body(i, lanes, lanes)
     if whole < extent:
         body(whole, lanes, extent - whole)
-
-
-def size(shape: Sequence[int]) -> int:
-    """The number of elements."""
-    return prod(shape)
