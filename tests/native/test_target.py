@@ -36,8 +36,8 @@ def test_lanes_follow_from_the_register_and_the_element():
 
 def test_a_target_names_the_system_for_the_object_format():
     assert target("avx2", "linux").triple == "x86_64-unknown-linux-gnu"
-    assert target("neon", "darwin").triple == "aarch64-apple-darwin"
-    assert target("sse2", "win32").triple == "x86_64-pc-windows-msvc"
+    assert target("neon", "darwin").triple == "aarch64-apple-darwin-elf"
+    assert target("sse2", "win32").triple == "x86_64-pc-windows-msvc-elf"
 
 
 def test_an_unknown_instruction_set_is_refused():

@@ -17,6 +17,9 @@ from typing import Any, Final
 
 from runtime.engines.engine import Unavailable
 from runtime.engines.native.ir.module import Module
+from runtime.engines.native.objects.elf import Refused, read_object
+from runtime.engines.native.objects.image import image_of
+from runtime.engines.native.objects.pages import Pages, check_executable
 from runtime.engines.native.target import INSTRUCTION_SETS, Target, this_machine
 
 LEVEL: Final = 1
@@ -30,6 +33,7 @@ def unavailable() -> str | None:
     """Why nothing can be compiled here, in a sentence; None if it can."""
     try:
         this_machine()
+        check_executable()
         _llvm()
     except Unavailable as error:
         return str(error)
@@ -49,23 +53,29 @@ def assembly(module: Module) -> str:
 
 
 def load(objects: bytes, target: Target) -> Loaded:
-    """Make the functions of an object file callable; it has to be for a target that this machine can run."""
-    return Loaded(objects, target)
+    """Make the functions of an object file callable; it has to be for a target that this machine can run.
+
+    Raises Unavailable where memory cannot be made executable.
+    """
+    try:
+        image = image_of(read_object(objects))
+    except Refused:
+        return _loaded_by_llvm(objects, target)
+    pages = Pages(image)
+    return Loaded({name: pages.start + at for name, at in image.addresses.items()}.get, pages)
 
 
 class Loaded:
     """Code in memory, for as long as this object lives."""
 
-    def __init__(self, objects: bytes, target: Target) -> None:
-        llvm = _llvm()
-        empty = llvm.parse_assembly(f'target triple = "{target.triple}"\n')
-        self._engine = llvm.create_mcjit_compiler(empty, _machine(target))  # which is from now on the engine's
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(objects))
-        self._engine.finalize_object()
+    def __init__(self, find: Callable[[str], int | None], memory: object) -> None:
+        """`find` gives the address of a function, or nothing; the code is there as long as `memory`."""
+        self._find = find
+        self._memory = memory
 
     def address(self, name: str) -> int:
         """Where a function begins."""
-        found: int = self._engine.get_function_address(name)
+        found = self._find(name)
         assert found, f"there is no function {name}"
         return found
 
@@ -74,6 +84,16 @@ class Loaded:
         call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(self.address(name))
         call.loaded = self  # type: ignore[attr-defined]  # the code stays as long as its caller
         return call
+
+
+def _loaded_by_llvm(objects: bytes, target: Target) -> Loaded:
+    """What `load` gives, for an object that has something that our reader does not know, as calls of the C library."""
+    llvm = _llvm()
+    empty = llvm.parse_assembly(f'target triple = "{target.triple}"\n')
+    engine = llvm.create_mcjit_compiler(empty, _machine(target))  # which is from now on the engine's
+    engine.add_object_file(llvm.ObjectFileRef.from_data(objects))
+    engine.finalize_object()
+    return Loaded(engine.get_function_address, engine)
 
 
 def _assembled(module: Module) -> tuple[Any, Any]:

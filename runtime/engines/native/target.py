@@ -71,9 +71,10 @@ NEEDS: Final = {
 
 SYSTEMS: Final = {
     "linux": "unknown-linux-gnu",
-    "darwin": "apple-darwin",
-    "win32": "pc-windows-msvc",
+    "darwin": "apple-darwin-elf",
+    "win32": "pc-windows-msvc-elf",
 }
+"""By Python's name of the system; objects are ELF on all of them, with the calling convention of each."""
 
 
 @cache

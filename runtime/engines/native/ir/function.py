@@ -52,7 +52,7 @@ class Function:
     def end(self, result: Value | None = None) -> None:
         """Return, and hand the text to the module."""
         self.line(f"ret {result.type} {result.text}" if result else "ret void")
-        head = f"define {'' if self._public else 'internal '}{self.result or 'void'} @{self.name}"
+        head = f"define {'dso_local ' if self._public else 'internal '}{self.result or 'void'} @{self.name}"
         parameters = ", ".join(f"{type} %a{i}" for i, type in enumerate(self.parameters))
         body = "\n".join(self._lines)
         self.module.add(f"{head}({parameters}) #0 {{\nentry:\n{body}\n}}\n")

@@ -1,0 +1,96 @@
+"""The sections of an object as they lie in memory, with relocations applied.
+
+Code comes first, read-only data from the next multiple of 64 KiB on, which is a page everywhere. The image is the same
+wherever it lies, as long as it begins a page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from runtime.dtypes import Array
+from runtime.engines.native.objects.elf import Object, Refused, Section
+from runtime.engines.native.objects.relocations import KINDS
+
+PAGE: Final = 1 << 16
+WORD: Final = 4
+
+
+@dataclass(frozen=True)
+class Image:
+    """Code and what it reads.
+
+    Attributes:
+        content: all bytes.
+        code_bytes: how many of them, from the first, are executed.
+        addresses: of functions by name, from the begin of the image.
+    """
+
+    content: bytes
+    code_bytes: int
+    addresses: dict[str, int]
+
+
+def image_of(object: Object) -> Image:
+    """The image of an object; raises Refused for a relocation that is not known, or leads out of the image."""
+    starts, code_bytes, size = _places(object)
+    image = np.zeros(size, np.uint8)
+    for section in object.sections:
+        start = starts[section.number]
+        image[start : start + len(section.content)] = np.frombuffer(section.content, np.uint8)
+    symbols = _symbols(object, starts)
+    for section in object.sections:
+        if section.number in object.relocations:
+            start = starts[section.number]
+            _relocate(object, image[start : start + len(section.content)], section.number, start, symbols)
+    addresses = {name: int(symbols[number]) for name, number in object.names.items() if symbols[number] >= 0}
+    return Image(image.tobytes(), code_bytes, addresses)
+
+
+def _places(object: Object) -> tuple[dict[int, int], int, int]:
+    """Where each section begins, by its number; the end of code, and of everything."""
+    code, code_bytes = _one_after_the_other([section for section in object.sections if section.executed], 0)
+    data, end = _one_after_the_other([section for section in object.sections if not section.executed], code_bytes)
+    return code | data, code_bytes, max(end, PAGE)
+
+
+def _one_after_the_other(sections: list[Section], start: int) -> tuple[dict[int, int], int]:
+    starts: dict[int, int] = {}
+    for section in sections:
+        starts[section.number] = _up(start, section.alignment)
+        start = starts[section.number] + len(section.content)
+    return starts, _up(start, PAGE)
+
+
+def _up(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+def _symbols(object: Object, starts: dict[int, int]) -> Array:
+    """Where each symbol is; -1 for one that is not in the image."""
+    base = np.full(1 << 16, -1, np.int64)
+    base[list(starts)] = list(starts.values())
+    found = base[object.symbols["section"]]
+    return np.where(found < 0, -1, found + object.symbols["value"].astype(np.int64))
+
+
+def _relocate(object: Object, section: Array, number: int, start: int, symbols: Array) -> None:
+    rows = object.relocations[number]
+    places = rows["offset"].astype(np.int64)
+    if (rows["symbol"] >= len(symbols)).any() or ((places < 0) | (places > len(section) - WORD)).any():
+        raise Refused("a relocation is outside of what it changes")
+    targets = symbols[rows["symbol"]]
+    if (targets < 0).any():
+        raise Refused("a relocation leads out of the object")
+    for kind in np.unique(rows["kind"]).tolist():
+        if (object.machine, kind) not in KINDS:
+            raise Refused(f"relocations of kind {kind} are not known for {object.machine}")
+        some = rows["kind"] == kind
+        at = places[some]
+        bytes_of = at[:, None] + np.arange(WORD)
+        words = section[bytes_of].view("<u4")[:, 0].astype(np.int64)
+        words = KINDS[object.machine, kind](words, targets[some] + rows["addend"][some], at + start)
+        section[bytes_of] = words.astype("<u4")[:, None].view(np.uint8)

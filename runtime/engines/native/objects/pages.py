@@ -1,0 +1,37 @@
+"""Memory for code: written first, then executable, never both.
+
+macOS on arm64 lets a process that is not hardened change what pages allow, as Linux and Windows do. A hardened one,
+and any process that SELinux or a filter of system calls keeps from it, is refused: then nothing native runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+from runtime.engines.native.objects.image import PAGE, Image
+
+if sys.platform == "win32":
+    from runtime.engines.native.objects.windows import allow, map_pages
+else:
+    from runtime.engines.native.objects.posix import allow, map_pages
+
+
+class Pages:
+    """An image in memory, for as long as this object lives.
+
+    Attributes:
+        start: the address of its first byte.
+    """
+
+    def __init__(self, image: Image) -> None:
+        """Raises Unavailable where the system forbids executable memory."""
+        self._memory, self.start = map_pages(len(image.content))
+        ctypes.memmove(self.start, image.content, len(image.content))
+        allow(self.start, len(image.content), executed=False)
+        allow(self.start, image.code_bytes, executed=True)
+
+
+def check_executable() -> None:
+    """Raises Unavailable where the system forbids executable memory."""
+    Pages(Image(bytes(PAGE), PAGE, {}))
