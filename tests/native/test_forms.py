@@ -33,6 +33,14 @@ ATTRIBUTES = {
     "adagrad": [{"rate_decay": 0.1, "epsilon": 1e-10, "decay": 0.1}],
     "lion": [{"beta1": 0.9, "beta2": 0.99, "decay": 0.1}],
     "rms_scale": [{"alpha": 0.9, "epsilon": 1e-8, "decay": 0.1}],
+    "centred_rms_scale": [{"alpha": 0.9, "epsilon": 1e-8, "decay": 0.1}],
+    "adadelta": [{"rho": 0.9, "epsilon": 1e-6, "decay": 0.1}],
+    "adam_scale": [{"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": 0.1}],
+    "amsgrad": [{"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": 0.1, "decoupled": d} for d in (False, True)],
+    "radam": [
+        {"beta1": beta1, "beta2": beta2, "epsilon": 1e-8, "decay": 0.1, "decoupled": decoupled}
+        for beta1, beta2, decoupled in ((0.9, 0.999, False), (0.9, 0.99, True), (0.9, 0.5, False))
+    ],
 }
 
 OPERANDS = {
@@ -47,8 +55,13 @@ OPERANDS = {
     "adagrad": ("xxsrt",),
     "lion": ("xxxr",),
     "rms_scale": ("xxs",),
+    "centred_rms_scale": ("xxlx",),
+    "adadelta": ("xxssr",),
+    "adam_scale": ("xxxst",),
+    "amsgrad": ("xxxssrt",),
+    "radam": ("xxxsrt",),
 }
-"""x: a tensor, s: of squares, ?: bool, r: a rate, t: a step, -: absent. Others have as many x as their rule takes."""
+"""x: a tensor, s: of squares, l: of large ones, ?: bool, r: a rate, t: a step, -: absent. Others have but x."""
 
 ODD = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.5, 100.0, -100.0, 1e-30, np.inf, -np.inf, np.nan]
 EXACT = {
@@ -67,9 +80,21 @@ EXACT = {
     "relu",
     "where",
 }
-EXACT |= {"floor", "ceil", "round", "trunc", "reciprocal", "relu6", "hard_tanh", "threshold", "leaky_relu", "cast"}
+EXACT |= {
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "reciprocal",
+    "relu6",
+    "hard_tanh",
+    "threshold",
+    "leaky_relu",
+    "cast",
+    "fmod",
+}
 
-FADES = {"gelu": 1.0}
+FADES = {"gelu": 1.0, "adam_scale": 1.0, "radam": 1.0}
 """Results that may lose their own last places where they are small beside an operand, and how near they then are."""
 
 
@@ -99,8 +124,8 @@ def operand(letter, dtype, number):
         return np.array(0.01, dtype) if letter == "r" else np.array(6, "int64")
     if letter == "?" or dtype == "bool":
         return rng.integers(0, 2, SIZE).astype(bool)
-    if letter == "s":
-        return rng.uniform(0.01, 2, SIZE).astype(dtype)
+    if letter in "sl":
+        return (rng.uniform(0.01, 2, SIZE) * (1e4 if letter == "l" else 1)).astype(dtype)
     if dtype in ("float32", "float64"):
         pairs = np.array(np.meshgrid(ODD, ODD)).reshape(2, -1)[number % 2]
         return np.concatenate([pairs, rng.normal(0, 3, SIZE - pairs.size)]).astype(dtype)

@@ -10,7 +10,7 @@ from runtime.engines.native import math
 from runtime.engines.native.forms.form import pointwise
 from runtime.engines.native.forms.update import decayed
 from runtime.engines.native.ir import FLOAT64, Value
-from runtime.engines.native.ir.words import absolute, convert, maximum, sqrt
+from runtime.engines.native.ir.words import absolute, convert, maximum, sqrt, where
 
 OPERANDS = {"float32", "float64", "int64"}
 """Of parameters and their slots, and of the step."""
@@ -39,14 +39,53 @@ def adamax(
     return along(w, mean / top, more["size"]), mean, top
 
 
+def amsgrad(
+    w: Value, dw: Value, m: Value, v: Value, largest: Value, rate: Value, step: Value, *, decay: float, **more: Any
+) -> tuple[Value, Value, Value, Value]:
+    mean, square = moments(coupled(w, dw, decay, **more), m, v, more["beta1"], more["beta2"])
+    top = maximum(largest, square)
+    return along(shrunk(w, **more), mean / root_plus(top, **more), more["size"]), mean, square, top
+
+
+def radam(
+    w: Value, dw: Value, m: Value, v: Value, rate: Value, step: Value, *, decay: float, **more: Any
+) -> tuple[Value, Value, Value]:
+    mean, square = moments(coupled(w, dw, decay, **more), m, v, more["beta1"], more["beta2"])
+    direction = where(more["adapts"], mean / (sqrt(square) + more["epsilon"]), mean)
+    return along(shrunk(w, **more), direction, more["size"]), mean, square
+
+
+def adam_scale(
+    w: Value, dw: Value, m: Value, v: Value, step: Value, *, decay: float, **more: Any
+) -> tuple[Value, Value, Value]:
+    mean, square = moments(dw, m, v, more["beta1"], more["beta2"])
+    first, root = (convert(more[name], w.type.of(0)) for name in ("first", "root"))
+    return mean / (root_plus(square, root=root, epsilon=more["epsilon"]) * first) + w * decay, mean, square
+
+
+def coupled(w: Value, dw: Value, decay: float, *, decoupled: bool, **_: Any) -> Value:
+    """The gradient, with what shrinks the parameter unless that is done apart."""
+    return dw if decoupled else decayed(w, dw, decay)
+
+
+def shrunk(w: Value, *, decoupled: bool, kept: Value, **_: Any) -> Value:
+    """The parameter, after what shrinks it apart from the gradient."""
+    return w * kept if decoupled else w
+
+
 def moments(g: Value, m: Value, v: Value, beta1: float, beta2: float) -> tuple[Value, Value]:
     """The running means of the gradient and of its square."""
-    return follow(m, g, 1 - beta1), v * beta2 + g * g * (1 - beta2)
+    return follow(m, g, 1 - beta1), follow_square(v, g, beta2)
 
 
 def follow(old: Value, g: Value, share: float) -> Value:
     """The old mean, moved by a share of the way to the gradient."""
     return (g - old) * share + old
+
+
+def follow_square(old: Value, g: Value, kept: float) -> Value:
+    """The running mean of squares, of which so much is kept."""
+    return old * kept + g * g * (1 - kept)
 
 
 def root_plus(square: Value, *, root: Value, epsilon: float, **_: Any) -> Value:
@@ -69,6 +108,30 @@ def corrections(*operands: Value | None, beta1: float, beta2: float, decay: floa
     return {name: convert(x, rate.type) for name, x in {"size": size, "root": root, "kept": kept}.items()}
 
 
+def rectified(*operands: Value | None, beta2: float, **more: Any) -> Mapping[str, Value]:
+    """Likewise; and whether there are gradients enough for their squares to have a variance."""
+    rate, step = operands[-2:]
+    assert rate is not None, "the rate is one number"
+    assert step is not None, "the step is one number"
+    found = corrections(*operands, beta2=beta2, **more)
+    t, end = convert(step, FLOAT64) + 1, 2 / (1 - beta2) - 1
+    left = filled(t, beta2)
+    reached = end - t * 2 * (1 - left) / left
+    adapts = reached > 5
+    ends = (end - 4) * (end - 2)
+    factor = sqrt(left * (reached - 4) * (reached - 2) * end / (reached * ends)) if ends else reached
+    size = convert(rate, FLOAT64) / filled(t, more["beta1"]) * where(adapts, factor, 1.0)
+    return {**found, "adapts": adapts, "size": convert(size, rate.type)}
+
+
+def shares(*operands: Value | None, beta1: float, beta2: float, **_: Any) -> Mapping[str, Value]:
+    """How far the means have filled up."""
+    step = operands[-1]
+    assert step is not None, "the step is one number"
+    t = convert(step, FLOAT64) + 1
+    return {"first": filled(t, beta1), "root": sqrt(filled(t, beta2))}
+
+
 def filled(t: Value, beta: float) -> Value:
     """The share 1 - beta ** t of gradients in a mean of t of them."""
     return -math.expm1(t * log(beta)) if beta else t.like(1.0)
@@ -77,3 +140,6 @@ def filled(t: Value, beta: float) -> Value:
 pointwise("adam", adam, OPERANDS, corrections)
 pointwise("adamw", adamw, OPERANDS, corrections)
 pointwise("adamax", adamax, OPERANDS, corrections)
+pointwise("amsgrad", amsgrad, OPERANDS, corrections)
+pointwise("radam", radam, OPERANDS, rectified)
+pointwise("adam_scale", adam_scale, OPERANDS, shares)

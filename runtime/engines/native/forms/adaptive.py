@@ -1,11 +1,11 @@
-"""Updates whose steps follow from what gradients were: Adagrad, Lion, and RMSprop's direction."""
+"""Updates whose steps follow from what gradients were: Adagrad, Adadelta, Lion, and RMSprop's directions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from runtime.engines.native.forms.adam import along, follow
+from runtime.engines.native.forms.adam import along, follow, follow_square
 from runtime.engines.native.forms.form import FLOATS, pointwise
 from runtime.engines.native.forms.pointwise import sign
 from runtime.engines.native.forms.update import decayed
@@ -28,6 +28,15 @@ def slowed(*operands: Value | None, rate_decay: float, **_: Any) -> Mapping[str,
     return {"size": convert(convert(rate, FLOAT64) / (convert(step, FLOAT64) * rate_decay + 1), rate.type)}
 
 
+def adadelta(
+    w: Value, dw: Value, v: Value, change: Value, rate: Value, *, rho: float, epsilon: float, decay: float
+) -> tuple[Value, Value, Value]:
+    g = decayed(w, dw, decay)
+    square = follow_square(v, g, rho)
+    direction = sqrt(change + epsilon) / sqrt(square + epsilon) * g
+    return along(w, direction, rate), square, follow_square(change, direction, rho)
+
+
 def lion(
     w: Value, dw: Value, m: Value, rate: Value, *, beta1: float, beta2: float, decay: float
 ) -> tuple[Value, Value]:
@@ -37,10 +46,20 @@ def lion(
 
 def rms_scale(w: Value, dw: Value, v: Value, *, alpha: float, epsilon: float, decay: float) -> tuple[Value, Value]:
     g = decayed(w, dw, decay)
-    new = v * alpha + g * g * (1 - alpha)
+    new = follow_square(v, g, alpha)
     return g / (sqrt(new) + epsilon), new
 
 
+def centred_rms_scale(
+    w: Value, dw: Value, v: Value, mean: Value, *, alpha: float, epsilon: float, decay: float
+) -> tuple[Value, Value, Value]:
+    g = decayed(w, dw, decay)
+    new, new_mean = follow_square(v, g, alpha), follow(mean, g, 1 - alpha)
+    return g / (sqrt(new - new_mean * new_mean) + epsilon), new, new_mean
+
+
 pointwise("adagrad", adagrad, FLOATS | {"int64"}, slowed)
+pointwise("adadelta", adadelta, FLOATS)
 pointwise("lion", lion, FLOATS)
 pointwise("rms_scale", rms_scale, FLOATS)
+pointwise("centred_rms_scale", centred_rms_scale, FLOATS)

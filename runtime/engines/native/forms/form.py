@@ -21,6 +21,7 @@ FORMS: Final[dict[str, Form]] = {}
 
 ALL: Final = frozenset(DTYPES)
 FLOATS: Final = frozenset({"float32", "float64"})
+NUMBERS: Final = ALL - {"bool"}
 
 
 @dataclass(frozen=True)

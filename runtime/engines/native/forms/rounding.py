@@ -1,33 +1,15 @@
-"""To whole numbers: by sums that have no room for a fraction, as not every target has an instruction."""
+"""To whole numbers, and division with a remainder."""
 
 from __future__ import annotations
 
-from runtime.engines.native.forms.form import FLOATS, of_one
-from runtime.engines.native.ir import Value
-from runtime.engines.native.ir.words import absolute, copysign, where
+from runtime.engines.native import math
+from runtime.engines.native.forms.form import FLOATS, NUMBERS, of_one, of_two
 
+of_one("floor", math.floor, FLOATS)
+of_one("ceil", math.ceil, FLOATS)
+of_one("round", math.rint, FLOATS)
+of_one("trunc", math.trunc, FLOATS)
 
-def rint(x: Value) -> Value:
-    """The nearest, of two the even one."""
-    large = 2.0 ** (23 if x.type.bits == 32 else 52)  # from here on all numbers are whole
-    size = absolute(x)
-    return where(size < large, copysign((size + large) - large, x), x)
-
-
-def floor(x: Value) -> Value:
-    near = rint(x)
-    return where(near > x, near - 1, near)
-
-
-def ceil(x: Value) -> Value:
-    return -floor(-x)
-
-
-def trunc(x: Value) -> Value:
-    return copysign(floor(absolute(x)), x)
-
-
-of_one("floor", floor, FLOATS)
-of_one("ceil", ceil, FLOATS)
-of_one("round", rint, FLOATS)
-of_one("trunc", trunc, FLOATS)
+of_two("floor_div", math.floor_divide, NUMBERS)
+of_two("remainder", math.remainder, NUMBERS)
+of_two("fmod", math.fmod, NUMBERS)

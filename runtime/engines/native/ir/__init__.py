@@ -3,12 +3,13 @@
 types     what a value is: a kind of number of so many bits, alone or in lanes; numbers as LLVM spells them
 value     a value and its operators
 words     what has no operator: multiply-add, choice, roots, conversions, lanes
-function  instructions, memory, loops, branches and calls of one function
+function  instructions, memory, branches and calls of one function
+loop      its loops
 module    functions, what they declare, and the whole as text
 """
 
 from runtime.engines.native.ir.function import Function as Function
-from runtime.engines.native.ir.function import Loop as Loop
+from runtime.engines.native.ir.loop import Loop as Loop
 from runtime.engines.native.ir.module import Module as Module
 from runtime.engines.native.ir.types import BOOL as BOOL
 from runtime.engines.native.ir.types import DTYPES as DTYPES

@@ -94,6 +94,14 @@ def _conversion(source: Type, to: Type) -> str:
     return "sext" if source.kind == "signed" else "zext"
 
 
+def quotient(a: Value, b: Operand) -> Value:
+    """A / b of whole numbers, towards zero; b is not 0, and not -1 where a is the least."""
+    other = a.like(b)
+    a = other.like(a)
+    name = "sdiv" if a.type.kind == "signed" else "udiv"
+    return a.function.emit(f"{name} {a.type} {a.text}, {other.text}", a.type)
+
+
 def round_even(x: Value) -> Value:
     """The nearest whole number, of two the even one, for sizes below 2**22 (float32) or 2**51 (float64) only.
 
@@ -121,6 +129,14 @@ def across(x: Value, join: Callable[[Value, Value], Value]) -> Value:
         count //= 2
         x = join(shuffle(x, x, range(count)), shuffle(x, x, range(count, 2 * count)))
     return lane(x, 0)
+
+
+def any_lane(mask: Value) -> Value:
+    """Whether a mask holds anywhere, alone."""
+    if not mask.type.lanes:
+        return mask
+    together = Type("unsigned", mask.type.lanes)
+    return mask.function.emit(f"bitcast {mask.type} {mask.text} to {together}", together).not_equal(0)
 
 
 def first(x: Value, count: int) -> Value:

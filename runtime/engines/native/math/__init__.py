@@ -10,8 +10,13 @@ logarithm      log, log2, log1p
 hyperbolic     tanh, sigmoid, sinh, cosh
 error_function erf
 power          pow, of float32 through float64
+rounding       rint, floor, ceil, trunc
+division       fmod, remainder, floor_divide
 """
 
+from runtime.engines.native.math.division import floor_divide as floor_divide
+from runtime.engines.native.math.division import fmod as fmod
+from runtime.engines.native.math.division import remainder as remainder
 from runtime.engines.native.math.error_function import erf as erf
 from runtime.engines.native.math.exponential import exp as exp
 from runtime.engines.native.math.exponential import exp2 as exp2
@@ -24,3 +29,7 @@ from runtime.engines.native.math.logarithm import log as log
 from runtime.engines.native.math.logarithm import log1p as log1p
 from runtime.engines.native.math.logarithm import log2 as log2
 from runtime.engines.native.math.power import pow as pow
+from runtime.engines.native.math.rounding import ceil as ceil
+from runtime.engines.native.math.rounding import floor as floor
+from runtime.engines.native.math.rounding import rint as rint
+from runtime.engines.native.math.rounding import trunc as trunc

@@ -54,7 +54,7 @@ def exp2(x: Value) -> Value:
 def expm1(x: Value) -> Value:
     """exp(x) - 1; at most 1.5 and 2.0 ulp, also near 0."""
     _, whole, r = _split(maximum(x, -40.0))
-    half = _power(whole - 1)  # of a number of 128 or 1024 twos only half can be written
+    half = power_of_two(whole - 1)  # of a number of 128 or 1024 twos only half can be written
     y = fma(_expm1_near(r), half, half - 0.5)
     return copysign(y + y, x)
 
@@ -82,10 +82,10 @@ def _expm1_near(r: Value) -> Value:
 def _scaled(y: Value, n: Value, whole: Value) -> Value:
     """Y * 2**n in two steps, as neither 2**n nor what is left of y need be normal numbers."""
     half = whole >> 1
-    return y * _power(half) * _power(whole - half)
+    return y * power_of_two(half) * power_of_two(whole - half)
 
 
-def _power(whole: Value) -> Value:
+def power_of_two(whole: Value) -> Value:
     """2**n for exponents of normal numbers."""
     bias = 2 ** (whole.type.bits - MANTISSA[whole.type.bits] - 2) - 1
     element = Type("float", whole.type.bits)
