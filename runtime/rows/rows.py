@@ -8,7 +8,7 @@ from typing import Final, cast
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import wide
+from prograd_proto.dtypes import INTEGER_RANGES, wide
 from prograd_proto.spelling import closest
 from runtime.conversion import converted, taken_in
 from runtime.dtypes import Array, array_type, count_nonfinite, is_float
@@ -129,16 +129,27 @@ def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
 
 
 def as_array(value: object, dtype: str) -> Array:
-    """An array as it is; anything else of that dtype if every number stays what it is, else of its natural one."""
+    """An array as it is; anything else of that dtype if every number stays what it is, else of its natural one.
+
+    Raises DataError for a list that is no array, and for a whole number that the dtype does not have.
+    """
     if isinstance(value, np.ndarray):
         return taken_in(cast(Array, value), dtype)
     try:
         natural = np.asarray(value)
     except ValueError as error:
         raise DataError(f"a feed cannot be made of this list: {error}") from None
-    if isinstance(value, np.generic) or not np.can_cast(natural.dtype, wide(dtype), "same_kind"):
+    integers = natural.dtype.kind in "iu" and dtype in INTEGER_RANGES
+    fits = integers or not natural.size or np.can_cast(natural.dtype, wide(dtype), "same_kind")
+    if isinstance(value, np.generic) or not fits:
         return taken_in(natural, dtype)
-    return converted(natural, dtype)
+    if not integers:
+        return converted(natural, dtype)
+    made = natural.astype(dtype)
+    if not np.array_equal(made, natural):
+        number = natural[made != natural][0]
+        raise DataError(f"the number {number} is too large or too small for {dtype}")
+    return made
 
 
 def common_length(columns: Mapping[str, Array], what: str, otherwise: int) -> int:

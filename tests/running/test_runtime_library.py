@@ -160,6 +160,25 @@ def test_numbers_that_would_change_are_refused(tmp_path):
     assert found == "entry 'predict': the feed 'index' is int64[rows], the array given is float64[2]"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "held", "beyond"),
+    [
+        ("uint8", [255, 0], 256),
+        ("uint8", [255, 0], -1),
+        ("int32", [2**31 - 1, -(2**31)], 2**31),
+        ("int64", [2**63 - 1, -(2**63)], 2**63),
+    ],
+)
+def test_lists_of_whole_numbers_take_the_dtype_of_a_feed_that_has_them(dtype, held, beyond):
+    program = Program("numbers")
+    program.outputs(same=program.input("x", dtype, ("batch",)))
+    run = runtime.Run(program.compile(batch=2).desc)
+    assert run.predict(held)["same"].tolist() == held
+    assert run.predict(held)["same"].dtype == dtype
+    found = text(runtime.DataError, lambda: run.predict([beyond, beyond]))
+    assert found == f"the number {beyond} is too large or too small for {dtype}"
+
+
 WRONG = [
     (lambda run: run.step(batch(), entry="tarin"), "there is no entry 'tarin'; did you mean 'train'?"),
     (lambda run: run.step(batch(), entry="x"), "there is no entry 'x'; the entries are train, predict, evaluate"),
