@@ -1,9 +1,10 @@
 """The native engine: a training step as one compiled function; docs/native.md is its design.
 
 engine     the engine: what it has, its memory, its steps
+driver     what makes the phases of a step
+helpers    threads that help to make them
 step       a bound entry lowered, compiled and bound to memory
 lowering/  a room of its own: from a block to groups with places in memory
-context    the table of addresses that compiled code is handed
 forms/     a room of its own: what ops are as loops
 emission/  a room of its own: from groups to code
 host       NumPy kernels for what has no form
@@ -13,5 +14,4 @@ objects/   a room of its own: objects of compiled code, read and made callable w
 math/      a room of its own: elementary functions
 product/   a room of its own: products of matrices
 reduction  sums and their like along rows and down columns, in a fixed tree
-target     what code may be made of: instruction set, vector registers, fused multiply-add, caches of this CPU
 """

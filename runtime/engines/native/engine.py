@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
-from runtime.engines.around_step import Allocate, around_step
+from runtime.engines.around_step import AroundStep, around_step
 from runtime.engines.engine import EngineOptions, Footprint, Unavailable
 from runtime.engines.faults import raise_named
 from runtime.engines.native import jit
-from runtime.engines.native.step import Call, CompiledStep, Lowered, bind_compiled, lowered
+from runtime.engines.native.helpers import Helpers
+from runtime.engines.native.lowering.memory import scratch_names
+from runtime.engines.native.step import CompiledStep, Lowered, Segment, bind_compiled, lowered
 from runtime.engines.native.target import Target, this_machine
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.engines.room import Room
@@ -37,7 +39,6 @@ class NativeEngine:
         for asked, what in (
             (options.math != "exact", f"the math {options.math!r}"),
             (options.check_nan, "a watch for NaN"),
-            (options.threads > 1 or options.schedule == "parallel", "more than one thread"),
         ):
             if asked:
                 raise UsageError(f"the engine 'native' does not have {what}; use the engine 'reference'")
@@ -47,7 +48,7 @@ class NativeEngine:
 
     def needs(self, bound: BoundEntry) -> Footprint:
         """By lowering it."""
-        return Footprint(_lowered(bound, (), self._target).memory.arena_bytes)
+        return Footprint(_lowered(bound, (), self._target, self._options.threads).memory.arena_bytes)
 
     def workspace(self) -> NativeWorkspace:
         """A new one."""
@@ -58,8 +59,9 @@ class NativeWorkspace:
     """See `runtime.engines.engine.Workspace`."""
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions, target: Target) -> None:
-        self._program, self._target = program, target
+        self._program, self._target, self._threads = program, target, options.threads
         self._room = Room(options.memory)
+        self._helpers = Helpers(options.threads - 1)
 
     @property
     def footprint(self) -> Footprint:
@@ -68,30 +70,24 @@ class NativeWorkspace:
 
     def prepare(self, bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str]) -> NativeExecutor:
         """Lower, compile and bind the entry."""
-        step = _lowered(bound, fetch, self._target)
+        step = _lowered(bound, fetch, self._target, self._threads)
         compiled = bind_compiled(step, states, self._room.arena(step.memory.arena_bytes))
-        return NativeExecutor(self._program.locations, bound, step, compiled, states, fetch, self._room.copies)
+        around = around_step(bound.block, compiled.arrays, states, fetch, self._room.copies)
+        return NativeExecutor(self._program.locations, step, compiled, around, self._helpers)
 
     def close(self) -> None:
-        """There are no threads."""
+        """End the threads that help."""
+        self._helpers.close()
 
 
 class NativeExecutor:
     """See `runtime.engines.engine.Executor`."""
 
     def __init__(
-        self,
-        locations: Sequence[str],
-        bound: BoundEntry,
-        step: Lowered,
-        compiled: CompiledStep,
-        states: Mapping[str, Array],
-        fetch: Sequence[str],
-        copies: Allocate,
+        self, locations: Sequence[str], step: Lowered, compiled: CompiledStep, around: AroundStep, helpers: Helpers
     ) -> None:
         """`locations` are the lines that ops name."""
-        self._locations, self._compiled, self._groups, self._lowered = locations, compiled, step.groups, step
-        around = around_step(bound.block, compiled.arrays, states, fetch, copies)
+        self._locations, self._compiled, self._lowered, self._helpers = locations, compiled, step, helpers
         self.feeds, self.fetches, self._before, self._after = around
         self.parts = [Part(group.name, tuple(node.op for node in group.nodes)) for group in step.groups]
         self.footprint = Footprint(step.memory.arena_bytes)
@@ -103,54 +99,52 @@ class NativeExecutor:
         return _buffers(self._lowered)
 
     def step(self) -> None:
-        """Call everything once."""
-        self._make(self._compiled.whole)
+        """Make all segments."""
+        self._make(self._compiled.segments, self._compiled.run)
 
     def profile_step(self) -> list[Spell]:
-        """A step, with the time that each group took."""
+        """A step, group by group, with the time that each took."""
         spells: list[Spell] = []
 
-        def timed(part: int, call: Call) -> Call:
-            def timed_call() -> None:
-                start = perf_counter()
-                call()
-                spells.append(Spell(part, start, perf_counter(), 0))
+        def timed(segment: Segment) -> None:
+            start = perf_counter()
+            self._compiled.run(segment)
+            spells.append(Spell(segment.first, start, perf_counter(), 0))
 
-            return timed_call
-
-        self._make([(i, timed(i, call)) for i, call in enumerate(self._compiled.calls)])
+        self._make(self._compiled.alone, timed)
         return spells
 
     def close(self) -> None:
         """There is nothing to end."""
 
-    def _make(self, calls: Sequence[tuple[int, Call]]) -> None:
-        i = 0
+    def _make(self, segments: Sequence[Segment], run: Callable[[Segment], None]) -> None:
+        self._helpers.called(self._compiled.driver)
         with np.errstate(all="ignore"):
             for call in self._before:
                 call()
-            try:
-                for i, call in calls:  # noqa: B007  # the position of the one that fails is read below
-                    call()
-            except Exception as error:
-                raise_named(error, self._groups[i].nodes[-1].op, self._locations)
+            for segment in segments:
+                try:
+                    run(segment)
+                except Exception as error:
+                    raise_named(error, self._lowered.groups[segment.first].nodes[-1].op, self._locations)
             for call in self._after:
                 call()
 
 
-def _lowered(bound: BoundEntry, fetch: Sequence[str], target: Target) -> Lowered:
+def _lowered(bound: BoundEntry, fetch: Sequence[str], target: Target, threads: int) -> Lowered:
     if any(spills(op.type) for op in bound.block.ops):
         raise UsageError("the engine 'native' does not move values to a file and back yet; use the engine 'reference'")
-    return lowered(bound.block, fetch, target)
+    return lowered(bound.block, fetch, target, threads)
 
 
 def _buffers(step: Lowered) -> list[Buffer]:
-    end, result = 2 * len(step.groups), list[Buffer]()
+    """What lies in the arena, with the groups that touch it."""
+    end, result = step.phases.count, list[Buffer]()
+    touched: dict[str, list[int]] = {}
+    for i, (group, stored) in enumerate(zip(step.groups, step.memory.stored, strict=True)):
+        for name in dict.fromkeys([*group.reads, *stored, *scratch_names(i, len(step.memory.scratch[i]))]):
+            touched.setdefault(name, []).append(i)
     for buffer in step.memory.buffers:
-        parts = [
-            i
-            for i, group in enumerate(step.groups)
-            if buffer.name in group.reads or buffer.name in group.makes or buffer.name.endswith(f" of group {i}")
-        ]
+        parts = touched.get(buffer.name, [])
         result.append(Buffer(buffer.name, aligned(buffer.nbytes), parts, buffer.start == 0, buffer.stop > end))
     return result

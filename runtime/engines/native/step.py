@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
 
 import numpy as np
 
@@ -13,13 +11,21 @@ from prograd_proto import program_pb2 as pb
 from runtime.aligned_memory import view
 from runtime.constants import constant_array
 from runtime.dtypes import Array
-from runtime.engines.native.emission.code import ADDRESS, emit, loaded, scratch_of_task
+from runtime.engines.native.driver import Driver
+from runtime.engines.native.emission.code import ADDRESS, emit, loaded
+from runtime.engines.native.emission.driver import CHUNK_WORDS
+from runtime.engines.native.emission.kinds import stages_of
 from runtime.engines.native.emission.task import Task, task_of
+from runtime.engines.native.forms import Stages
 from runtime.engines.native.host import host_call, scratch_of_node
+from runtime.engines.native.lowering.chunks import Stretch, stretches
 from runtime.engines.native.lowering.groups import Group, fuse
-from runtime.engines.native.lowering.memory import Memory, place_groups
+from runtime.engines.native.lowering.memory import Memory, place_groups, updates_in_place
 from runtime.engines.native.lowering.nodes import Nodes, read_nodes
+from runtime.engines.native.lowering.order import updates_late
+from runtime.engines.native.lowering.phases import Phases, phases_of
 from runtime.engines.native.target import Target
+from runtime.placement.alignment import aligned
 
 Call = Callable[[], object]
 
@@ -31,79 +37,154 @@ class Lowered:
     Attributes:
         nodes: the block.
         groups: in the order in which they are computed.
-        tasks: of each group, what its function computes; None for a host op.
+        phases: when.
+        tasks: of each group, what its functions compute; None for a host op.
+        stages: of each group, how its work is divided; of a host op one that is empty.
         memory: where everything lies.
         target: what code is for.
+        threads: how many there may be.
     """
 
     nodes: Nodes
     groups: list[Group]
+    phases: Phases
     tasks: list[Task | None]
+    stages: list[Stages]
     memory: Memory
     target: Target
+    threads: int
 
 
-def lowered(desc: pb.BlockDesc, pinned: Sequence[str], target: Target) -> Lowered:
+def lowered(desc: pb.BlockDesc, pinned: Sequence[str], target: Target, threads: int = 1) -> Lowered:
     """All passes, one after the other."""
     nodes = read_nodes(desc, tuple(pinned))
-    groups = fuse(nodes)
+    groups = updates_late(nodes, fuse(nodes))
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
+    stages = [Stages(()) if task is None else stages_of(target, task) for task in everything]
+    in_state = updates_in_place(nodes, groups)
+    phases = phases_of(nodes, groups, [max(len(staged.stages), 1) for staged in stages], in_state)
     scratch = [
         [type.nbytes for type in scratch_of_node(nodes, group.nodes[0])]
-        if task is None
-        else scratch_of_task(target, task)
-        for group, task in zip(groups, everything, strict=True)
+        if group.is_host
+        else [*staged.shared, *(aligned(size) * threads for size in staged.own)]
+        for group, staged in zip(groups, stages, strict=True)
     ]
-    memory = place_groups(nodes, groups, scratch)
+    memory = place_groups(nodes, groups, phases, in_state, scratch)
     tasks = [
         None if group.is_host else task_of(nodes, group, stored)
         for group, stored in zip(groups, memory.stored, strict=True)
     ]
-    return Lowered(nodes, groups, tasks, memory, target)
+    stages = [Stages(()) if task is None else stages_of(target, task) for task in tasks]
+    return Lowered(nodes, groups, phases, tasks, stages, memory, target, threads)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What runs without a break: a host op, or phases of compiled code.
+
+    Attributes:
+        first: the position of its first group.
+        host: the call of the host op, or None.
+        phases: the first phase and the one after the last, in the driver's table.
+    """
+
+    first: int
+    host: Call | None
+    phases: tuple[int, int]
 
 
 @dataclass(frozen=True)
 class CompiledStep:
-    """Calls that compute a step, and what they work on.
+    """A step that can be made, and what it works on.
 
     Attributes:
         arrays: of every tensor that has memory.
-        calls: for each group.
-        whole: calls for the step, with the position of their first group; groups between two host ops are one.
-        addresses: what the code is given; it lives as long as the calls.
+        driver: what makes phases.
+        segments: of the whole step.
+        alone: of every group by itself, in order, for who measures them.
     """
 
     arrays: dict[str, Array]
-    calls: list[Call]
-    whole: list[tuple[int, Call]]
-    addresses: Array
+    driver: Driver
+    segments: list[Segment]
+    alone: list[Segment]
+
+    def run(self, segment: Segment) -> None:
+        """Make a segment."""
+        if segment.host is not None:
+            segment.host()
+        else:
+            self.driver.drive(*segment.phases)
+
+    def __call__(self) -> None:
+        """Make the step."""
+        for segment in self.segments:
+            self.run(segment)
 
 
 def bind_compiled(step: Lowered, states: Mapping[str, Array], arena: Array) -> CompiledStep:
     """Compile the groups, and bind them to states and arena."""
     arrays = _arrays(step, states, arena)
-    starts, addresses = _addresses(step, arrays, arena)
-    native = {i: number for number, i in enumerate(i for i, task in enumerate(step.tasks) if task is not None)}
-    runs = [list(run) for _, run in groupby(range(len(step.groups)), lambda i: i in native)]
-    segments = [[native[i] for i in run] for run in runs if run[0] in native]
-    tasks = [task for task in step.tasks if task is not None]
-    source = emit(step.target, tasks, segments, [starts[i] for i in native])
+    native = [i for i, task in enumerate(step.tasks) if task is not None]
+    source = emit(step.target, [task for task in step.tasks if task is not None], [step.stages[i] for i in native])
     code = loaded(source)
-    base = addresses.ctypes.data
-    calls: list[Call] = [
-        partial(code.function(source.functions[native[i]], 1), base + ADDRESS * starts[i])
-        if i in native
-        else host_call(step.nodes, group.nodes[0], step.memory.scratch[i], arrays, arena)
-        for i, group in enumerate(step.groups)
+    functions = {i: [code.address(name) for name in names] for i, names in zip(native, source.functions, strict=True)}
+    tables, addresses = _tables(step, arrays, arena)
+    whole, alone = _divided(step)
+    records = [
+        (functions[s.group][s.stage], tables[s.group], s.start, s.stop) for phase in (*whole, *alone) for s in phase
     ]
-    names = iter(source.segments)
-    whole: list[tuple[int, Call]] = []
-    for first, *others in runs:
-        if first in native:
-            whole.append((first, partial(code.function(next(names), 1), base + ADDRESS * starts[first])))
-        else:
-            whole += [(i, calls[i]) for i in (first, *others)]
-    return CompiledStep(arrays, calls, whole, addresses)
+    chunks = np.array(records, np.int64).reshape(-1, CHUNK_WORDS)
+    driver = Driver(step.target, step.threads, _begins([*whole, *alone]), chunks, (code, addresses))
+    hosts = {
+        i: host_call(step.nodes, group.nodes[0], step.memory.scratch[i], arrays, arena)
+        for i, group in enumerate(step.groups)
+        if group.is_host
+    }
+    return CompiledStep(arrays, driver, _segments(step, hosts), _segments_alone(step, hosts, len(whole)))
+
+
+def _divided(step: Lowered) -> tuple[list[list[Stretch]], list[list[Stretch]]]:
+    """The chunks of every phase; and of every stage of every group by itself, in order."""
+    whole: list[list[Stretch]] = [[] for _ in range(step.phases.count)]
+    alone: list[list[Stretch]] = []
+    for i, staged in enumerate(step.stages):
+        for j, stage in enumerate(staged.stages):
+            chunks = [Stretch(i, j, start, stop) for start, stop in stretches(stage, step.threads)]
+            whole[step.phases.first[i] + j] += chunks
+            alone.append(chunks)
+    return whole, alone
+
+
+def _begins(phases: Sequence[Sequence[Stretch]]) -> Array:
+    """For each phase its first chunk and how many there are."""
+    counts = np.array([len(phase) for phase in phases], np.int64)
+    return np.ascontiguousarray(np.stack([np.cumsum(counts) - counts, counts], axis=1))
+
+
+def _segments(step: Lowered, hosts: Mapping[int, Call]) -> list[Segment]:
+    at = {step.phases.first[i]: i for i in hosts}
+    first_group: dict[int, int] = {}
+    for i, phase in enumerate(step.phases.first):
+        first_group.setdefault(phase, i)
+    segments: list[Segment] = []
+    start = 0
+    for phase in [*sorted(at), step.phases.count]:
+        if start < phase:
+            segments.append(Segment(first_group.get(start, 0), None, (start, phase)))
+        if phase in at:
+            segments.append(Segment(at[phase], hosts[at[phase]], (phase, phase)))
+        start = phase + 1
+    return segments
+
+
+def _segments_alone(step: Lowered, hosts: Mapping[int, Call], first: int) -> list[Segment]:
+    segments: list[Segment] = []
+    for i, staged in enumerate(step.stages):
+        end = first + len(staged.stages)
+        segments.append(Segment(i, hosts.get(i), (first, end)))
+        first = end
+    return segments
 
 
 def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array) -> dict[str, Array]:
@@ -118,8 +199,8 @@ def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array) -> dict[st
     return arrays
 
 
-def _addresses(step: Lowered, arrays: Mapping[str, Array], arena: Array) -> tuple[list[int], Array]:
-    """For each group where its table begins, and all tables."""
+def _tables(step: Lowered, arrays: Mapping[str, Array], arena: Array) -> tuple[list[int], Array]:
+    """For each group the address of its table, and all tables."""
     starts: list[int] = []
     table: list[int] = []
     for task, scratch in zip(step.tasks, step.memory.scratch, strict=True):
@@ -127,4 +208,5 @@ def _addresses(step: Lowered, arrays: Mapping[str, Array], arena: Array) -> tupl
         if task is not None:
             table += [arrays[name].ctypes.data for name in task.table]
             table += [arena.ctypes.data + offset for offset in scratch]
-    return starts, np.array(table or [0], np.int64)
+    addresses = np.array(table or [0], np.int64)
+    return [addresses.ctypes.data + ADDRESS * start for start in starts], addresses

@@ -1,5 +1,7 @@
 """From groups to code: a function for every distinct group, one for every segment between host ops.
 
+driver      what makes a step of all these functions, on as many threads as there are
+kinds       how the work of a group is divided, by the kind of its form
 task        a group with names of its own, so that equal groups are equal
 nest        loops over a domain, and how operands lie along it
 body        the nodes of a group at one place of its domain

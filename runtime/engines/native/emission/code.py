@@ -1,7 +1,7 @@
-"""All groups as one object: equal groups are one function, called with other addresses.
+"""All groups as one object: equal stages of equal groups are one function, called with other addresses.
 
-A function of a group takes a table of addresses. The tables of all groups stand one after the other, so a segment,
-which calls groups in order, takes the first table and knows where the others begin.
+A function takes the table of addresses of its group, the first unit and the one after the last, and the number of the
+thread: `void group(table, start, stop, thread)`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runtime.engines.native import jit
-from runtime.engines.native.emission.elements import elements
-from runtime.engines.native.emission.products import product_scratch, products
-from runtime.engines.native.emission.reductions import reductions
 from runtime.engines.native.emission.task import Task
+from runtime.engines.native.forms import Stages
+from runtime.engines.native.forms.stages import Write
 from runtime.engines.native.ir import INT64, Module, pointer
 from runtime.engines.native.target import Target
 
@@ -27,51 +26,36 @@ class Source:
 
     Attributes:
         module: all functions.
-        functions: by task, the name of the one that computes it.
-        segments: the names of the functions that call several.
+        functions: by task and stage, the name of the one that computes it.
     """
 
     module: Module
-    functions: list[str]
-    segments: list[str]
+    functions: list[list[str]]
 
 
-def scratch_of_task(target: Target, task: Task) -> list[int]:
-    """Bytes that a group needs besides what it reads and writes."""
-    return product_scratch(target, task) if task.group.product else []
-
-
-def emit(target: Target, tasks: Sequence[Task], segments: Sequence[Sequence[int]], tables: Sequence[int]) -> Source:
-    """Write the functions.
-
-    Args:
-        target: what for.
-        tasks: the groups that have forms, in order.
-        segments: positions of tasks that are computed one after the other.
-        tables: for each task, how many addresses stand before its own.
-    """
+def emit(target: Target, tasks: Sequence[Task], stages: Sequence[Stages]) -> Source:
+    """Write the functions of tasks, of which these are the stages."""
     module = Module(target)
-    names: dict[str, str] = {}
-    functions: list[str] = []
-    for task in tasks:
+    known: dict[str, list[str]] = {}
+    functions: list[list[str]] = []
+    for task, staged in zip(tasks, stages, strict=True):
         key = task.key
-        if key not in names:
-            names[key] = f"group_{len(names)}"
-            _function(module, names[key], task)
-        functions.append(names[key])
-    for number, positions in enumerate(segments):
-        f = module.function(f"segment_{number}", [pointer(INT64)])
-        for i in positions:
-            f.call(functions[i], f.arguments[0] + (tables[i] - tables[positions[0]]))
+        if key not in known:
+            known[key] = _functions(module, f"group_{len(known)}", task, staged)
+        functions.append(known[key])
+    return Source(module, functions)
+
+
+def _functions(module: Module, name: str, task: Task, staged: Stages) -> list[str]:
+    written: dict[Write, str] = {}
+    for stage in staged.stages:
+        if stage.write in written:
+            continue
+        written[stage.write] = f"{name}_{len(written)}"
+        f = module.function(written[stage.write], [pointer(INT64), INT64, INT64, INT64])
+        stage.write(task.work(f, staged), f.arguments[1], f.arguments[2])
         f.end()
-    return Source(module, functions, [f"segment_{number}" for number in range(len(segments))])
-
-
-def _function(module: Module, name: str, task: Task) -> None:
-    f = module.function(name, [pointer(INT64)])
-    write = products if task.group.product else reductions if task.group.reduction else elements
-    write(f, task, f.arguments[0])
-    f.end()
+    return [written[stage.write] for stage in staged.stages]
 
 
 def loaded(source: Source) -> jit.Loaded:

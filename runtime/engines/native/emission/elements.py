@@ -2,24 +2,70 @@
 
 from __future__ import annotations
 
+from math import prod
+from typing import Final
+
 from runtime.engines.native.emission.body import Body
-from runtime.engines.native.emission.nest import along, nest, over, row_major
+from runtime.engines.native.emission.nest import Nest, along, leading, nest, over, row_major, spread
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.ir import Function, Index, Value
+from runtime.engines.native.forms import Stage, Stages, Work
+from runtime.engines.native.ir import Index, Value
+from runtime.engines.native.ir.words import minimum
+from runtime.engines.native.target import Target
+
+VECTORS: Final = 16
+"""Of a line without axes around it, what is done as one unit."""
+
+WANTED: Final = 32
+"""Units, so that threads have something to share."""
+
+NANOSECONDS: Final = 0.06
+"""For an element of a node: a guess."""
 
 
-def elements(f: Function, task: Task, context: Value) -> None:
-    """Write the group."""
-    body = Body(f, task.group.nodes, task.types, task.stored, task.places(f, context), task.constants)
+def element_stages(target: Target, task: Task) -> Stages:
+    """One stage, of stretches of the line or of places of the axes around it."""
     domain = task.group.domain
-    steps = {name: row_major(task.types[name].static_shape, domain) for name in task.table}
-    loops = nest(domain, steps)
-    *outer, inner = loops.extents or (1,)
+    loops = nest(domain, {name: row_major(task.types[name].static_shape, domain) for name in task.table})
+    cost = prod(domain) * (2 + len(task.group.nodes)) * NANOSECONDS
+    if len(loops.extents) < 2:
+        return _of_one_axis(target, task, loops, cost)
+    count = leading(loops.extents[:-1], WANTED)
 
-    def line(at: list[Index]) -> None:
-        def vector(i: Index, lanes: int, count: int) -> None:
-            body.at(loops.steps, [*at, i], lanes, count)
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f, body = work.f, _body(work, task)
 
-        along(f, inner, body.lanes, vector)
+        def places(first: list[Index]) -> None:
+            over(f, loops.extents[count:-1], line, first)
 
-    over(f, outer, line)
+        def line(at: list[Index]) -> None:
+            along(
+                f, loops.extents[-1], body.lanes, lambda i, lanes, valid: body.at(loops.steps, [*at, i], lanes, valid)
+            )
+
+        spread(f, loops.extents[:count], start, stop, places)
+
+    return Stages((Stage(write, prod(loops.extents[:count]), cost),))
+
+
+def _of_one_axis(target: Target, task: Task, loops: Nest, cost: float) -> Stages:
+    extent = prod(loops.extents)
+    block = VECTORS * target.vector_bytes  # a multiple of the lanes of any element
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f, body = work.f, _body(work, task)
+        if extent <= block:
+            along(f, extent, body.lanes, lambda i, lanes, valid: body.at(loops.steps, [i], lanes, valid))
+            return
+        whole = extent // body.lanes * body.lanes
+        for i in f.range(start * block, minimum(stop * block, whole), body.lanes):
+            body.at(loops.steps, [i], body.lanes, body.lanes)
+        if whole < extent:
+            with f.when(stop * block >= extent):
+                body.at(loops.steps, [whole], body.lanes, extent - whole)
+
+    return Stages((Stage(write, -(-extent // block), cost),))
+
+
+def _body(work: Work, task: Task) -> Body:
+    return Body(work.f, task.group.nodes, task.types, task.stored, work.places, task.constants)

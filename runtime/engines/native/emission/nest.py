@@ -74,7 +74,34 @@ def over(f: Function, extents: Sequence[int], body: Callable[[list[Index]], None
         over(f, extents[1:], body, [*at, i])
 
 
-def along(f: Function, extent: int, lanes: int, body: Callable[[Index, int, int], None]) -> None:
+def spread(f: Function, extents: Sequence[int], start: Index, stop: Index, body: Callable[[list[Index]], None]) -> None:
+    """A loop over a stretch of the places of some axes, in row-major order; `body` gets an index for every axis."""
+    for place in f.range(start, stop):
+        body(unravelled(f, place, extents))
+
+
+def unravelled(f: Function, place: Index, extents: Sequence[int]) -> list[Index]:
+    """The index for every axis of a place that was counted in row-major order."""
+    if not extents:
+        return []
+    at: list[Index] = []
+    for extent in reversed(extents[1:]):
+        at.append(f.index(place) % extent)
+        place = f.index(place) // extent
+    return [place, *reversed(at)]
+
+
+def leading(extents: Sequence[int], wanted: int) -> int:
+    """How many of the first axes it takes to have so many places; all of them if there are fewer."""
+    places = 1
+    for axis, extent in enumerate(extents):
+        if places >= wanted:
+            return axis
+        places *= extent
+    return len(extents)
+
+
+def along(f: Function, extent: int, lanes: int, body: Callable[[Index, int, int], object]) -> None:
     """A loop of whole vectors and what is left: `body(start, lanes, count)`; single elements have no lanes."""
     if extent == 1:
         body(0, 0, 1)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final, NamedTuple
 
 from runtime.engines.native.emission.body import Body
-from runtime.engines.native.emission.nest import Nest, nest, over, row_major
+from runtime.engines.native.emission.nest import Nest, moved, nest, row_major, unravelled
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Product
-from runtime.engines.native.ir import DTYPES, Function, Index, Value
-from runtime.engines.native.product import Matrix, Plan, plan_product, product
+from runtime.engines.native.forms import Product, Stage, Stages, Work
+from runtime.engines.native.ir import DTYPES, Index, Value
+from runtime.engines.native.product import Matrix, Plan, plan_product, product, tile_cycles
 from runtime.engines.native.target import Target
 
 LEFT, RIGHT = "left factor", "right factor"  # no tensor has a space in its name
+
+PART_NANOSECONDS: Final = 8000.0
+"""Below so much, dividing costs more than a second thread gains."""
+
+MOST_PARTS: Final = 8
+"""Of one matrix: each copies operands for itself."""
+
+COPY_NANOSECONDS: Final = 0.3
+"""For an element of an operand that is copied."""
+
+MANY: Final = 8
+"""Matrices that are enough for all threads, whole."""
 
 
 @dataclass(frozen=True)
@@ -50,50 +64,119 @@ def product_shape(task: Task) -> Shape:
     )
 
 
-def product_plan(target: Target, task: Task) -> tuple[Shape, Plan]:
-    """How the group's product is cut."""
-    shape = product_shape(task)
-    bits = DTYPES[_dtype(task)].bits
-    return shape, plan_product(target, bits, shape.m, shape.n, shape.k, shape.left, shape.right)
+class Cut(NamedTuple):
+    """A product divided into equal parts along its rows or its columns, the last of which may be smaller."""
+
+    by_rows: bool
+    size: int
+    parts: int
 
 
-def product_scratch(target: Target, task: Task) -> list[int]:
-    """Bytes for copies of operands, and for sums that wait."""
-    shape, plan = product_plan(target, task)
-    item = DTYPES[_dtype(task)].bits // 8
-    waiting = shape.m * shape.n * item if plan.depths > 1 else 0
-    return [max(plan.scratch * item, 64), max(waiting, 64)]
+def product_stages(target: Target, task: Task) -> Stages:
+    """One stage: a unit is a part of a matrix, or a whole one where there are many."""
+    shape, dtype = product_shape(task), _dtype(task)
+    bits = DTYPES[dtype].bits
+    around = shape.loops.extents[:-2]
+    cut = divided(target, bits, shape, prod(around))
+    whole, last = (_plan(target, bits, shape, cut, size) for size in _sizes(shape, cut))
+    item = bits // 8
+    waiting = shape.m * shape.n * prod(around) * item if whole.depths > 1 else 0
+    room = max(whole.scratch, last.scratch) * item
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        emission = _Emission(work, task, shape, cut)
+        for unit in work.f.range(start, stop):
+            at = unravelled(work.f, work.f.index(unit) // cut.parts, around)
+            part = work.f.index(unit) % cut.parts
+            if whole == last and _sizes(shape, cut)[0] == _sizes(shape, cut)[1]:
+                emission.part(at, part, whole, cut.size)
+                continue
+            is_last = part.equal(cut.parts - 1)
+            with work.f.when(~is_last):
+                emission.part(at, part, whole, cut.size)
+            with work.f.when(is_last):
+                emission.part(at, part, last, _sizes(shape, cut)[1])
+
+    cost = prod(around) * cost_of(target, bits, shape)
+    return Stages((Stage(write, prod(around) * cut.parts, cost),), (max(waiting, 64),), (max(room, 64),))
 
 
-def products(f: Function, task: Task, context: Value) -> None:
-    """Write the group."""
-    node, dtype = task.group.nodes[0], _dtype(task)
-    shape, plan = product_plan(f.target, task)
-    places = task.places(f, context)
-    body = Body(f, task.group.nodes[1:], task.types, task.stored, places, task.constants, node.outputs)
-    room, waiting = (task.scratch(f, context, dtype, i) for i in range(2))
-    left, right = (places[name] for name in node.inputs)
-    steps = shape.loops.steps
+def cost_of(target: Target, bits: int, shape: Shape) -> float:
+    """Nanoseconds of one matrix: multiply-adds at four fifths of two vectors in a cycle of 2.5 GHz, and its start."""
+    rate = target.lanes(bits) * 2 * 2.5 * 0.8 * (1 if target.fma else 0.5)
+    return shape.m * shape.n * shape.k / rate + (shape.m * shape.n + shape.n * shape.k) * 0.02
 
-    def matrices(at: list[Index]) -> None:
+
+def divided(target: Target, bits: int, shape: Shape, matrices: int) -> Cut:
+    """How one matrix is divided: into parts of some microseconds, where they lose least to edges of tiles.
+
+    Bits do not depend on it: an element is the same sum in every part.
+    """
+    lanes = target.lanes(bits)
+    wanted = min(int(cost_of(target, bits, shape) / PART_NANOSECONDS), MOST_PARTS) if matrices < MANY else 1
+    cuts = [Cut(True, shape.m, 1)]
+    for parts in range(2, wanted + 1, 2):
+        rows, columns = -(-shape.m // parts), -(-shape.n // (parts * lanes)) * lanes
+        cuts += [Cut(True, rows, -(-shape.m // rows))] if parts <= shape.m else []
+        cuts += [Cut(False, columns, -(-shape.n // columns))] if parts * lanes <= shape.n else []
+    return min(cuts, key=lambda cut: _cost_of_cut(target, bits, shape, cut) * (1 + 0.1 / cut.parts))
+
+
+def _cost_of_cut(target: Target, bits: int, shape: Shape, cut: Cut) -> float:
+    """Nanoseconds of all parts, copies of operands included, on one thread; one part keeps another thread waiting."""
+    m, n = (cut.size, shape.n) if cut.by_rows else (shape.m, cut.size)
+    plan = _plan(target, bits, shape, cut, cut.size)
+    copied = plan.pack_left * m + plan.pack_right * n
+    part = (tile_cycles(target, plan.lanes, m, n) * 0.4 + copied * COPY_NANOSECONDS) * shape.k
+    return part * (cut.parts if cut.parts > 1 else 1.5)
+
+
+def _sizes(shape: Shape, cut: Cut) -> tuple[int, int]:
+    """Of all parts but the last, and of the last."""
+    total = shape.m if cut.by_rows else shape.n
+    return cut.size, total - cut.size * (cut.parts - 1)
+
+
+def _plan(target: Target, bits: int, shape: Shape, cut: Cut, size: int) -> Plan:
+    m, n = (size, shape.n) if cut.by_rows else (shape.m, size)
+    return plan_product(target, bits, m, n, shape.k, shape.left, shape.right)
+
+
+class _Emission:
+    def __init__(self, work: Work, task: Task, shape: Shape, cut: Cut) -> None:
+        self.f, self.work, self.shape, self.cut, self.dtype = work.f, work, shape, cut, _dtype(task)
+        node = task.group.nodes[0]
+        self.result = node.outputs[0]
+        nodes, given = task.group.nodes[1:], node.outputs
+        self.body = Body(self.f, nodes, task.types, task.stored, work.places, task.constants, given)
+        self.left, self.right = (work.places[name] for name in node.inputs)
+
+    def part(self, at: list[Index], number: Value, plan: Plan, size: int) -> None:
+        """A part of the matrix at these places of the axes around it."""
+        shape, steps = self.shape, self.shape.loops.steps
+        m, n = (size, shape.n) if self.cut.by_rows else (shape.m, size)
+        first = number * self.cut.size
+        row, column = (first, 0) if self.cut.by_rows else (0, first)
+        element = DTYPES[self.dtype]
+
         def finished(x: Value, i: Index, j: Index, count: int) -> None:
-            body.at(steps, [*at, i, j], plan.lanes, count, {node.outputs[0]: x})
+            self.body.at(steps, [*at, row + i, column + j], plan.lanes, count, {self.result: x})
 
+        waiting = Matrix(self.work.shared(0, element), shape.n).moved(row, column)
+        matrix = moved(at, row_major(shape.loops.extents[:-2], shape.loops.extents[:-2]))
         product(
-            f,
+            self.f,
             plan,
-            DTYPES[dtype],
-            shape.m,
-            shape.n,
+            element,
+            m,
+            n,
             shape.k,
-            Matrix(left + shape.loops.offset(LEFT, at), *shape.left),
-            Matrix(right + shape.loops.offset(RIGHT, at), *shape.right),
+            Matrix(self.left + shape.loops.offset(LEFT, at), *shape.left).moved(row, 0),
+            Matrix(self.right + shape.loops.offset(RIGHT, at), *shape.right).moved(0, column),
             finished,
-            partial=Matrix(waiting, shape.n) if plan.depths > 1 else None,
-            scratch=room if plan.scratch else None,
+            partial=replace(waiting, at=waiting.at + matrix * (shape.m * shape.n)) if plan.depths > 1 else None,
+            scratch=self.work.own(0, element) if plan.scratch else None,
         )
-
-    over(f, shape.loops.extents[:-2], matrices)
 
 
 def _dtype(task: Task) -> str:

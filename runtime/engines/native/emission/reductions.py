@@ -8,31 +8,56 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Final
 
 from runtime.engines.native.emission.body import Body
-from runtime.engines.native.emission.nest import Nest, Steps, along, nest, over, row_major
+from runtime.engines.native.emission.nest import Nest, Steps, nest, row_major, unravelled
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Reduction
-from runtime.engines.native.ir import DTYPES, FLOAT64, INT64, Function, Index, Type, Value
+from runtime.engines.native.forms import Reduction, Stage, Stages, Work
+from runtime.engines.native.ir import DTYPES, FLOAT64, INT64, Index, Type, Value
 from runtime.engines.native.ir.words import across, convert, first, where
 from runtime.engines.native.lowering.nodes import Node
+from runtime.engines.native.target import Target
+
+NANOSECONDS: Final = 0.15
+"""For an element of a node: a guess."""
 
 
-def reductions(f: Function, task: Task, context: Value) -> None:
-    """Write the group."""
-    _Reductions(f, task, context).write()
+def reduction_stages(target: Target, task: Task) -> Stages:
+    """One stage: a unit is a result, or a vector of results that lie beside each other."""
+    node = task.group.nodes[-1]
+    loops, result = _loops(task, node), node.outputs[0]
+    kept = [axis for axis in range(len(loops.extents)) if loops.steps[result][axis]]
+    in_vectors = bool(kept) and kept[-1] == len(loops.extents) - 1
+    around = [loops.extents[axis] for axis in (kept[:-1] if in_vectors else kept)]
+    lanes = lanes_of(target, task)
+    vectors = -(-loops.extents[-1] // lanes) if in_vectors else 1
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        reductions = _Reductions(work, task)
+        for unit in work.f.range(start, stop):
+            reductions.unit(unravelled(work.f, unit, [*around, vectors] if in_vectors else around), in_vectors)
+
+    cost = prod(task.group.domain) * (2 + len(task.group.nodes)) * NANOSECONDS
+    return Stages((Stage(write, prod(around) * vectors, cost),))
+
+
+def lanes_of(target: Target, task: Task) -> int:
+    """Of the vectors that are joined: as many as of the widest elements fill a register."""
+    names = {name for node in task.group.nodes for name in (*node.inputs, *node.outputs) if name} | set(task.stored)
+    return target.lanes(max(DTYPES[task.types[name].dtype].bits for name in names))
 
 
 class _Reductions:
-    def __init__(self, f: Function, task: Task, context: Value) -> None:
-        self.f = f
+    def __init__(self, work: Work, task: Task) -> None:
+        f = self.f = work.f
         self.node = task.group.nodes[-1]
         form = self.node.form
         assert isinstance(form, Reduction), "only written for groups that end with one"
         self.form = form
         self.operand, self.result = self.node.inputs[0], self.node.outputs[0]
         stored = [name for name in task.stored if name != self.result]
-        self.body = Body(f, task.group.nodes[:-1], task.types, stored, task.places(f, context), task.constants)
+        self.body = Body(f, task.group.nodes[:-1], task.types, stored, work.places, task.constants)
         self.loops = _loops(task, self.node)
         axes = range(len(self.loops.extents))
         self.joined = [axis for axis in axes if not self.loops.steps[self.result][axis]]
@@ -40,21 +65,27 @@ class _Reductions:
         dtype = task.types[self.operand].dtype
         self.type = _accumulator(DTYPES[dtype], self.form)
         self.element = DTYPES[task.types[self.result].dtype]
-        widest = max(DTYPES[task.types[name].dtype].bits for name in (self.operand, self.result, *stored))
-        self.lanes = min(f.target.lanes(widest), self.body.lanes)
+        self.lanes = lanes_of(f.target, task)
         self.count = prod(task.group.domain) // prod(task.types[self.result].static_shape)
 
-    def write(self) -> None:
-        last = len(self.loops.extents) - 1
-        if last in self.joined:
-            over(self.f, [self.loops.extents[axis] for axis in self.kept], self._row)
+    def unit(self, at: list[Index], in_vectors: bool) -> None:
+        """One result, or one vector of them."""
+        if not in_vectors:
+            self._row(at)
             return
-        outer, extent = self.kept[:-1], self.loops.extents[last]
-
-        def line(at: list[Index]) -> None:
-            along(self.f, extent, self.lanes, lambda i, lanes, count: self._column(at, i, lanes, count))
-
-        over(self.f, [self.loops.extents[axis] for axis in outer], line)
+        *outer, vector = at
+        extent = self.loops.extents[-1]
+        whole = extent // self.lanes
+        if whole * self.lanes == extent:
+            self._column(outer, vector * self.lanes, self.lanes, self.lanes)
+        elif not whole:
+            self._column(outer, 0, 0 if extent == 1 else self.lanes, extent)
+        else:
+            is_whole = self.f.index(vector) < whole
+            with self.f.when(is_whole):
+                self._column(outer, vector * self.lanes, self.lanes, self.lanes)
+            with self.f.when(~is_whole):
+                self._column(outer, whole * self.lanes, self.lanes, extent - whole * self.lanes)
 
     def _row(self, kept: list[Index]) -> None:
         """One result, joined along the last axis too."""

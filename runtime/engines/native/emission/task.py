@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from runtime.engines.native.forms import Pointwise
-from runtime.engines.native.ir import DTYPES, INT64, Function, Value, pointer
+from runtime.engines.native.forms import Pointwise, Stages, Work
+from runtime.engines.native.ir import DTYPES, UINT8, Function, Type, Value
 from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Nodes
+from runtime.placement.alignment import aligned
 
 
 @dataclass(frozen=True)
@@ -31,19 +32,23 @@ class Task:
     table: tuple[str, ...]
     constants: Mapping[str, pb.OpDesc]
 
-    def places(self, f: Function, context: Value) -> dict[str, Value]:
-        """The addresses, read from the table that the function is given."""
-        return {name: self.address(f, context, i, self.types[name].dtype) for i, name in enumerate(self.table)}
+    def work(self, f: Function, stages: Stages) -> Work:
+        """What its stages are written with, in a function that takes the table and the number of its thread."""
+        table, thread = f.arguments[0], f.arguments[3]
+        places = {name: f.address_at(table, i, DTYPES[self.types[name].dtype]) for i, name in enumerate(self.table)}
+        first = len(self.table)
 
-    def scratch(self, f: Function, context: Value, dtype: str, number: int) -> Value:
-        """The address of scratch, for elements of a dtype."""
-        return self.address(f, context, len(self.table) + number, dtype)
+        def shared(number: int, element: Type) -> Value:
+            return f.address_at(table, first + number, element)
 
-    def address(self, f: Function, context: Value, place: int, dtype: str) -> Value:
-        """One address of the table."""
-        to = pointer(DTYPES[dtype])
-        bits = f.load(context, place)
-        return f.emit(f"inttoptr {INT64} {bits.text} to ptr", to)
+        def own(number: int, element: Type) -> Value:
+            start = f.address_at(table, first + len(stages.shared) + number, UINT8)
+            return f.cast(start + thread * aligned(stages.own[number]), element)
+
+        node = self.group.nodes[0]
+        inputs = [places.get(name) if name else None for name in node.inputs]
+        outputs = [places[name] for name in node.outputs if name in places]
+        return Work(f, inputs, outputs, shared, own, places)
 
     @property
     def key(self) -> str:

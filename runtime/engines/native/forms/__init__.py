@@ -1,6 +1,7 @@
 """Forms: what an op is to the native engine, a family a file, named as the reference kernels' families.
 
 form        the kinds of forms, and the table of them by operator
+stages      how the work of a form with loops of its own is divided
 registers   elements as expressions see them, and as they lie in memory
 pointwise   arithmetic, comparisons, choices
 elementary  exponentials, logarithms and their like
@@ -32,9 +33,13 @@ from runtime.engines.native.forms import special as special
 from runtime.engines.native.forms import update as update
 from runtime.engines.native.forms.form import FORMS as FORMS
 from runtime.engines.native.forms.form import Form as Form
+from runtime.engines.native.forms.form import Loops as Loops
 from runtime.engines.native.forms.form import Pointwise as Pointwise
 from runtime.engines.native.forms.form import Product as Product
 from runtime.engines.native.forms.form import Reduction as Reduction
 from runtime.engines.native.forms.form import form_of as form_of
 from runtime.engines.native.forms.registers import in_memory as in_memory
 from runtime.engines.native.forms.registers import in_register as in_register
+from runtime.engines.native.forms.stages import Stage as Stage
+from runtime.engines.native.forms.stages import Stages as Stages
+from runtime.engines.native.forms.stages import Work as Work

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
+from prograd_proto import TensorType
+from runtime.engines.native.forms.stages import Stages
 from runtime.engines.native.ir import DTYPES, Value
+from runtime.engines.native.target import Target
 
 Expression = Callable[..., Value | tuple[Value, ...]]
 
@@ -98,7 +101,39 @@ class Reduction:
     is_wide: bool = False
 
 
-Form = Pointwise | Product | Reduction
+class Plan(Protocol):
+    """How an op's work is divided."""
+
+    def __call__(
+        self,
+        target: Target,
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+        attributes: Mapping[str, Any],
+    ) -> Stages:
+        """The stages for operands and results of these types."""
+        ...
+
+
+@dataclass(frozen=True)
+class Loops:
+    """An op with loops of its own, which no other op joins.
+
+    Attributes:
+        plan: how its work is divided and written.
+        dtypes: of the operands.
+        takes: whether there is code for operands and results of these types and these attributes; else a NumPy kernel
+            computes it. None of them is without elements.
+    """
+
+    plan: Plan
+    dtypes: frozenset[str] = FLOATS
+    takes: Callable[[Sequence[TensorType | None], Sequence[TensorType], Mapping[str, Any]], bool] = (
+        lambda inputs, outputs, attributes: True
+    )
+
+
+Form = Pointwise | Product | Reduction | Loops
 
 
 def pointwise(

@@ -16,8 +16,8 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runtime.engines.native.ir.loop import Loop, Repetition
-from runtime.engines.native.ir.types import INT32, INT64, MASK, Type, number
+from runtime.engines.native.ir.loop import Endless, Loop, Repetition
+from runtime.engines.native.ir.types import INT32, INT64, MASK, Type, number, pointer
 from runtime.engines.native.ir.value import Index, Operand, Value
 
 if TYPE_CHECKING:
@@ -136,6 +136,49 @@ class Function:
         self.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         self.line(f"call void @llvm.prefetch.p0(ptr {(base + at).text}, i32 0, i32 3, i32 1)")
 
+    def local(self, start: Index = 0) -> Value:
+        """A word of the function's own, where an endless loop keeps what changes; asked for before any loop."""
+        place = self.emit("alloca i64, align 8", pointer(INT64))
+        self.store(self.index(start), place)
+        return place
+
+    def cast(self, address: Value, element: Type) -> Value:
+        """The same address, of elements of this type."""
+        return Value(address.text, pointer(element), self)
+
+    def address_at(self, table: Value, place: Index, element: Type) -> Value:
+        """The address that a table of addresses has at this place, of elements of this type."""
+        word = self.load(table, place)
+        return self.emit(f"inttoptr {INT64} {word.text} to ptr", pointer(element))
+
+    # What several threads touch.
+
+    def atomic_add(self, at: Value, amount: Index) -> Value:
+        """Add to the word there, whoever else does; gives what was there before."""
+        number = self.index(amount)
+        return self.emit(f"atomicrmw add ptr {at.text}, i64 {number.text} seq_cst", INT64)
+
+    def atomic_load(self, at: Value) -> Value:
+        """The word there, and all that was written before it was."""
+        return self.emit(f"load atomic i64, ptr {at.text} acquire, align 8", INT64)
+
+    def atomic_store(self, x: Index, at: Value) -> None:
+        """Write the word, after all that was written before."""
+        self.line(f"store atomic i64 {self.index(x).text}, ptr {at.text} seq_cst, align 8")
+
+    def pause(self) -> None:
+        """Tell the core that this is a loop that waits."""
+        if self.target.triple.startswith("x86_64"):
+            self.module.declare("declare void @llvm.x86.sse2.pause()")
+            self.line("call void @llvm.x86.sse2.pause()")
+        else:
+            self.module.declare("declare void @llvm.aarch64.hint(i32)")
+            self.line("call void @llvm.aarch64.hint(i32 1)")
+
+    def call_at(self, address: Value, *arguments: Value) -> None:
+        """Call the function at an address."""
+        self.line(f"call void {address.text}({_listed(arguments)})")
+
     def _first_lanes(self, count: Index, lanes: int) -> Value:
         if isinstance(count, int):
             return Value(f"<{', '.join(f'i1 {int(i < count)}' for i in range(lanes))}>", MASK.of(lanes), self)
@@ -158,6 +201,16 @@ class Function:
     def repeat(self, carry: Sequence[Value]) -> Repetition:
         """A loop that goes on while it is told so; see Repetition."""
         return Repetition(self, carry)
+
+    @contextmanager
+    def forever(self) -> Generator[Endless]:
+        """A loop that ends where its body says so: `endless.end_if(condition)`."""
+        top, after = self.label(), self.label()
+        self.line(f"br label %{top}")
+        self.begin(top)
+        yield Endless(self, after)
+        self.line(f"br label %{top}")
+        self.begin(after)
 
     @contextmanager
     def when(self, condition: Value) -> Generator[None]:

@@ -129,3 +129,16 @@ class Repetition:
         for place, phi, a, b in zip(places, inside, first, self.results, strict=True):
             f.put(place, f"  {phi.text} = phi {phi.type} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]")
         f.begin(after)
+
+
+class Endless:
+    """A loop without a count; what changes from turn to turn lies in memory."""
+
+    def __init__(self, function: Function, after: str) -> None:
+        self._f, self._after = function, after
+
+    def end_if(self, condition: Value) -> None:
+        """Leave the loop here, if the condition, alone, holds."""
+        goes_on = self._f.label()
+        self._f.line(f"br i1 {condition.text}, label %{self._after}, label %{goes_on}")
+        self._f.begin(goes_on)

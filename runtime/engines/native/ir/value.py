@@ -62,6 +62,16 @@ class Value:
     def __rtruediv__(self, other: Operand) -> Value:
         return self.like(other) / self
 
+    def __floordiv__(self, other: Operand) -> Value:
+        """Of whole numbers that are not negative."""
+        assert not self.type.is_float, f"// of {self.type}"
+        return self if _is(other, 1) else self._binary("udiv", other)
+
+    def __mod__(self, other: Operand) -> Value:
+        """Of whole numbers that are not negative."""
+        assert not self.type.is_float, f"% of {self.type}"
+        return self._binary("urem", other)
+
     def __neg__(self) -> Value:
         if self.type.is_float:
             return self.function.emit(f"fneg {self.type} {self.text}", self.type)

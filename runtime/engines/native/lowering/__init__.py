@@ -2,5 +2,8 @@
 
 nodes   read: ops with their forms; views are the tensors that they are of
 groups  fuse: nodes that are computed by one nest of loops
+order   updates of states after all that reads the old value
+phases  what may be computed at the same time
+chunks  stretches of the work of a stage, for threads to share
 memory  place: what still needs memory after fusion
 """

@@ -18,7 +18,7 @@ from itertools import count
 from operator import attrgetter
 from typing import Final
 
-from runtime.engines.native.forms import Pointwise, Product, Reduction
+from runtime.engines.native.forms import Loops, Pointwise, Product, Reduction
 from runtime.engines.native.lowering.nodes import Node, Nodes
 
 MOST: Final = 64
@@ -61,6 +61,11 @@ class Group:
     def is_host(self) -> bool:
         """Whether a NumPy kernel computes it."""
         return self.nodes[0].form is None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is one node that no other joins, and that writes all its results."""
+        return self.is_host or isinstance(self.nodes[0].form, Loops)
 
     @property
     def name(self) -> str:
@@ -126,7 +131,7 @@ class _Fusion:
 
     def _fits(self, group: Group, node: Node, domain: tuple[int, ...]) -> bool:
         """Whether the node may be computed with the group, element by element."""
-        if group.domain != domain or group.is_host or group.reduction or len(group.nodes) >= MOST:
+        if group.domain != domain or group.is_alone or group.reduction or len(group.nodes) >= MOST:
             return False
         if isinstance(node.form, Reduction) and group.product:
             return False

@@ -1,28 +1,22 @@
-"""Place: what still needs memory after fusion, by lifetimes on a clock of groups, in one arena.
+"""Place: what still needs memory after fusion, by live ranges on a clock of phases, in one arena.
 
 1. A tensor is stored if another group, a host op or the end of the step reads it.
 2. The new value of a state is written where the state lies if no other group reads the old one later, and its own
    group only at the same place of the same element. Otherwise it waits in the arena until the step ends.
-3. A group reads at tick 2i and writes at 2i + 1, so it never writes over what it reads.
+3. What is read in a phase and what is written in it are alive at the same time: its groups are computed in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from prograd_proto import TensorType
 from runtime.engines.native.forms import Pointwise
 from runtime.engines.native.lowering.groups import Group
-from runtime.engines.native.lowering.nodes import Node, Nodes
+from runtime.engines.native.lowering.nodes import Nodes
+from runtime.engines.native.lowering.phases import Phases
 from runtime.placement import Buffer, check_placement
 from runtime.placement.alignment import aligned
-
-Room = Callable[[Group], int]
-"""Bytes that a group needs besides its operands and results."""
-
-HostScratch = Callable[[Node], Sequence[TensorType]]
-"""The scratch arrays of a NumPy kernel."""
 
 
 @dataclass(frozen=True)
@@ -46,35 +40,39 @@ class Memory:
     arena_bytes: int
 
 
-def place_groups(block: Nodes, groups: Sequence[Group], scratch: Sequence[Sequence[int]]) -> Memory:
+def place_groups(
+    block: Nodes,
+    groups: Sequence[Group],
+    phases: Phases,
+    in_state: Mapping[str, str],
+    scratch: Sequence[Sequence[int]],
+) -> Memory:
     """Give every stored tensor its place; `scratch` are the sizes that each group needs besides."""
     from runtime.placement.placement import place  # at a use: it takes a while to import
 
-    last_read, end = _last_reads(block, groups), 2 * len(groups) + 1
-    stored = [_stored(block, group, last_read) for group in groups]
-    in_state = _in_states(block, groups, last_read)
-    buffers = [
-        Buffer(name, block.types[name].nbytes, 0, min(2 * last_read[name] + 2, end))
-        for name in block.feeds
-        if name in last_read
-    ]
-    buffers += [Buffer(name, block.types[name].nbytes, 0, 1) for name in block.feeds if name not in last_read]
+    last_read, end = _last_reads(block, groups), phases.count + 1
+    stored = [_stored(group, last_read) for group in groups]
+    until = {name: end if i == len(groups) else phases.last[i] + 1 for name, i in last_read.items()}
+    buffers = [Buffer(name, block.types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in block.feeds]
     for i, (names, sizes) in enumerate(zip(stored, scratch, strict=True)):
+        start, stop = phases.first[i], phases.last[i] + 1
         buffers += [
-            Buffer(name, block.types[name].nbytes, 2 * i + 1, max(min(2 * last_read.get(name, i) + 2, end), 2 * i + 2))
+            Buffer(name, block.types[name].nbytes, start, max(until.get(name, stop), stop))
             for name in names
             if name not in in_state
         ]
-        buffers += [Buffer(_scratch(i, j), size, 2 * i, 2 * i + 2) for j, size in enumerate(sizes)]
+        rooms = zip(scratch_names(i, len(sizes)), sizes, strict=True)
+        buffers += [Buffer(name, size, start, stop) for name, size in rooms]
     placement = place(buffers)
     check_placement(buffers, placement.offsets, placement.arena_bytes)
     offsets = {buffer.name: offset for buffer, offset in zip(buffers, placement.offsets, strict=True)}
-    rooms = [[offsets.pop(_scratch(i, j)) for j in range(len(sizes))] for i, sizes in enumerate(scratch)]
-    return Memory(stored, in_state, offsets, rooms, buffers, aligned(placement.arena_bytes))
+    places = [[offsets.pop(name) for name in scratch_names(i, len(sizes))] for i, sizes in enumerate(scratch)]
+    return Memory(stored, dict(in_state), offsets, places, buffers, aligned(placement.arena_bytes))
 
 
-def _scratch(group: int, number: int) -> str:
-    return f"{number} of group {group}"  # no tensor has a space in its name
+def scratch_names(group: int, count: int) -> list[str]:
+    """What the scratch of a group is called among buffers; no tensor has a space in its name."""
+    return [f"{number} of group {group}" for number in range(count)]
 
 
 def _last_reads(block: Nodes, groups: Sequence[Group]) -> dict[str, int]:
@@ -85,13 +83,13 @@ def _last_reads(block: Nodes, groups: Sequence[Group]) -> dict[str, int]:
     return last | dict.fromkeys(block.ends, len(groups))
 
 
-def _stored(block: Nodes, group: Group, last_read: dict[str, int]) -> list[str]:
-    names = [name for name in group.makes if name in last_read]
-    return group.makes if group.is_host else names
+def _stored(group: Group, last_read: dict[str, int]) -> list[str]:
+    return group.makes if group.is_alone else [name for name in group.makes if name in last_read]
 
 
-def _in_states(block: Nodes, groups: Sequence[Group], last_read: dict[str, int]) -> dict[str, str]:
-    """The tensors that are written where a state lies."""
+def updates_in_place(block: Nodes, groups: Sequence[Group]) -> dict[str, str]:
+    """The tensors that are written where a state lies, and the state."""
+    last_read = _last_reads(block, groups)
     maker = {name: i for i, group in enumerate(groups) for name in group.makes}
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
     sources = [block.root[update.tensor] for update in block.block.desc.updates]

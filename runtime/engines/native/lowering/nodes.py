@@ -9,7 +9,7 @@ from typing import NamedTuple
 from prograd_proto import Attribute, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.engines.native.forms import Form, Pointwise, form_of
+from runtime.engines.native.forms import Form, Loops, Pointwise, form_of
 from runtime.engines.native.ir import DTYPES
 from runtime.operators import CONTRACTS
 
@@ -72,7 +72,7 @@ def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = ()) -> Nodes:
             root[outputs[0]] = root[inputs[0]]
         else:
             operands = [types[name] if name else None for name in inputs]
-            form = _usable_form(op.type, operands, [types[name] for name in outputs])
+            form = _usable_form(op, operands, [types[name] for name in outputs])
             names = [root[name] if name and types[root[name]] == types[name] else name for name in inputs]
             nodes.append(Node(op, form, tuple(names), tuple(outputs), attributes_of(op)))
     ends = [fetch.tensor for fetch in desc.fetches] + [update.tensor for update in desc.updates] + list(pinned)
@@ -88,10 +88,10 @@ def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = ()) -> Nodes:
     )
 
 
-def _usable_form(op_type: str, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Form | None:
+def _usable_form(op: pb.OpDesc, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Form | None:
     """The form of an op, unless there is nothing to compute, or nothing to compute it in."""
     operands = [type for type in inputs if type is not None]
-    form = form_of(op_type, [type.dtype for type in operands])
+    form = form_of(op.type, [type.dtype for type in operands])
     if form is None or any(0 in type.static_shape for type in (*operands, *outputs)):
         return None
     if any(type.dtype not in DTYPES for type in outputs):
@@ -99,4 +99,6 @@ def _usable_form(op_type: str, inputs: Sequence[TensorType | None], outputs: Seq
     if isinstance(form, Pointwise):
         one_domain = len({type.shape for type in outputs}) == 1
         return form if one_domain and (form.before is None or outputs[0].rank) else None
+    if isinstance(form, Loops):
+        return form if form.takes(inputs, outputs, attributes_of(op)) else None
     return form

@@ -12,3 +12,4 @@ from runtime.engines.native.product.loops import stored as stored
 from runtime.engines.native.product.matrix import Matrix as Matrix
 from runtime.engines.native.product.plan import Plan as Plan
 from runtime.engines.native.product.plan import plan_product as plan_product
+from runtime.engines.native.product.plan import tile_cycles as tile_cycles

@@ -105,7 +105,18 @@ def plan_product(
 
 
 def tile_shape(target: Target, lanes: int, m: int, n: int) -> tuple[int, int]:
-    """Rows and vectors of the tile that takes the fewest cycles for each step of the depth.
+    """Rows and vectors of the tile that takes the fewest cycles for each step of the depth."""
+    costs = _tile_costs(target, lanes, m, n)
+    return min(costs, key=lambda shape: costs[shape])
+
+
+def tile_cycles(target: Target, lanes: int, m: int, n: int) -> float:
+    """How many cycles the best tile takes for each step of the depth."""
+    return min(_tile_costs(target, lanes, m, n).values())
+
+
+def _tile_costs(target: Target, lanes: int, m: int, n: int) -> dict[tuple[int, int], float]:
+    """Cycles for each step of the depth, by rows and vectors of tiles.
 
     A step loads a vector for each of its columns and an element for each of its rows, and multiplies and adds once for
     each of both; with two units for either, and four turns until a sum can be used again.
@@ -116,7 +127,7 @@ def tile_shape(target: Target, lanes: int, m: int, n: int) -> tuple[int, int]:
         rows = -(-m // tiles)
         step = max(rows * vectors / 2, (rows + vectors) / 1.8, 4)  # loads are a little slower than they should be
         costs[rows, vectors] = columns * tiles * step
-    return min(costs, key=lambda shape: costs[shape])
+    return costs
 
 
 def shares(total: int, most: int) -> list[tuple[int, int]]:

@@ -1,0 +1,70 @@
+"""The driver of a step: what makes the phases of its tables, with whoever helps."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from runtime.aligned_memory import aligned_bytes
+from runtime.dtypes import Array
+from runtime.engines.native import jit
+from runtime.engines.native.emission.driver import BOARD_WORDS, CLAIM, CLOSED, STOP, write_driver
+from runtime.engines.native.ir import Module
+from runtime.engines.native.target import Target
+
+SPINS: Final = 4096
+"""How often a helper looks for work before it lets others have its core, each time some 20 to 50 ns: longer than Python
+takes from one step to the next."""
+
+YIELDS: Final = 64
+"""How often it lets others have its core before it sleeps."""
+
+
+class Driver:
+    """Makes phases; one thread at a time drives, any others may help."""
+
+    def __init__(self, target: Target, threads: int, phases: Array, chunks: Array, alive: object) -> None:
+        """Phases and chunks are tables as `emission.driver` has them; `alive` keeps what they lead to."""
+        code = _code(target)
+        self._drive: Callable[..., None] = code.function("drive", 7)
+        self._help: Callable[..., None] = code.function("help", 7)
+        self._board = aligned_bytes(BOARD_WORDS * 8).view(np.int64)
+        self._board[:] = 0
+        self._board[CLAIM] = CLOSED
+        self._kept = (phases, chunks, alive)
+        self._tables = tuple(array.ctypes.data for array in (self._board, phases, chunks))
+        self._threads = threads
+
+    def drive(self, first: int, last: int) -> None:
+        """Make the phases from a first one to before a last one."""
+        self._drive(*self._tables, first, last, self._threads, give_way())
+
+    def help(self, thread: int) -> None:
+        """On another thread: take chunks of what is driven, until there was none for a while."""
+        self._help(*self._tables, thread, give_way(), SPINS, YIELDS)
+
+    def welcome(self, helpers: bool) -> None:
+        """Whether helpers may stay, or are to leave as soon as they have no chunk."""
+        self._board[STOP] = not helpers
+
+
+@cache
+def give_way() -> int:
+    """The address of the system's function that lets other threads have the core; it takes nothing."""
+    library = ctypes.CDLL("kernel32") if sys.platform == "win32" else ctypes.CDLL(None)
+    function = library.SwitchToThread if sys.platform == "win32" else library.sched_yield
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address, "every system has it"
+    return address
+
+
+@cache
+def _code(target: Target) -> jit.Loaded:
+    module = Module(target)
+    write_driver(module)
+    return jit.load(jit.compiled(module), target)

@@ -1,0 +1,121 @@
+"""The function that makes a step: phases in order, the chunks of each by whoever is there.
+
+It is the same for all programs: what there is to do stands in two tables of words, of phases (the first chunk and how
+many) and of chunks (the function, its table of addresses, its first unit and the one after its last).
+
+A phase is open while its claim word says so: `phase << 44 | taken from the end << 22 | taken from the start`. A thread
+takes a chunk by adding to that word; what it was before says which phase that was and which chunk is its own, so a
+thread that was late takes none twice and none of another phase. The caller takes from the start, helpers with odd
+numbers from the end: a thread gets nearly the same chunks in every step, and finds them in its caches. The caller goes
+on when all chunks are done; helpers are welcome, and never waited for unless they hold a chunk.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from runtime.engines.native.ir import INT64, Function, Index, Module, Value, pointer
+from runtime.engines.native.ir.words import where
+
+CLAIM, DONE, STOP, BOARD_WORDS = 0, 8, 16, 24
+"""Words of the board, each in a cache line of its own: the claim, how many chunks helpers have done, whether they are
+to leave; and how many words that takes."""
+
+COUNT_BITS: Final = 22
+MOST_CHUNKS: Final = (1 << COUNT_BITS) - 1
+CLOSED: Final = MOST_CHUNKS >> 1
+"""A claim word of phase 0 that nothing can be taken from."""
+
+SPINS: Final = 4096
+"""How often the caller looks for the last chunk before it lets others have its core, each time some 20 to 50 ns."""
+
+PHASE_WORDS, CHUNK_WORDS = 2, 4
+
+
+class _Claim(NamedTuple):
+    phase: Value
+    start: Value
+    end: Value
+
+
+def write_driver(module: Module) -> None:
+    """Write `drive` and `help`.
+
+    drive(board, phases, chunks, first phase, phase after the last, threads, yield): makes these phases.
+    help(board, phases, chunks, thread, yield, spins, yields): takes chunks until there was none for so long.
+    `yield` is the address of the system's function of that name, which takes nothing.
+    """
+    _drive(module)
+    _help(module)
+
+
+def _drive(module: Module) -> None:
+    words = pointer(INT64)
+    f = module.function("drive", [words, words, words, INT64, INT64, INT64, words])
+    board, phases, chunks, first, last, threads, give_way = f.arguments
+    mine, spins = f.local(), f.local()
+    zero = f.index(0)
+    for phase in f.range(first, last):
+        begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
+        alone = (threads < 2) | (count < 2)
+        with f.when(alone):
+            for chunk in f.range(0, count):
+                _run(f, chunks, begin + chunk, zero)
+        with f.when(~alone):
+            f.store(zero, mine)
+            f.store(zero, spins)
+            f.atomic_store(0, board + DONE)
+            f.atomic_store(f.index(phase) << 2 * COUNT_BITS, board + CLAIM)
+            with f.forever() as taking:
+                claim = _read(f.atomic_add(board + CLAIM, 1))
+                taking.end_if(claim.start + claim.end >= count)
+                _run(f, chunks, begin + claim.start, zero)
+                f.store(f.load(mine) + 1, mine)
+            with f.forever() as waiting:
+                waiting.end_if((f.atomic_load(board + DONE) + f.load(mine)).equal(count))
+                _wait(f, spins, f.index(SPINS), give_way)
+    f.end()
+
+
+def _help(module: Module) -> None:
+    words = pointer(INT64)
+    f = module.function("help", [words, words, words, INT64, words, INT64, INT64])
+    board, phases, chunks, thread, give_way, most_spins, most_yields = f.arguments
+    idle = f.local()
+    from_end = (thread & 1).equal(1)
+    step = where(from_end, f.index(1 << COUNT_BITS), f.index(1))
+    with f.forever() as helping:
+        helping.end_if(f.atomic_load(board + STOP).not_equal(0))
+        claim = _read(f.atomic_load(board + CLAIM))
+        is_open = claim.start + claim.end < f.load(phases, claim.phase * PHASE_WORDS + 1)
+        with f.when(is_open):
+            mine = _read(f.atomic_add(board + CLAIM, step))
+            begin, count = (f.load(phases, mine.phase * PHASE_WORDS + i) for i in range(2))
+            with f.when(mine.start + mine.end < count):
+                chunk = where(from_end, count - 1 - mine.end, mine.start)
+                _run(f, chunks, begin + chunk, thread)
+                f.atomic_add(board + DONE, 1)
+                f.store(f.index(0), idle)
+        with f.when(~is_open):
+            _wait(f, idle, most_spins, give_way)
+        helping.end_if(f.load(idle) > most_spins + most_yields)
+    f.end()
+
+
+def _read(word: Value) -> _Claim:
+    return _Claim(word >> 2 * COUNT_BITS, word & MOST_CHUNKS, (word >> COUNT_BITS) & MOST_CHUNKS)
+
+
+def _run(f: Function, chunks: Value, number: Index, thread: Value) -> None:
+    record = chunks + number * CHUNK_WORDS
+    function, table = f.address_at(record, 0, INT64), f.address_at(record, 1, INT64)
+    f.call_at(function, table, f.load(record, 2), f.load(record, 3), thread)
+
+
+def _wait(f: Function, count: Value, most: Value, give_way: Value) -> None:
+    """Wait a moment; when that was often enough, let others have the core."""
+    waited = f.load(count) + 1
+    f.store(waited, count)
+    f.pause()
+    with f.when(waited > most):
+        f.call_at(give_way)

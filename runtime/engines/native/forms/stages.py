@@ -1,0 +1,75 @@
+"""How a form's work is divided: stages one after the other, each of units that any threads do in any order.
+
+    def planned(target, inputs, outputs, attributes):
+        def rows(work: Work, start: Value, stop: Value) -> None:
+            for row in work.f.range(start, stop):
+                ...                                     # of work.inputs into work.outputs
+        return Stages((Stage(rows, units=inputs[0].static_shape[0], cost=...),))
+
+A unit writes what no other unit of its stage reads or writes, so no result depends on who does it. A stage begins when
+all units of the one before are done. What one unit leaves for another stage lies in shared scratch; what it needs for
+itself in scratch of its thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from runtime.engines.native.ir import Function, Type, Value
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a stage is written with.
+
+    Attributes:
+        f: the function.
+        inputs: the addresses of the operands, None for absent ones.
+        outputs: the addresses of the results.
+        shared: the address of shared scratch by number, as elements of a type.
+        own: likewise of the thread's own scratch.
+        places: the addresses of all tensors of the group by name.
+    """
+
+    f: Function
+    inputs: Sequence[Value | None]
+    outputs: Sequence[Value]
+    shared: Callable[[int, Type], Value]
+    own: Callable[[int, Type], Value]
+    places: Mapping[str, Value]
+
+
+Write = Callable[[Work, Value, Value], None]
+"""Writes the loop over units, from a first to before a last one."""
+
+
+class Stage(NamedTuple):
+    """Work that is done by as many threads as there are.
+
+    Attributes:
+        write: once for all stages that share it, which then differ by their first unit.
+        units: how many.
+        cost: nanoseconds that all units take together, on one thread of a machine of today; a guess to divide by.
+        first: the number of the first unit.
+    """
+
+    write: Write
+    units: int
+    cost: float
+    first: int = 0
+
+
+class Stages(NamedTuple):
+    """All that a group does.
+
+    Attributes:
+        stages: in order.
+        shared: bytes of each scratch that all threads share.
+        own: bytes of each scratch that every thread has for itself.
+    """
+
+    stages: tuple[Stage, ...]
+    shared: tuple[int, ...] = ()
+    own: tuple[int, ...] = ()
