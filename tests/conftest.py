@@ -21,6 +21,16 @@ for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # commands inherit what a shell in
     if number is not None and signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
+os.environ["PROGRAD_CACHE"] = ""  # no test writes into the cache of who runs it, nor reads there; nor do its commands
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder where tests keep compiled code."""
+    folder = tmp_path_factory.mktemp("compiled", numbered=True)
+    os.environ["PROGRAD_CACHE"] = str(folder)
+    return folder
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what the code gives now")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from native.building import every_target
 
+from runtime.engines.engine import Unavailable
 from runtime.engines.native import jit, target
 from runtime.engines.native.ir import FLOAT32, Module, pointer
 
@@ -33,14 +34,21 @@ def test_an_object_is_the_same_bytes_each_time_and_runs_wherever_it_is_put(targe
 
 def test_without_llvmlite_the_reason_is_a_sentence_and_the_runtime_works():
     script = (
-        "import sys; sys.modules['llvmlite.binding'] = None\n"
+        "import sys; sys.modules['llvmlite'] = None\n"
         "import runtime, runtime.runs.run\nfrom runtime.engines.native import jit\nprint(jit.unavailable())"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == (
         'the native engine needs llvmlite (pip install "prograd[native]"): '
-        "import of llvmlite.binding halted; None in sys.modules\n"
+        "No module named 'llvmlite.binding'; 'llvmlite' is not a package\n"
     )
+
+
+def test_an_llvmlite_that_does_not_load_is_said_when_it_is_needed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    jit._llvm.cache_clear()
+    with pytest.raises(Unavailable, match=r"^the native engine needs llvmlite .*: import of llvmlite.binding halted"):
+        jit.compiled(doubling(target.this_machine()))
 
 
 def test_on_a_cpu_without_an_instruction_set_the_reason_is_a_sentence(monkeypatch):

@@ -10,6 +10,8 @@ emission/  a room of its own: from groups to code
 host       NumPy kernels for what has no form
 target     what code may be made of: instruction set, vector registers, fused multiply-add, caches of this CPU
 ir/        a room of its own: the builder that writes LLVM's IR
+compiled   the code of a step: kept by an earlier run, or compiled and kept
+cache/     a room of its own: compiled code in the user's cache folder
 jit        from IR to functions that can be called
 objects/   a room of its own: objects of compiled code, read and made callable without LLVM
 math/      a room of its own: elementary functions

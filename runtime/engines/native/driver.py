@@ -12,9 +12,11 @@ import numpy as np
 
 from runtime.aligned_memory import aligned_bytes
 from runtime.dtypes import Array
-from runtime.engines.native import jit
+from runtime.engines.native.compiled import compiled_code
+from runtime.engines.native.emission.code import Source
 from runtime.engines.native.emission.driver import BOARD_WORDS, CLAIM, CLOSED, STOP, write_driver
 from runtime.engines.native.ir import Module
+from runtime.engines.native.jit import Loaded
 from runtime.engines.native.target import Target
 
 SPINS: Final = 4096
@@ -64,7 +66,11 @@ def give_way() -> int:
 
 
 @cache
-def _code(target: Target) -> jit.Loaded:
+def _code(target: Target) -> Loaded:
+    return compiled_code("", target, (b"driver",), lambda: _source(target)).loaded
+
+
+def _source(target: Target) -> Source:
     module = Module(target)
     write_driver(module)
-    return jit.load(jit.compiled(module), target)
+    return Source(module, [])

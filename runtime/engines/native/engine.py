@@ -71,7 +71,8 @@ class NativeWorkspace:
     def prepare(self, bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str]) -> NativeExecutor:
         """Lower, compile and bind the entry."""
         step = _lowered(bound, fetch, self._target, self._threads)
-        compiled = bind_compiled(step, states, self._room.arena(step.memory.arena_bytes))
+        arena = self._room.arena(step.memory.arena_bytes)
+        compiled = bind_compiled(step, states, arena, self._program.name)
         around = around_step(bound.block, compiled.arrays, states, fetch, self._room.copies)
         return NativeExecutor(self._program.locations, step, compiled, around, self._helpers)
 

@@ -13,6 +13,7 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 from runtime.engines.engine import Unavailable
@@ -30,11 +31,12 @@ CPU: Final = {"x86_64": "x86-64", "aarch64": "generic"}
 
 
 def unavailable() -> str | None:
-    """Why nothing can be compiled here, in a sentence; None if it can."""
+    """Why nothing can be compiled here, in a sentence; None if it can, as far as that is seen without LLVM."""
     try:
         this_machine()
         check_executable()
-        _llvm()
+        if find_spec("llvmlite") is None:
+            _llvm()
     except Unavailable as error:
         return str(error)
     return None

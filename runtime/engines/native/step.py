@@ -11,8 +11,10 @@ from prograd_proto import program_pb2 as pb
 from runtime.aligned_memory import view
 from runtime.constants import constant_array
 from runtime.dtypes import Array
+from runtime.engines.native.cache.key import block_parts
+from runtime.engines.native.compiled import compiled_code
 from runtime.engines.native.driver import Driver
-from runtime.engines.native.emission.code import ADDRESS, emit, loaded
+from runtime.engines.native.emission.code import ADDRESS, emit
 from runtime.engines.native.emission.driver import CHUNK_WORDS
 from runtime.engines.native.emission.kinds import stages_of
 from runtime.engines.native.emission.task import Task, task_of
@@ -43,6 +45,7 @@ class Lowered:
         memory: where everything lies.
         target: what code is for.
         threads: how many there may be.
+        pinned: tensors that are stored besides what the block says.
     """
 
     nodes: Nodes
@@ -53,6 +56,7 @@ class Lowered:
     memory: Memory
     target: Target
     threads: int
+    pinned: tuple[str, ...]
 
 
 def lowered(desc: pb.BlockDesc, pinned: Sequence[str], target: Target, threads: int = 1) -> Lowered:
@@ -75,7 +79,7 @@ def lowered(desc: pb.BlockDesc, pinned: Sequence[str], target: Target, threads: 
         for group, stored in zip(groups, memory.stored, strict=True)
     ]
     stages = [Stages(()) if task is None else stages_of(target, task) for task in tasks]
-    return Lowered(nodes, groups, phases, tasks, stages, memory, target, threads)
+    return Lowered(nodes, groups, phases, tasks, stages, memory, target, threads, tuple(pinned))
 
 
 @dataclass(frozen=True)
@@ -122,13 +126,16 @@ class CompiledStep:
             self.run(segment)
 
 
-def bind_compiled(step: Lowered, states: Mapping[str, Array], arena: Array) -> CompiledStep:
-    """Compile the groups, and bind them to states and arena."""
+def bind_compiled(step: Lowered, states: Mapping[str, Array], arena: Array, program: str = "") -> CompiledStep:
+    """Compile the groups, and bind them to states and arena; `program` is the name by which the code is kept."""
     arrays = _arrays(step, states, arena)
     native = [i for i, task in enumerate(step.tasks) if task is not None]
-    source = emit(step.target, [task for task in step.tasks if task is not None], [step.stages[i] for i in native])
-    code = loaded(source)
-    functions = {i: [code.address(name) for name in names] for i, names in zip(native, source.functions, strict=True)}
+    tasks = [task for task in step.tasks if task is not None]
+    parts = block_parts(step.nodes.block.desc, step.pinned)
+    code, named = compiled_code(
+        program, step.target, parts, lambda: emit(step.target, tasks, [step.stages[i] for i in native])
+    )
+    functions = {i: [code.address(name) for name in names] for i, names in zip(native, named, strict=True)}
     tables, addresses = _tables(step, arrays, arena)
     whole, alone = _divided(step)
     records = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runtime.engines.native import jit
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Stages
 from runtime.engines.native.forms.stages import Write
@@ -56,8 +55,3 @@ def _functions(module: Module, name: str, task: Task, staged: Stages) -> list[st
         stage.write(task.work(f, staged), f.arguments[1], f.arguments[2])
         f.end()
     return [written[stage.write] for stage in staged.stages]
-
-
-def loaded(source: Source) -> jit.Loaded:
-    """The code, ready to be called."""
-    return jit.load(jit.compiled(source.module), source.module.target)

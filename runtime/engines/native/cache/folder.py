@@ -1,0 +1,94 @@
+"""The cache folder and its files: where they are, whether they are ours alone, and how they are read and written.
+
+A folder or file is used only if it belongs to us and nobody else may write it, and is no symbolic link. On Windows the
+user's own folder is what keeps others away.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+SUFFIX: Final = ".code"
+UNFINISHED: Final = ".part"
+MOST_BYTES_OF_FILE: Final = 1 << 30
+NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def cache_folder() -> Path | None:
+    """Where compiled code is kept; None if it is not to be kept."""
+    if "PROGRAD_CACHE" in os.environ:
+        named = os.environ["PROGRAD_CACHE"]
+        return Path(named) if named else None
+    try:
+        return _users_folder() / "prograd"
+    except RuntimeError:  # nobody knows where the user is at home
+        return None
+
+
+def _users_folder() -> Path:
+    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
+        return Path(os.environ["LOCALAPPDATA"])
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return named if named.is_absolute() else Path.home() / ".cache"
+
+
+def why_unsafe(folder: Path) -> str | None:
+    """Why nothing in the folder is used, to stand after its name; None if it may be used. Raises OSError without it."""
+    return _why_unsafe(os.lstat(folder), stat.S_ISDIR, "folder")
+
+
+def read_file(path: Path) -> bytes | None:
+    """The content of a file in a folder that was looked at; None if it is not there, or unsafe."""
+    try:
+        number = os.open(path, os.O_RDONLY | NO_LINK)
+        with open(number, "rb") as file:
+            status = os.fstat(number)
+            if _why_unsafe(status, stat.S_ISREG, "file") or status.st_size > MOST_BYTES_OF_FILE:
+                return None
+            return file.read()
+    except OSError:
+        return None
+
+
+def mark_used(path: Path) -> None:
+    """Let a file be one of the last to go."""
+    with suppress(OSError):  # of a disk that can only be read
+        os.utime(path)
+
+
+def write_file(path: Path, content: bytes) -> bool:
+    """Put a file into a folder that was looked at, whole or not at all; whether it is there."""
+    part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{UNFINISHED}")
+    try:
+        number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o600)
+        try:
+            with open(number, "wb") as file:
+                file.write(content)
+            os.replace(part, path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            return False
+    except OSError:  # there is no room, or nothing may be written: nothing is kept
+        return False
+    return True
+
+
+def _why_unsafe(status: os.stat_result, is_kind: Callable[[int], bool], kind: str) -> str | None:
+    if not is_kind(status.st_mode):
+        return f"is no {kind}"
+    if sys.platform == "win32":
+        return None
+    if status.st_uid != os.geteuid():
+        return "belongs to another user"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "may be written by others"
+    return None

@@ -1,0 +1,68 @@
+"""What code depends on, as one number: the block, what it is for, and who wrote and compiled it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+import prograd_proto
+import runtime
+from prograd_proto import program_pb2 as pb
+from runtime.engines.native.target import Target
+from runtime.operators import CONTRACTS
+
+OURS = (runtime.__path__, prograd_proto.__path__)
+"""The folders whose sources decide what code is written."""
+
+
+def key_of(target: Target, parts: Sequence[bytes]) -> str:
+    """The key of the code for a target of what these parts say, 64 hexadecimal digits.
+
+    Raises OSError where our own sources cannot be read.
+    """
+    total = sha256()
+    for part in (_writer().encode(), _compiler().encode(), repr(target).encode(), *parts):
+        total.update(sha256(part).digest())
+    return total.hexdigest()
+
+
+def block_parts(block: pb.BlockDesc, pinned: Sequence[str]) -> tuple[bytes, ...]:
+    """What the code of a bound block depends on; `pinned` are tensors that must be stored."""
+    views = {op.type for op in block.ops if CONTRACTS[op.type].view}  # those of plugins may change
+    return repr([*pinned]).encode(), repr(sorted(views)).encode(), block.SerializeToString(deterministic=True)
+
+
+@cache
+def _writer() -> str:
+    """A hash of our own sources, so that nobody runs code that other sources wrote."""
+    total = sha256()
+    for folders in OURS:
+        for folder in folders:
+            for path in _sources(folder):
+                content = Path(path).read_bytes()
+                total.update(f"{os.path.relpath(path, folder)} {len(content)}\n".encode())
+                total.update(content)
+    return total.hexdigest()
+
+
+def _sources(folder: str) -> Iterator[str]:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _sources(entry.path)
+        elif entry.name.endswith(".py"):
+            yield entry.path
+
+
+@cache
+def _compiler() -> str:
+    """The version of llvmlite, from its files: to import it takes what a kept object is to save."""
+    spec = find_spec("llvmlite")
+    folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
+    files = [path for folder in folders for path in (folder / "_version.py", *sorted((folder / "binding").glob("*")))]
+    return repr([(path.name, path.stat().st_size) for path in files if path.is_file()]) + "".join(
+        path.read_text(encoding="utf-8") for path in files if path.name == "_version.py" and path.is_file()
+    )
