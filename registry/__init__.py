@@ -8,6 +8,7 @@ op             how an operator is declared; operator is what is declared, table 
 signature      the schema, read from a Python signature
 value          a tensor of a block under construction, with Python's operators; indexing is x[...]
 block          a block that ops are appended to
+settings       numbers that may be settings: what a use of one asks of it
 shapes         questions about shapes; windows about those of convolution and pooling
 gradients      ops that compute gradients
 traits         facts about an op that passes ask for

@@ -13,6 +13,7 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS, REALS
 from prograd_proto.elements import pack
+from prograd_proto.settings import Interval
 from prograd_proto.tensor_types import tensor_desc, type_of
 from registry.errors import OpError
 from registry.value import Value
@@ -29,11 +30,19 @@ class Differentiation(NamedTuple):
     results: tuple[str, ...]  # "" where no target depends on the input
 
 
+class Setting(NamedTuple):
+    """What is known of a setting while the program is built: its value unless given, and what it may be."""
+
+    number: float
+    interval: Interval
+
+
 class Block:
     """A block under construction.
 
     `desc` is the message that grows. `locate` gives the location number of the user's current line,
     `streams` the next random streams, `state` the tensor that stands for a state of the program.
+    `settings` are those that the program has, by name.
     """
 
     def __init__(
@@ -53,6 +62,8 @@ class Block:
         self.next_id = 1 + max((op.id for op in self.desc.ops), default=0)
         self.differentiations: list[Differentiation] = []
         self.weights: dict[str, str] = {}  # by a mean whose terms count differently: the scalar that they count for
+        self.settings: dict[str, Setting] = {}
+        self.weak: set[str] = set()  # tensors that take the dtype of what is beside them: settings, and what is of them
         self._locate = locate
         self._streams = count(1) if streams is None else streams
         self._state = state
@@ -139,6 +150,14 @@ class Block:
         if self._state is None:
             raise OpError(f"the state {name!r} exists only inside a Program")
         return self._state(name)
+
+    def note_weak(self, type: str, inputs: Sequence[str], outputs: Sequence[Value]) -> None:
+        """Remember what is computed of settings and numbers alone; a cast says which dtype is wanted."""
+        if type == "cast" or self.weak.isdisjoint(inputs):
+            return
+        constants = {constant.name for constant in self._constants.values()}
+        if all(name in self.weak or name in constants for name in inputs):
+            self.weak.update(value.name for value in outputs)
 
     def location(self) -> int:
         """The location number that a new op gets."""

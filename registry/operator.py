@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, ca
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
-from prograd_proto.dtypes import HALVES
+from prograd_proto.dtypes import FLOATS, HALVES
 from prograd_proto.plugins import namespace_of, plugin_hint
 from prograd_proto.spelling import closest
 from prograd_proto.upgrades import declare_version
@@ -169,6 +169,8 @@ class Op(Generic[P, R]):
         if self.random and not random_stream:
             random_stream = block.new_stream()
         made = block.append(self.name, inputs, outputs, messages, random_stream=random_stream)
+        if block.weak:
+            block.note_weak(self.name, inputs, made)
         if self.signature.variadic_outputs:
             return cast(R, made)
         return cast(R, made[0] if len(made) == 1 else tuple(made))
@@ -196,6 +198,18 @@ class Op(Generic[P, R]):
             raise OpError(f"{name}={_not_a_tensor(operand)}")
         if operand.block is not block:
             raise OpError(f"{operand!r} belongs to another program")
+        return self._as_beside(operand, name, operands) if operand.name in block.weak else operand
+
+    def _as_beside(self, operand: Value, name: str, operands: list[Any]) -> Value:
+        """A setting, or what is computed of settings alone, in the dtype of the floats beside it: as a number is."""
+        numbers = self.signature.numbers
+        if name not in numbers:
+            return operand
+        for position, other in enumerate(operands):
+            if not isinstance(other, Value) or self.signature.input_name(position) not in numbers:
+                continue
+            if other.name not in operand.block.weak and other.dtype in FLOATS and other.dtype != operand.dtype:
+                return cast("Op[..., Value]", find_op("cast"))(operand, dtype=other.dtype)
         return operand
 
     def _dtype_for(self, number: Real, operands: list[Any]) -> str:

@@ -14,6 +14,7 @@ plugins        operators of other packages, imported where their plugin's name i
 program        program: builds a training run, op by op, and compiles it into one file
 reports        what training and the other entries report, and how it combines over steps
 scopes         what stands before the names of the states and tensors that are made within a scope
+setting_numbers  what settings may be, and those of a file that is opened
 state_table    the states that a program declares: their descriptions, with the ops that give their initial values
 well_formed    a program file, or its text form, that has been verified: to look at, or to build on
 whole_numbers  whole numbers that a user gives: counts of steps and epochs, seeds

@@ -21,6 +21,7 @@ from compiler.build.locations import Locations, line_here
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
 from compiler.build.reports import Reports
 from compiler.build.scopes import Scopes
+from compiler.build.setting_numbers import asked_interval, declared_setting, known_settings, require_number
 from compiler.build.state_table import StateTable
 from compiler.build.whole_numbers import require_whole
 from compiler.passes.leave_frozen import mark
@@ -30,15 +31,17 @@ from compiler.passes.run_passes import no_garbage_collection
 from compiler.train.averages import Average
 from compiler.train.clipping import Clip
 from compiler.train.descent import Descent
-from compiler.train.initialisers import FromFile, Initialiser, glorot_uniform, zeros
+from compiler.train.initialisers import FromFile, Initialiser, constant, glorot_uniform, zeros
 from compiler.train.metrics.metric import Metric
 from compiler.train.optimizers import Optimizer
 from compiler.train.parameter_groups import Group
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
+from prograd_proto.settings import written
 from prograd_proto.spelling import closest
 from registry import Block, OpError, Value
+from registry.block import Setting
 from registry.errors import Located
 
 P = ParamSpec("P")
@@ -236,6 +239,44 @@ class Program:
             raise OpError(f"buffer {name!r}: lifespan={lifespan!r} is neither 'always' nor 'epoch'")
         state = self._states.add(name, type, pb.STATE_KIND_BUFFER, initial or zeros())
         state.lifespan = pb.LIFESPAN_EPOCH if lifespan == "epoch" else pb.LIFESPAN_ALWAYS
+        return self.state(name)
+
+    @_with_the_line
+    def setting(
+        self,
+        name: str,
+        value: float,
+        *,
+        least: float | None = None,
+        most: float | None = None,
+        above: float | None = None,
+        below: float | None = None,
+        dtype: Literal["float64", "float32", "int64"] = "float64",
+    ) -> Value:
+        """A number that a run may be given another value of, without compiling: `runtime execute --set name=value`.
+
+        It may stand where a number does: as a rate or within a schedule, as `decay` of an optimizer, as a limit of
+        gradients, as the rate of `layers.dropout`, as an operand. Beside floats of another dtype it is of theirs.
+
+        Args:
+            name: behind those of the scopes that are open; unique in the program.
+            value: unless another one is given.
+            least: the smallest number that it may be; a use asks for what it needs, as a rate for 0.
+            most: the largest.
+            above: all that it may be is larger.
+            below: all that it may be is smaller.
+            dtype: in which it is kept.
+        """
+        name = self._scopes.named(name)
+        what = f"setting {name!r}"
+        if self._scopes.has(what, self.states.get(name), pb.STATE_KIND_COUNTER, dtype, ()):
+            return self.state(name)
+        type = declared_setting(what, name, dtype, self._names())
+        interval = asked_interval(what, least=least, most=most, above=above, below=below)
+        require_number(what, value, interval, dtype)
+        self._states.add(name, type, pb.STATE_KIND_COUNTER, constant(float(value))).slot = written(interval)
+        self._block.settings[name] = Setting(float(value), interval)
+        self._block.weak.add(name)
         return self.state(name)
 
     @_with_the_line
@@ -482,6 +523,8 @@ class Program:
 
     def _assembled(self) -> pb.ProgramDesc:
         block, reports, kept = self._block, self._reports, self._opened.kept
+        for name, setting in block.settings.items():
+            self.states[name].slot = written(setting.interval)  # with what its uses ask of it
         program = assembled(
             Built(
                 block.desc,
@@ -517,6 +560,8 @@ class Program:
         self.states = self._states.descs
         self.states.update((state.name, state) for state in desc.states)
         self._block = self._growing(training_block(desc))
+        self._block.settings.update(known_settings(desc))
+        self._block.weak.update(self._block.settings)
         self._reports = Reports(self._block, self._new_total)
         self._opened = opened(self._block, desc)
         train = self._opened.source("train")

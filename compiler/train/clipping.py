@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from prograd_proto.settings import Interval
 from registry import OpError, Value, ops
+from registry.settings import Number, require_within
 
 __all__ = ["by_norm", "by_value", "global_norm"]
 """What `compiler` and `prograd` give on."""
@@ -13,19 +15,19 @@ Clip = Callable[[Sequence[Value]], list[Value]]
 """Appends the ops that limit gradients; gives them in the same order."""
 
 
-def by_value(limit: float) -> Clip:
+def by_value(limit: Number) -> Clip:
     """Bring every element of every gradient into -limit ... limit, as PyTorch's clip_grad_value_."""
     _require_positive("by_value", limit)
     return lambda grads: [ops.clip(grad, -limit, limit) for grad in grads]
 
 
-def by_norm(limit: float) -> Clip:
+def by_norm(limit: Number) -> Clip:
     """Scale each gradient by limit / norm where its own norm exceeds `limit`, a parameter's at a time."""
     _require_positive("by_norm", limit)
     return lambda grads: [scaled for grad in grads for scaled in global_norm(limit)([grad])]
 
 
-def global_norm(limit: float) -> Clip:
+def global_norm(limit: Number) -> Clip:
     """Scale all gradients by limit / norm where the norm of all of them together exceeds `limit`.
 
     Pascanu et al., 2013; a small 1e-6 keeps the division finite, as in PyTorch's clip_grad_norm_.
@@ -49,6 +51,8 @@ def require_clip(clip: object) -> None:
         raise OpError(f"clip={clip!r} does not limit gradients; use a limit as global_norm(1.0)")
 
 
-def _require_positive(name: str, limit: float) -> None:
-    if not limit > 0:
+def _require_positive(name: str, limit: Number) -> None:
+    if isinstance(limit, Value):
+        require_within(f"{name}: limit", limit, Interval(least=0.0, without_least=True))
+    elif not limit > 0:
         raise OpError(f"{name}: limit={limit} is not above 0")

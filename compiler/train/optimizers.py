@@ -1,21 +1,24 @@
 """Which update an optimizer appends for each parameter, with which slots and rate.
 
-Rates are numbers or schedules. `decay` is coupled, added to the gradient as decay * w, or decoupled, shrinking w by
-rate * decay (Loshchilov and Hutter, 2019), as each says; `clip` limits the gradients of the optimizer's parameters.
+Rates are numbers, settings or schedules. `decay` is coupled, added to the gradient as decay * w, or decoupled,
+shrinking w by rate * decay (Loshchilov and Hutter, 2019), as each says; `clip` limits the gradients of the optimizer's
+parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from compiler.build.whole_numbers import require_whole
 from compiler.train.clipping import Clip, require_clip
-from compiler.train.schedules import Schedule, as_schedule
+from compiler.train.schedules import Rate, Schedule, as_schedule
 from compiler.train.settings import with_settings
 from prograd_proto import TensorType
+from prograd_proto.settings import Interval
 from registry import Block, Value, ops
+from registry.settings import Number, require_within
 
 __all__ = [
     "adadelta",
@@ -33,6 +36,10 @@ __all__ = [
     "sgd",
 ]
 """What `compiler` and `prograd` give on."""
+
+
+Decays = Literal["coupled", "decoupled", "by itself"]
+"""A decay is added to the gradient, shrinks the parameter, or is what the update makes of it."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +69,22 @@ class Optimizer:
         attributes: of the update.
         needs_step: whether the update takes the number of updates done before.
         clip: limits gradients before the update.
+        decays: how a decay that is a setting comes in, which no attribute can be.
     """
 
     update: Callable[..., Any]
     slots: Callable[[TensorType], Sequence[Slot]]
     rate: Schedule
-    decay: float
+    decay: Number
     attributes: dict[str, Any]
     needs_step: bool = False
     clip: Clip | None = None
+    decays: Decays = "coupled"
 
     def __post_init__(self) -> None:
         require_clip(self.clip)
+        if isinstance(self.decay, Value):
+            require_within("decay", self.decay, Interval(least=0.0))
 
     def __repr__(self) -> str:
         name = (
@@ -94,7 +105,12 @@ class Optimizer:
     ) -> list[Value]:
         """Append the update of one parameter; the new w and slots. `done` appends the number of updates before."""
         more = [done()] if self.needs_step else []
-        result = self.update(w, dw, *slots, rate, *more, decay=self.decay * decay_scale, **self.attributes)
+        decay = self.decay * decay_scale if decay_scale not in (0.0, 1.0) else self.decay if decay_scale else 0.0
+        if isinstance(decay, Value) and self.decays == "coupled":
+            dw, decay = dw + decay * w, 0.0
+        elif isinstance(decay, Value) and self.decays == "decoupled":
+            w, decay = w - rate * decay * w, 0.0
+        result = self.update(w, dw, *slots, rate, *more, decay=decay, **self.attributes)
         return [result] if isinstance(result, Value) else list(result)
 
 
@@ -104,18 +120,18 @@ def keeping(*names: str) -> Callable[[TensorType], Sequence[Slot]]:
 
 
 @with_settings
-def sgd(rate: float | Schedule, *, decay: float = 0.0, clip: Clip | None = None) -> Optimizer:
+def sgd(rate: Rate, *, decay: Number = 0.0, clip: Clip | None = None) -> Optimizer:
     """Gradient descent: w - rate * (dw + decay * w)."""
     return Optimizer(ops.sgd, keeping(), as_schedule(rate), decay, {}, clip=clip)
 
 
 @with_settings
 def momentum(
-    rate: float | Schedule,
+    rate: Rate,
     *,
     momentum: float = 0.9,
     nesterov: bool = False,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Gradient descent with a velocity: Polyak, 1964; Nesterov's form as Sutskever et al., 2013. Coupled decay."""
@@ -124,9 +140,7 @@ def momentum(
 
 
 @with_settings
-def nesterov(
-    rate: float | Schedule, *, momentum: float = 0.9, decay: float = 0.0, clip: Clip | None = None
-) -> Optimizer:
+def nesterov(rate: Rate, *, momentum: float = 0.9, decay: Number = 0.0, clip: Clip | None = None) -> Optimizer:
     """Gradient descent with Nesterov's momentum: Sutskever et al., 2013. Coupled decay."""
     attributes = dict(momentum=momentum, nesterov=True)
     return Optimizer(ops.momentum, keeping("velocity"), as_schedule(rate), decay, attributes, clip=clip)
@@ -134,13 +148,13 @@ def nesterov(
 
 @with_settings
 def adam(
-    rate: float | Schedule = 1e-3,
+    rate: Rate = 1e-3,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     amsgrad: bool = False,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Adam: Kingma and Ba, 2015, with coupled decay; `amsgrad` as Reddi et al., 2018."""
@@ -153,13 +167,13 @@ def adam(
 
 @with_settings
 def adamw(
-    rate: float | Schedule = 1e-3,
+    rate: Rate = 1e-3,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     amsgrad: bool = False,
-    decay: float = 0.01,
+    decay: Number = 0.01,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Adam with decoupled decay: Loshchilov and Hutter, 2019; `amsgrad` as Reddi et al., 2018."""
@@ -167,18 +181,20 @@ def adamw(
     schedule = as_schedule(rate)
     if amsgrad:
         attributes["decoupled"] = True
-        return Optimizer(ops.amsgrad, keeping("m", "v", "largest"), schedule, decay, attributes, True, clip)
-    return Optimizer(ops.adamw, keeping("m", "v"), schedule, decay, attributes, True, clip)
+        return Optimizer(
+            ops.amsgrad, keeping("m", "v", "largest"), schedule, decay, attributes, True, clip, "decoupled"
+        )
+    return Optimizer(ops.adamw, keeping("m", "v"), schedule, decay, attributes, True, clip, "decoupled")
 
 
 @with_settings
 def adamax(
-    rate: float | Schedule = 2e-3,
+    rate: Rate = 2e-3,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Adam by the largest gradient: Kingma and Ba, 2015, with coupled decay."""
@@ -188,13 +204,13 @@ def adamax(
 
 @with_settings
 def nadam(
-    rate: float | Schedule = 2e-3,
+    rate: Rate = 2e-3,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     momentum_decay: float = 4e-3,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     decoupled: bool = False,
     clip: Clip | None = None,
 ) -> Optimizer:
@@ -205,33 +221,34 @@ def nadam(
 
     attributes: dict[str, Any] = dict(beta1=beta1, beta2=beta2, epsilon=epsilon)
     attributes |= dict(momentum_decay=momentum_decay, decoupled=decoupled)
-    return Optimizer(ops.nadam, slots, as_schedule(rate), decay, attributes, True, clip)
+    return Optimizer(ops.nadam, slots, as_schedule(rate), decay, attributes, True, clip, _decays(decoupled))
 
 
 @with_settings
 def radam(
-    rate: float | Schedule = 1e-3,
+    rate: Rate = 1e-3,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     decoupled: bool = False,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Rectified Adam: Liu et al., 2020, with coupled decay unless `decoupled`."""
     attributes: dict[str, Any] = dict(beta1=beta1, beta2=beta2, epsilon=epsilon, decoupled=decoupled)
-    return Optimizer(ops.radam, keeping("m", "v"), as_schedule(rate), decay, attributes, True, clip)
+    decays = _decays(decoupled)
+    return Optimizer(ops.radam, keeping("m", "v"), as_schedule(rate), decay, attributes, True, clip, decays)
 
 
 @with_settings
 def adagrad(
-    rate: float | Schedule = 1e-2,
+    rate: Rate = 1e-2,
     *,
     rate_decay: float = 0.0,
     initial: float = 0.0,
     epsilon: float = 1e-10,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Gradient descent by all squares so far, which begin with `initial`: Duchi et al., 2011. Coupled decay."""
@@ -243,11 +260,11 @@ def adagrad(
 
 @with_settings
 def adadelta(
-    rate: float | Schedule = 1.0,
+    rate: Rate = 1.0,
     *,
     rho: float = 0.9,
     epsilon: float = 1e-6,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Gradient descent in the units of the parameter: Zeiler, 2012. Coupled decay."""
@@ -257,13 +274,13 @@ def adadelta(
 
 @with_settings
 def rmsprop(
-    rate: float | Schedule = 1e-2,
+    rate: Rate = 1e-2,
     *,
     alpha: float = 0.99,
     epsilon: float = 1e-8,
     momentum: float = 0.0,
     centred: bool = False,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """RMSprop: Tieleman and Hinton, 2012; `centred` as Graves, 2013. Coupled decay."""
@@ -284,16 +301,16 @@ def rmsprop(
 
 @with_settings
 def lion(
-    rate: float | Schedule = 1e-4,
+    rate: Rate = 1e-4,
     *,
     beta1: float = 0.9,
     beta2: float = 0.99,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Steps of one size by the sign of a mean: Chen et al., 2023, with decoupled decay."""
     attributes = dict(beta1=beta1, beta2=beta2)
-    return Optimizer(ops.lion, keeping("m"), as_schedule(rate), decay, attributes, clip=clip)
+    return Optimizer(ops.lion, keeping("m"), as_schedule(rate), decay, attributes, clip=clip, decays="decoupled")
 
 
 @with_settings
@@ -315,7 +332,11 @@ def look_ahead(optimizer: Optimizer, *, every: int = 5, share: float = 0.5) -> O
     def slots(type: TensorType) -> Sequence[Slot]:
         return [*optimizer.slots(type), Slot("slow", initial=None)]
 
-    return replace(optimizer, update=update, slots=slots, needs_step=True)
+    return replace(optimizer, update=update, slots=slots, needs_step=True, decays="by itself")
+
+
+def _decays(decoupled: bool) -> Decays:
+    return "decoupled" if decoupled else "coupled"
 
 
 def rate_for(block: Block, rate: Value, w: Value, scale: float) -> Value:

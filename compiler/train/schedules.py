@@ -1,4 +1,4 @@
-"""Learning rates as ops on the states `step` and `total_steps`.
+"""Learning rates as ops on the states `step` and `total_steps`; a setting may stand in the place of the rate.
 
 `step` counts from 0, so the first rate is that of step 0. Where PyTorch has a schedule of the name, stepped once per
 training step, this is its closed form.
@@ -11,32 +11,40 @@ from math import isfinite, pi
 from numbers import Real
 
 from compiler.build.whole_numbers import require_whole
+from prograd_proto.settings import Interval
 from registry import Block, OpError, Value, ops
+from registry.settings import Number, require_within
 
 Schedule = Callable[[Block], Value]
 """Appends the ops of a rate to a block; the result is a rank-0 float64 tensor."""
 
+Rate = Number | Schedule
+"""A number, a setting, or a schedule."""
 
-def constant(rate: float) -> Schedule:
+
+def constant(rate: Number) -> Schedule:
     """Always `rate`."""
-    return lambda block: block.constant("float64", rate)
+    _ask("constant: rate", rate)
+    return lambda block: _float64(block, rate)
 
 
-def step(rate: float, *, every: int, factor: float = 0.1) -> Schedule:
+def step(rate: Number, *, every: int, factor: float = 0.1) -> Schedule:
     """`rate`, multiplied by `factor` after every so many steps."""
     require_whole("step", every=every)
+    _ask("step: rate", rate)
     return lambda block: rate * factor ** ops.cast(block.state("step") // every, dtype="float64")
 
 
-def multi_step(rate: float, *, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
+def multi_step(rate: Number, *, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
     """`rate`, multiplied by `factor` at each of the milestones, which are numbers of steps."""
     for milestone in milestones:
         require_whole("multi_step", least=None, milestone=milestone)
+    _ask("multi_step: rate", rate)
     rates = [rate * factor**i for i in range(len(milestones) + 1)]
     return piecewise(milestones=sorted(milestones), rates=rates)
 
 
-def piecewise(*, milestones: Sequence[int], rates: Sequence[float | Schedule]) -> Schedule:
+def piecewise(*, milestones: Sequence[int], rates: Sequence[Rate]) -> Schedule:
     """The first rate or schedule before the first milestone, the next one from there, and so on."""
     for milestone in milestones:
         require_whole("piecewise", least=None, milestone=milestone)
@@ -56,19 +64,21 @@ def piecewise(*, milestones: Sequence[int], rates: Sequence[float | Schedule]) -
     return rate
 
 
-def exponential(rate: float, *, factor: float, every: int = 1) -> Schedule:
+def exponential(rate: Number, *, factor: float, every: int = 1) -> Schedule:
     """`rate` times the power of `factor` to step / every: a smooth decay by `factor` within so many steps."""
     require_whole("exponential", every=every)
+    _ask("exponential: rate", rate)
     return lambda block: rate * factor ** (_step(block) / every)
 
 
-def inverse_time(rate: float, *, factor: float, every: int = 1) -> Schedule:
+def inverse_time(rate: Number, *, factor: float, every: int = 1) -> Schedule:
     """`rate` over 1 + factor * step / every."""
     require_whole("inverse_time", every=every)
+    _ask("inverse_time: rate", rate)
     return lambda block: rate / (1.0 + factor * _step(block) / every)
 
 
-def polynomial(rate: float, *, steps: int | None = None, power: float = 1.0, final: float = 0.0) -> Schedule:
+def polynomial(rate: Number, *, steps: int | None = None, power: float = 1.0, final: float = 0.0) -> Schedule:
     """From `rate` down to `final` over `steps`, by (1 - step / steps) to the power; linear for the power 1.
 
     Args:
@@ -79,6 +89,7 @@ def polynomial(rate: float, *, steps: int | None = None, power: float = 1.0, fin
     """
     if steps is not None:
         require_whole("polynomial", steps=steps)
+    _ask("polynomial: rate", rate)
 
     def schedule(block: Block) -> Value:
         left = 1.0 - ops.minimum(_step(block) / _steps(block, steps), 1.0)
@@ -87,13 +98,14 @@ def polynomial(rate: float, *, steps: int | None = None, power: float = 1.0, fin
     return schedule
 
 
-def cosine(rate: float, *, steps: int | None = None, final: float = 0.0) -> Schedule:
+def cosine(rate: Number, *, steps: int | None = None, final: float = 0.0) -> Schedule:
     """Half a cosine from `rate` down to `final`, which stays: Loshchilov and Hutter, 2017.
 
     `steps` are those of the way down, all steps unless given.
     """
     if steps is not None:
         require_whole("cosine", steps=steps)
+    _ask("cosine: rate", rate)
 
     def schedule(block: Block) -> Value:
         return _falling(rate, final, ops.minimum(_step(block) / _steps(block, steps), 1.0))
@@ -101,7 +113,7 @@ def cosine(rate: float, *, steps: int | None = None, final: float = 0.0) -> Sche
     return schedule
 
 
-def cosine_restarts(rate: float, *, period: int, growth: float = 1.0, final: float = 0.0) -> Schedule:
+def cosine_restarts(rate: Number, *, period: int, growth: float = 1.0, final: float = 0.0) -> Schedule:
     """Half cosines from `rate` down to `final`, one after the other: Loshchilov and Hutter, 2017.
 
     Args:
@@ -111,6 +123,7 @@ def cosine_restarts(rate: float, *, period: int, growth: float = 1.0, final: flo
         final: what each approaches.
     """
     require_whole("cosine_restarts", period=period)
+    _ask("cosine_restarts: rate", rate)
     if growth < 1:
         raise OpError(f"cosine_restarts: growth={growth} is below 1")
 
@@ -128,7 +141,7 @@ def cosine_restarts(rate: float, *, period: int, growth: float = 1.0, final: flo
 
 
 def one_cycle(
-    peak: float,
+    peak: Number,
     *,
     steps: int | None = None,
     rise: float = 0.3,
@@ -148,9 +161,10 @@ def one_cycle(
     """
     if steps is not None:
         require_whole("one_cycle", steps=steps)
+    _ask("one_cycle: peak", peak)
     start = peak / start_divisor
 
-    def between(a: float, b: float, part: Value) -> Value:
+    def between(a: Number, b: Number, part: Value) -> Value:
         return a + (b - a) * part if linear else _falling(a, b, part)
 
     def schedule(block: Block) -> Value:
@@ -177,13 +191,13 @@ def noam(width: int, *, warmup: int = 4000, scale: float = 1.0) -> Schedule:
     return schedule
 
 
-def linear_warmup(schedule: float | Schedule, *, steps: int, start: float = 0.0) -> Schedule:
+def linear_warmup(schedule: Rate, *, steps: int, start: float = 0.0) -> Schedule:
     """Any rate or schedule, multiplied by a line from `start` at the first step to 1 after `steps`."""
     require_whole("linear_warmup", steps=steps)
     return lambda block: as_schedule(schedule)(block) * (start + (1.0 - start) * _part(block, steps))
 
 
-def exponential_warmup(schedule: float | Schedule, *, steps: int, start: float = 0.01) -> Schedule:
+def exponential_warmup(schedule: Rate, *, steps: int, start: float = 0.01) -> Schedule:
     """Any rate or schedule, multiplied by a power that rises from `start` at the first step to 1 after `steps`."""
     require_whole("exponential_warmup", steps=steps)
     if start <= 0:
@@ -191,7 +205,7 @@ def exponential_warmup(schedule: float | Schedule, *, steps: int, start: float =
     return lambda block: as_schedule(schedule)(block) * start ** (1.0 - _part(block, steps))
 
 
-def warmup_cosine(peak: float, *, warmup: float = 0.1, final: float = 0.0) -> Schedule:
+def warmup_cosine(peak: Number, *, warmup: float = 0.1, final: float = 0.0) -> Schedule:
     """A linear rise to `peak`, then half a cosine down to `final`: Loshchilov and Hutter, 2017.
 
     Args:
@@ -201,6 +215,7 @@ def warmup_cosine(peak: float, *, warmup: float = 0.1, final: float = 0.0) -> Sc
     """
     if warmup < 0:
         raise OpError(f"warmup_cosine: warmup={warmup} is negative")
+    _ask("warmup_cosine: peak", peak)
 
     def rate(block: Block) -> Value:
         step = ops.cast(block.state("step"), dtype="float64")
@@ -214,15 +229,31 @@ def warmup_cosine(peak: float, *, warmup: float = 0.1, final: float = 0.0) -> Sc
     return rate
 
 
-def as_schedule(rate: float | Schedule) -> Schedule:
-    """A number is a constant schedule."""
+def as_schedule(rate: Rate) -> Schedule:
+    """A number or a setting is a constant schedule."""
+    if isinstance(rate, Value):
+        if rate.name not in rate.block.weak or rate.rank != 0:
+            raise OpError(f"the rate {rate!r} is neither a number, a setting nor a schedule")
+        return constant(rate)
     if isinstance(rate, Real):
         if not (isfinite(rate) and float(rate) >= 0):
             raise OpError(f"the rate {rate} is no finite number from 0 on; to climb, minimize -loss")
         return constant(float(rate))
-    if isinstance(rate, Value) or not callable(rate):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
-        raise OpError(f"the rate {rate!r} is neither a number nor a schedule")
+    if not callable(rate):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise OpError(f"the rate {rate!r} is neither a number, a setting nor a schedule")
     return rate
+
+
+def _ask(what: str, rate: Number) -> None:
+    """Let a setting be no rate below 0; numbers are what they are."""
+    if isinstance(rate, Value):
+        require_within(what, rate, Interval(least=0.0))
+
+
+def _float64(block: Block, rate: Number) -> Value:
+    if not isinstance(rate, Value):
+        return block.constant("float64", rate)
+    return rate if rate.dtype == "float64" else ops.cast(rate, dtype="float64")
 
 
 def _step(block: Block) -> Value:
@@ -240,7 +271,7 @@ def _part(block: Block, steps: int) -> Value:
     return ops.minimum(_step(block) / steps, 1.0)
 
 
-def _falling(a: float, b: float, part: Value) -> Value:
+def _falling(a: Number, b: Number, part: Value) -> Value:
     """Half a cosine from a, where part is 0, to b, where it is 1."""
     return b + (a - b) * 0.5 * (1.0 + ops.cos(part * pi))
 

@@ -7,10 +7,11 @@ from math import prod, sqrt
 
 from compiler.train.clipping import Clip
 from compiler.train.optimizers import Optimizer, Slot, keeping
-from compiler.train.schedules import Schedule, as_schedule
+from compiler.train.schedules import Rate, as_schedule
 from compiler.train.settings import with_settings
 from prograd_proto import TensorType
 from registry import Value, ops
+from registry.settings import Number
 
 __all__ = ["adafactor", "lamb", "lars"]
 """What `compiler` and `prograd` give on."""
@@ -18,12 +19,12 @@ __all__ = ["adafactor", "lamb", "lars"]
 
 @with_settings
 def lamb(
-    rate: float | Schedule = 1e-3,
+    rate: Rate = 1e-3,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-6,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Adam whose step has the length rate * norm(w): You et al., 2020, with decay as part of the direction.
@@ -31,23 +32,32 @@ def lamb(
     Where the norm of w or of the direction is 0, the step is rate * direction.
     """
 
-    def update(w: Value, dw: Value, m: Value, v: Value, rate: Value, step: Value, *, decay: float) -> list[Value]:
+    def update(w: Value, dw: Value, m: Value, v: Value, rate: Value, step: Value, *, decay: Number) -> list[Value]:
         direction, new_m, new_v = ops.adam_scale(
-            w, dw, m, v, step, beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay
+            w,
+            dw,
+            m,
+            v,
+            step,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            decay=0.0 if isinstance(decay, Value) else decay,
         )
+        direction = direction + decay * w if isinstance(decay, Value) else direction
         ratio = _ratio(_norm(w), _norm(direction))
         return [ops.sgd(w, direction, rate * ratio), new_m, new_v]
 
-    return Optimizer(update, keeping("m", "v"), as_schedule(rate), decay, {}, True, clip)
+    return Optimizer(update, keeping("m", "v"), as_schedule(rate), decay, {}, True, clip, "by itself")
 
 
 @with_settings
 def lars(
-    rate: float | Schedule,
+    rate: Rate,
     *,
     momentum: float = 0.9,
     trust: float = 0.001,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Momentum with a rate for each parameter, rate * trust * norm(w) / (norm(dw) + decay * norm(w)): You et al., 2017.
@@ -55,25 +65,25 @@ def lars(
     The velocity holds steps, the rate included. Where norm(w) or the divisor is 0, the rate is the optimizer's own.
     """
 
-    def update(w: Value, dw: Value, velocity: Value, rate: Value, *, decay: float) -> list[Value]:
+    def update(w: Value, dw: Value, velocity: Value, rate: Value, *, decay: Number) -> list[Value]:
         size = _norm(w)
         own = rate * _ratio(trust * size, _norm(dw) + decay * size)
         step = own * (dw + decay * w)
         one = w.block.constant(w.dtype, 1.0)
         return list(ops.momentum(w, step, velocity, one, momentum=momentum))
 
-    return Optimizer(update, keeping("velocity"), as_schedule(rate), decay, {}, clip=clip)
+    return Optimizer(update, keeping("velocity"), as_schedule(rate), decay, {}, clip=clip, decays="by itself")
 
 
 @with_settings
 def adafactor(
-    rate: float | Schedule = 1e-2,
+    rate: Rate = 1e-2,
     *,
     beta2_decay: float = -0.8,
     epsilon1: float | None = None,
     epsilon2: float = 1e-3,
     limit: float = 1.0,
-    decay: float = 0.0,
+    decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Steps relative to the parameter, by squares kept as sums of rows and columns: Shazeer and Stern, 2018.
@@ -101,10 +111,10 @@ def adafactor(
         estimate, new = _second_moment(dw, kept, t**beta2_decay, least)
         direction = ops.rsqrt(ops.maximum(estimate, least * least)) * dw
         size = size / ops.maximum(_norm(direction) / (count * limit), 1.0)
-        shrunk = w * (1.0 - rate * decay) if decay else w
+        shrunk = w * (1.0 - rate * decay) if isinstance(decay, Value) or decay else w
         return [ops.sgd(shrunk, direction, size), *new]
 
-    return Optimizer(update, slots, as_schedule(rate), decay, {}, True, clip)
+    return Optimizer(update, slots, as_schedule(rate), decay, {}, True, clip, "by itself")
 
 
 def _second_moment(dw: Value, kept: list[Value], share: Value, least: float) -> tuple[Value, list[Value]]:

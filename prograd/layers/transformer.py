@@ -10,6 +10,7 @@ from prograd.layers.attention import attention
 from prograd.layers.dense import dense
 from prograd.layers.norm import layer_norm
 from prograd.layers.residual import residual
+from registry.settings import Number
 
 
 def transformer_block(
@@ -23,7 +24,7 @@ def transformer_block(
     lengths: Value | None = None,
     causal: bool = False,
     rotary: bool = False,
-    rate: float = 0.0,
+    rate: Number = 0.0,
     activation: Callable[[Value], Value] = ops.gelu,
 ) -> Value:
     """Attention, then two dense layers, each normalised before and added to what came in: Xiong et al., 2020.

@@ -2,6 +2,7 @@
 
     names     what may be a name or a path
     states    states and their initial values
+    settings  the states that a run may be given other values of
     blocks    a bound block: definitions, types, in-place, updates, fetches
     bindings  a bound block against the source of its entry
     ops       one op against its contract
@@ -21,6 +22,7 @@ from runtime.check.bindings import check_bindings
 from runtime.check.blocks import check_block
 from runtime.check.ops import listed_operators
 from runtime.check.run import check_data, check_entries, check_files, check_run
+from runtime.check.settings import check_settings
 from runtime.check.states import check_states
 from runtime.operators import CONTRACTS
 from runtime.step.target import Target
@@ -33,6 +35,7 @@ def check_program(program: pb.ProgramDesc, target: Target) -> None:
     """
     require_plugins((op.type for op in every_op(program)), CONTRACTS)
     check_states(program)
+    check_settings(program)
     check_files(program)
     check_entries(program)
     states = {state.name: type_of(state) for state in program.states}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from math import isfinite
 from typing import Final
 
 from prograd_proto.byte_sizes import byte_size
@@ -72,6 +73,26 @@ def tolerance(text: str) -> float:
     if not 0 <= number < float("inf"):
         raise ArgumentTypeError(f"{text!r} is not a tolerance")
     return number
+
+
+def setting(text: str) -> tuple[str, int | float]:
+    """A name and a number, from `rate=3e-4`."""
+    name, _, value = text.partition("=")
+    found = number(value)
+    if not name or found is None:
+        raise ArgumentTypeError(f"{text[:80]!r} is not NAME=NUMBER, as in rate=3e-4")
+    return name, found
+
+
+def number(text: str) -> int | float | None:
+    """A finite number, whole where no point and no exponent says otherwise; None for what is none."""
+    try:
+        found = float(text)
+        return (
+            int(text) if text.removeprefix("-").isdecimal() and text.isascii() else found if isfinite(found) else None
+        )
+    except ValueError:
+        return None
 
 
 def one_of(*words: str) -> Callable[[str], str]:

@@ -4,6 +4,7 @@ A verb is the function of that name in the file of that name; `arguments` is the
 it: check, execute, profile, replay. What they use:
 
 arguments      what can be said on the command line: the verbs, and the options of each
+settings       the option --set, and its fields of the result line
 metric_fields  what metrics are called in the result line
 progress       what is reported meanwhile, on stderr
 record         what was run and what it gave, for replay

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.command_line.parsing import add_old_word, add_verb, new_parser, parsed
-from runtime.command_line.values import duration, int64, one_of, positive, size, tolerance
+from runtime.command_line.values import duration, int64, one_of, positive, setting, size, tolerance
 from runtime.engines.choice import ENGINES
 
 
@@ -34,6 +34,7 @@ def _execute(verbs: Any, name: str) -> None:
         "Results go to stdout, and the last line of it sums them up; progress and messages go to stderr.",
         "runtime execute digits.pb",
         "runtime execute digits.pb --epochs 3 --save trained.safetensors",
+        "runtime execute digits.pb --set rate=3e-4",
         "runtime execute digits.pb --checkpoint run1 --every 100    # and to go on later:",
         "runtime execute digits.pb --checkpoint run1 --every 100 --resume",
         "runtime execute digits.pb --entry evaluate --load trained.safetensors",
@@ -93,6 +94,7 @@ def _replay(verbs: Any, name: str) -> None:
     verb.set_defaults(fetch=[], expect=[], rtol=0.0, atol=0.0, save=None, in_place=False, force=False)
     verb.set_defaults(only=[], rename=[], layout="prograd")
     verb.set_defaults(checkpoint=None, every=None, keep=3, resume=False, retarget_schedule=False)
+    verb.set_defaults(change_settings=False)
     verb.set_defaults(metrics=None, trace=None, record=None, check_nan=False, reproduce=None)
 
 
@@ -122,6 +124,7 @@ def _profile(verbs: Any, name: str) -> None:
     verb.add_argument(
         "--steps", type=positive, default=20, metavar="N", help="to measure, after twelve that are not; default 20"
     )
+    _add_settings(verb)
     _add_how(verb)
     verb.add_argument(
         "--by", type=one_of("type", "stage", "line", "thread", "op"), metavar="{type,stage,line,thread,op}",
@@ -139,6 +142,14 @@ def _add_what(group: Any) -> None:
     group.add_argument("--steps", type=positive, metavar="N", help="train for so many steps in all")
     group.add_argument("--epochs", type=positive, metavar="N", help="train for so many epochs in all")
     group.add_argument("--seed", type=int64, metavar="N", help="in place of the program's seed")
+    _add_settings(group)
+
+
+def _add_settings(group: Any) -> None:
+    group.add_argument(
+        "--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=NUMBER",
+        help="a setting of the program, as in rate=3e-4; its own value unless given",
+    )  # fmt: skip
 
 
 def _add_who(group: Any) -> None:
@@ -213,6 +224,9 @@ def _add_states(verb: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     states.add_argument(
         "--retarget-schedule", action="store_true", help="resume although the number of steps in all is another"
+    )
+    states.add_argument(
+        "--change-settings", action="store_true", help="resume although --set names another value than the run has"
     )
     states.add_argument("--force", action="store_true", help="replace files, and remove another run's checkpoints")
 

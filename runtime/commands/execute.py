@@ -20,6 +20,7 @@ from runtime.commands.fetches import differences, expectations, give, wanted_fet
 from runtime.commands.metric_fields import metric_fields
 from runtime.commands.progress import LogHandler, Progress, new_progress
 from runtime.commands.reproduce import reproducing
+from runtime.commands.settings import chosen_settings, setting_fields
 from runtime.commands.trace import TraceFile
 from runtime.dtypes import Array
 from runtime.errors import OutOfTime, UsageError
@@ -194,16 +195,17 @@ def _loaded(options: argparse.Namespace) -> Run:
         max_memory=options.memory,
         spill=options.spill,
         data=options.data,
+        settings=chosen_settings(options.settings),
     )
     if options.load and not options.resume:
         loaded = run.load(options.load, only=options.only, rename=dict(options.rename), layout=options.layout)
         if _takes_some(options):
             logging.getLogger("prograd").info("%s: %s", options.load, loaded)
     elif options.load:
-        run.resume(options.load)
+        run.resume(options.load, change_settings=options.change_settings)
     elif options.resume:
         if CheckpointFolder(options.checkpoint).files():
-            run.resume(options.checkpoint)
+            run.resume(options.checkpoint, change_settings=options.change_settings)
         else:
             logging.getLogger("prograd").warning("%s: there is no checkpoint yet; the run begins", options.checkpoint)
     return run
@@ -217,6 +219,11 @@ def _require_consistent(options: argparse.Namespace) -> None:
         (options.resume and not (options.checkpoint or options.load), "--resume goes on from --checkpoint or --load"),
         (options.resume and options.seed is not None, "--seed begins a run, and --resume goes on with one"),
         (options.retarget_schedule and not options.resume, "--retarget-schedule belongs to --resume"),
+        (options.change_settings and not options.resume, "--change-settings belongs to --resume"),
+        (
+            options.change_settings and options.record,
+            "--record says what a run was from its start, and --change-settings makes two of it; leave one of them out",
+        ),
         (
             _takes_some(options) and (options.resume or not options.load),
             "--only, --rename and --layout say what --load takes, and --resume takes all; give --load alone",
@@ -337,6 +344,7 @@ def _kept(options: argparse.Namespace) -> str:
 def _common_fields(options: argparse.Namespace, run: Run, seconds: float) -> Fields:
     spilled = [("spill", run.session.workspaces.file_bytes)] if run.session.workspaces.file_bytes else []
     return [
+        *setting_fields(run),
         ("wall", f"{seconds:.3f}"),
         ("arena", run.session.workspaces.arena_bytes),
         *spilled,

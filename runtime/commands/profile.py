@@ -15,6 +15,7 @@ from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put, say
 from runtime.commands.feeds import read_feeds
+from runtime.commands.settings import chosen_settings
 from runtime.commands.trace import TraceFile, stage_of, thread_name
 from runtime.dtypes import numpy_dtype
 from runtime.engines.engine import Executor
@@ -67,6 +68,7 @@ def _profile(options: argparse.Namespace) -> int:
         engine=options.engine,
         math=options.math,
         spill=options.spill,
+        settings=chosen_settings(options.settings),
         max_memory=MemoryLimit(options.max_memory, of_process=True, threads=options.threads),
     )
     try:

@@ -28,6 +28,7 @@ def record(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) 
         resumed=bool(options.resume),
         engine=run.session.engine.name,
         math=run.session.engine.math,
+        settings={name: repr(number) for name, number in run.settings.items()},
         state_sha256=str(fields["state_sha256"]),
         machine=this_machine(),
     )

@@ -13,6 +13,7 @@ from prograd_proto.identity import program_sha256
 from prograd_proto.printable import result_line
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.streams import put
+from runtime.command_line.values import number
 from runtime.commands.execute import perform
 from runtime.errors import DataError, UsageError
 from runtime.runs.machine import this_machine
@@ -52,6 +53,8 @@ def _ask_the_same(options: argparse.Namespace, record: RunRecord) -> None:
     for name in ("entry", "steps", "epochs", "seed", "split"):
         if getattr(options, name) is not None:
             raise UsageError(f"--record and --{name} both say what to run; leave --{name} out")
+    if options.settings:
+        raise UsageError("--record and --set both say what to run; leave --set out")
     if options.engine not in (None, record.engine):
         raise UsageError(
             f"the recorded run was computed by the engine {record.engine!r}, and hashes are compared within one "
@@ -59,6 +62,7 @@ def _ask_the_same(options: argparse.Namespace, record: RunRecord) -> None:
         )
     options.engine, options.math = record.engine, record.math
     options.entry, options.seed = record.entry, record.seed
+    options.settings = [_setting(options.recorded, name, value) for name, value in record.settings.items()]
     options.steps, options.split = record.steps or None, record.split or None
     for name, digest in (("data", record.data), ("load", record.load)):
         _require_file(f"--{name}", f"--{name} FILE", bool(digest), getattr(options, name) is not None)
@@ -67,6 +71,13 @@ def _ask_the_same(options: argparse.Namespace, record: RunRecord) -> None:
     for name in sorted(files.keys() | recorded):
         _require_file(f"--feed {name}", f"--feed {name}=@FILE", name in recorded, name in files)
     options.feed += [f"{name}={value}" for name, value in record.feeds.items() if name not in recorded]
+
+
+def _setting(path: Path, name: str, value: str) -> tuple[str, int | float]:
+    found = number(value)
+    if found is None:
+        raise DataError(f"{path}: the record is damaged: its setting {name!r} is {value[:80]!r}, no number")
+    return name, found
 
 
 def _require_file(option: str, form: str, recorded: bool, given: bool) -> None:

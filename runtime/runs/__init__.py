@@ -14,6 +14,7 @@ metrics            metrics: scalar fetches, and how they combine over steps
 position           where a run stands: all besides the states that a later process needs
 
 states             the states of a program: named arrays that outlive a step
+settings           numbers that a program lets a run choose
 state_view         the states of a run, to read and to write by name
 turns              turns at the states: several threads read them at once, or one thread alone changes them
 workspaces         workspaces of an engine, lent to the threads of a run

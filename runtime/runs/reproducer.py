@@ -16,6 +16,7 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of, save
 from prograd_proto.lifespans import trains
+from prograd_proto.settings import is_setting
 from runtime.conversion import handed_out
 from runtime.dtypes import Array
 from runtime.entries import bound_entries
@@ -77,10 +78,12 @@ def _entry_of(program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
 
 
 def _begin_with(program: pb.ProgramDesc, states: Mapping[str, Array]) -> None:
-    """Let every state but the seed, which the program has itself, begin with what the file of states holds."""
+    """Let every state begin with what the file of states holds, but the seed and settings: the program has these."""
     program.seed = int(states["seed"])
     for state in program.states:
-        if state.name != "seed":
+        if is_setting(state):
+            state.op.attributes[1].float_value = float(states[state.name])  # of `full`: shape, value, dtype
+        elif state.name != "seed":
             state.external.path, state.external.key = STATES, state.name
 
 

@@ -27,6 +27,7 @@ from runtime.runs.events import Event
 from runtime.runs.one_step import one_step
 from runtime.runs.position import Position
 from runtime.runs.session import Session
+from runtime.runs.settings import Settings
 from runtime.runs.standing import Standing
 from runtime.runs.state_view import StateView
 
@@ -88,9 +89,11 @@ class Run:
         max_memory: bytes that the run may allocate, as docs/limits.md counts them, or an account that counts them.
         spill: a folder for the file beside the arena, which a program that spills needs; nothing is left in it.
         data: a file in place of the program's own data file, with the same keys.
+        settings: values of the program's settings, by name, in place of its own.
 
     Attributes:
         program: the message.
+        settings: the program's, by name; `set` gives them other values.
         states: their arrays, which steps update; `state` reads and writes them by name.
         memory: what is counted of it, for the limit.
         session: the program with its engine and its rows, for who makes steps of his own.
@@ -111,6 +114,7 @@ class Run:
         max_memory: int | MemoryLimit | None = None,
         spill: Path_ | None = None,
         data: Path_ | None = None,
+        settings: Mapping[str, float] | None = None,
     ) -> None:
         program = program if isinstance(program, pb.ProgramDesc) else program.beside(folder)
         if threads < 1:
@@ -123,7 +127,9 @@ class Run:
         self.session = Session(program, Path(folder), engine, options, None if data is None else Path(data))
         self.standing = Standing()
         self.program, self.memory, self.states = program, memory, self.session.states
+        self.settings = Settings(program, self.states)
         self.states.initialise(seed)
+        self.settings.put(settings or {})
 
     def __repr__(self) -> str:
         entries = ", ".join(entry.name for entry in self.program.entries)
@@ -212,25 +218,38 @@ class Run:
             x = {next(iter(feeds)): x}
         return run_over(self.session, entry, self.session.rows(entry, x)).arrays  # pyright: ignore[reportUnknownArgumentType]: names are checked
 
+    def set(self, **values: float) -> None:
+        """Give settings of the program other values, for all steps from now on.
+
+        Raises UsageError, and changes nothing, for a setting that there is not, or a value that it may not have.
+        """
+        self.settings.put(values)
+
     def save(self, path: Path_, *, force: bool = False) -> None:
         """Write all states, and where the run stands, to a safetensors file that `resume` and `load` take."""
         with self.states.turns.together():
             write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
 
-    def resume(self, path: Path_) -> None:
+    def resume(self, path: Path_, *, change_settings: bool = False) -> None:
         """Go on where a saved run stood, from a file or from the newest checkpoint of a folder.
 
+        Settings are those of the saved run; with `change_settings`, those that this one was given take their place.
+
         Raises ProgramError for a checkpoint of another program, DataError for a missing or damaged one, UsageError
-        while the run trains.
+        while the run trains, or was given a setting that the saved one has otherwise.
         """
         self.standing.require_no_training("resume")
         path = Path(path)
         checkpoint = CheckpointFolder(path).newest() if path.is_dir() else read_checkpoint(path)
         if checkpoint is None:
             raise DataError(f"{path}: there is no checkpoint in this folder")
+        given = dict(self.settings.given)
+        if not change_settings:
+            self.settings.require_same(checkpoint.tensors, os.fspath(path))
         with self.states.turns.alone():
             self.standing.position = resume(checkpoint, self.sha256, self.states)
             self.standing.done, self.standing.home = 0, os.path.realpath(checkpoint.path.parent)
+            self.settings.put(given)
 
     def load(
         self,

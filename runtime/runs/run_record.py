@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -38,6 +38,7 @@ class RunRecord:
         math: how.
         state_sha256: of all states at the end.
         machine: of `this_machine`.
+        settings: by name, numbers in all their digits; records of programs without settings, and older ones, have none.
     """
 
     program_sha256: str
@@ -53,11 +54,15 @@ class RunRecord:
     math: str
     state_sha256: str
     machine: dict[str, str]
+    settings: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def write_record(path: Path, record: RunRecord, *, force: bool) -> None:
     """Write the record; for errors see `write_output`."""
-    text = json.dumps({"format": FORMAT} | asdict(record), indent=2, sort_keys=True)
+    values = asdict(record)
+    if not record.settings:
+        del values["settings"]
+    text = json.dumps({"format": FORMAT} | values, indent=2, sort_keys=True)
     write_output(path, text.encode() + b"\n", force=force)
 
 
@@ -92,17 +97,18 @@ def file_sha256(path: Path) -> str:
 
 
 def _checked(path: Path, values: Mapping[str, Any]) -> RunRecord:
-    kinds = {"seed": int, "steps": int, "resumed": bool, "feeds": dict, "machine": dict}
+    kinds = {"seed": int, "steps": int, "resumed": bool, "feeds": dict, "machine": dict, "settings": dict}
     given: dict[str, Any] = {}
-    for field in fields(RunRecord):
-        kind, value = kinds.get(field.name, str), values.get(field.name)
+    values = {"settings": dict[str, str](), **values}
+    for part in fields(RunRecord):
+        kind, value = kinds.get(part.name, str), values.get(part.name)
         sane = type(value) is kind
         if kind is dict and isinstance(value, dict):
             words = cast(dict[str, Any], value).values()
             sane = all(isinstance(word, str) for word in words)
         if not sane:
-            raise DataError(f"{path}: the record is damaged: its {field.name!r} is no {kind.__name__}")
-        given[field.name] = value
+            raise DataError(f"{path}: the record is damaged: its {part.name!r} is no {kind.__name__}")
+        given[part.name] = value
     record = RunRecord(**given)
     if not -(1 << 63) <= record.seed < 1 << 63 or not 0 <= record.steps < 1 << 63:
         raise DataError(f"{path}: the record is damaged: it has seed {record.seed} and {record.steps} steps")

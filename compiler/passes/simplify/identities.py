@@ -70,6 +70,15 @@ def done_already(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     return inner.outputs if inner is not None else None
 
 
+def chosen_always(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
+    """`where` of what is true everywhere, or nowhere, is the one or the other: it copies."""
+    condition, x, y = op.inputs
+    for held, kept in ((1, x), (0, y)):
+        if scope.holds(condition, held) and scope.type(kept) == scope.result(op):
+            return [kept]
+    return None
+
+
 def without_bounds(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """clip(x) without a bound is x: it copies."""
     return [op.inputs[0]] if not any(op.inputs[1:]) else None
@@ -97,6 +106,7 @@ IDENTITIES: dict[str, tuple[Rewrite, ...]] = {
     "round": (done_already,),
     "trunc": (done_already,),
     "clip": (without_bounds,),
+    "where": (chosen_always,),
 }
 
 

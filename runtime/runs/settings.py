@@ -1,0 +1,82 @@
+"""Settings of a run: numbers that a program lets it choose, which are states that no step changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import cast
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.settings import interval_of, settings_among
+from prograd_proto.spelling import closest
+from runtime.dtypes import Array
+from runtime.errors import UsageError
+from runtime.runs.states import States
+
+Number = int | float
+
+
+class Settings(Mapping[str, Number]):
+    """The settings of a program by name, with the values that a run has; `given` are those that it was told."""
+
+    def __init__(self, program: pb.ProgramDesc, states: States) -> None:
+        self._descs = {state.name: state for state in settings_among(program.states)}
+        self._states = states
+        self.given: dict[str, Number] = {}
+
+    def __repr__(self) -> str:
+        return "\n".join(["settings", *(f"  {name} = {number}" for name, number in self.items())])
+
+    def __getitem__(self, name: str) -> Number:
+        if name not in self._descs:
+            raise KeyError(name)
+        with self._states.turns.together():
+            return self._states.arrays[name].item()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._descs)
+
+    def __len__(self) -> int:
+        return len(self._descs)
+
+    def put(self, values: Mapping[str, object]) -> None:
+        """Give settings other values: all of them, or none and UsageError where one cannot be."""
+        checked = {name: self._checked(name, value) for name, value in values.items()}
+        with self._states.turns.alone():
+            for name, number in checked.items():
+                self._states.arrays[name][...] = number
+        self.given |= {name: self[name] for name in checked}
+
+    def require_same(self, tensors: Mapping[str, Array], where: str) -> None:
+        """Raise UsageError if a saved run had another value than this one was given."""
+        for name, number in self.given.items():
+            there = tensors.get(name)
+            if there is not None and there.shape == () and there.item() != number:
+                raise UsageError(
+                    f"{where}: the run has the setting {name}={there.item()}, and {number} is asked for; a run goes "
+                    f"on with the settings that it began with; leave {name} out, or ask for the change: "
+                    "--change-settings, or change_settings=True in Python"
+                )
+
+    def _checked(self, name: str, value: object) -> Number:
+        if name not in self._descs:
+            names = ", ".join(self._descs)
+            hint = closest(name, self._descs) or (f"; its settings are: {names}" if names else "; it has no settings")
+            raise UsageError(f"the program has no setting {name!r}{hint}")
+        state = self._descs[name]
+        if isinstance(value, np.generic):
+            value = cast(object, value.item())
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UsageError(f"the setting {name!r} is a number, and {value!r} is none")
+        interval = interval_of(state)
+        if not isfinite(value) or not interval.has(float(value)):
+            raise UsageError(f"the setting {name!r} is {interval}, and {value:g} is not")
+        return value if state.dtype != pb.D_TYPE_INT64 else _whole(name, value)
+
+
+def _whole(name: str, value: Number) -> int:
+    if value != int(value) or not -(1 << 63) <= value < 1 << 63:
+        raise UsageError(f"the setting {name!r} is a whole number of 64 bits, and {value:g} is not")
+    return int(value)
