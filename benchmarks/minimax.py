@@ -38,10 +38,21 @@ def fits() -> dict[str, tuple[Function, Function, float, float, int, int]]:
         "exp 64": (after_exp, share_of_expm1, -half, half, 10, 64),
         "log 32": (after_log, share_of_log, 0, root, 3, 32),
         "log 64": (after_log, share_of_log, 0, root, 6, 64),
+        "long log 64": (after_long_log, share_of_square, 0, root, 6, 64),
         "erf near 32": (near_erf, one, 0, 0.85, 6, 32),
         "erf near 64": (near_erf, one, 0, 1.0, 11, 64),
         "erf far 32": (far_erf, far_weight, 0.92, 4.1, 7, 32),
         "erf far 64": (far_erf, far_weight, 1.0, 6.0, 18, 64),
+        "sine 32": (after_sine, share_of_cube, 0, 0.6170, 2, 32),
+        "sine 64": (after_sine, share_of_cube, 0, 0.6170, 5, 64),
+        "cosine 32": (after_cosine, share_of_cube, 0, 0.6170, 2, 32),
+        "cosine 64": (after_cosine, share_of_cube, 0, 0.6170, 5, 64),
+        "arcsine 32": (after_arcsine, share_of_cube, 0, 0.25, 4, 32),
+        "arcsine 64": (after_arcsine, share_of_cube, 0, 0.25, 12, 64),
+        "arctangent 32": (after_arctangent, share_of_cube, 0, 0.1716, 4, 32),
+        "arctangent 64": (after_arctangent, share_of_cube, 0, 0.1716, 10, 64),
+        "erfc 32": (scaled_erfc, one, -1, 0.7, 11, 32),
+        "erfc 64": (scaled_erfc, one, -1, 0.75, 23, 64),
     }
 
 
@@ -63,6 +74,15 @@ def share_of_log(z: mpf) -> mpf:
     return max(z / 2, mpf(0.0005))
 
 
+def after_long_log(z: mpf) -> mpf:
+    """What follows those two terms of log, divided by z**2."""
+    return mpmath.fsum(2 * z**k / (2 * k + 5) for k in range(40))
+
+
+def share_of_square(z: mpf) -> mpf:
+    return max(z * z / 2, mpf(0.00001))
+
+
 def near_erf(z: mpf) -> mpf:
     """erf(x) / x - 1 for x * x = z."""
     x = mpmath.sqrt(z)
@@ -80,6 +100,36 @@ def far_erf(t: mpf) -> mpf:
 
 def far_weight(t: mpf) -> mpf:
     return mpmath.erfc(t)
+
+
+def share_of_cube(z: mpf) -> mpf:
+    return max(z, mpf(0.002))
+
+
+def after_sine(z: mpf) -> mpf:
+    """(sin(r) / r - 1) / z for r * r = z, by its series."""
+    return mpmath.fsum((-1) ** (k + 1) * z**k / mpmath.factorial(2 * k + 3) for k in range(25))
+
+
+def after_cosine(z: mpf) -> mpf:
+    """(cos(r) - 1 + z / 2) / z**2, likewise."""
+    return mpmath.fsum((-1) ** k * z**k / mpmath.factorial(2 * k + 4) for k in range(25))
+
+
+def after_arcsine(z: mpf) -> mpf:
+    """(asin(x) / x - 1) / z for x * x = z, by its series."""
+    return mpmath.fsum(mpmath.binomial(2 * k, k) / (mpf(4) ** k * (2 * k + 1)) * z ** (k - 1) for k in range(1, 110))
+
+
+def after_arctangent(z: mpf) -> mpf:
+    """(atan(t) / t - 1) / z for t * t = z, by its series."""
+    return mpmath.fsum((-1) ** k * z ** (k - 1) / (2 * k + 1) for k in range(1, 90))
+
+
+def scaled_erfc(q: mpf) -> mpf:
+    """(1 + 2 * x) * exp(x * x) * erfc(x) for q = (x - 4) / (x + 4): it hardly changes."""
+    x = 4 * (1 + q) / (1 - q)
+    return (1 + 2 * x) * mpmath.exp(x * x) * mpmath.erfc(x)
 
 
 def remez(function: Function, weight: Function, low: mpf, high: mpf, degree: int) -> tuple[list[mpf], mpf]:

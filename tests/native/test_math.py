@@ -10,6 +10,7 @@ from native.building import every_target, pointwise
 
 from runtime.engines.native import jit, math
 from runtime.engines.native.ir import FLOAT32, FLOAT64, Module, pointer
+from runtime.engines.native.math.quarter_turns import FRACTION, TWO_OVER_PI
 from runtime.engines.native.target import INSTRUCTION_SETS, target
 
 EXACT = {
@@ -24,14 +25,25 @@ EXACT = {
     "sinh": mpmath.sinh,
     "cosh": mpmath.cosh,
     "erf": mpmath.erf,
+    "erfc": mpmath.erfc,
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "tan": mpmath.tan,
+    "asin": mpmath.asin,
+    "acos": mpmath.acos,
+    "atan": mpmath.atan,
+    "asinh": mpmath.asinh,
+    "acosh": mpmath.acosh,
+    "atanh": mpmath.atanh,
 }
-NUMPYS = {
-    name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "sinh", "cosh")
-} | {
+NUMPYS = {name: getattr(np, name) for name in EXACT if hasattr(np, name)} | {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "erf": lambda x: np.array([library.erf(v) for v in x], x.dtype),
+    "erfc": lambda x: np.array([library.erfc(v) for v in x], x.dtype),
 }
+TURNS = [0.50975794, 0.50813437, 0.510448554411622, 0.7588, 0.41025695, -0.11440882828927856, 1.0, -1.0, 0.5, -0.5]
 POSITIVE = ("log", "log2", "log1p")
+UP_TO_ONE = ("asin", "acos", "atanh")
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, -2.0, 1e30, -1e30, 1e-30, 200.0, -200.0, 1e300, -1e300]
 BOUND = re.compile(r"at most ([\d.]+) (?:and ([\d.]+) )?ulp")
 
@@ -52,6 +64,10 @@ def points(name, dtype):
         ]
     )
     x = np.concatenate([x, -np.exp(rng.uniform(-80, 4, 21))]).astype(dtype)
+    if name in UP_TO_ONE:
+        return np.concatenate([np.tanh(x * 0.7), TURNS]).astype(dtype)
+    if name == "acosh":
+        return 1 + np.abs(x)
     return np.maximum(np.abs(x), np.finfo(dtype).tiny) if name in POSITIVE else x
 
 
@@ -114,29 +130,74 @@ def test_small_results_fade_and_small_operands_count(target, dtype):
 
 
 @every_target
-def test_powers_are_nearly_as_near_as_can_be(target):
-    rng = np.random.default_rng(3)
-    x, y = np.exp(rng.uniform(-30, 30, 200)).astype("f4"), rng.uniform(-3, 3, 200).astype("f4")
+@pytest.mark.parametrize(("dtype", "bound"), [("f4", 0.6), ("f8", 1.2)])
+def test_powers_are_nearly_as_near_as_can_be(target, dtype, bound):
+    rng, wide = np.random.default_rng(3), {"f4": 30, "f8": 250}[dtype]
+    x, y = np.exp(rng.uniform(-wide, wide, 400)), rng.uniform(-3, 3, 400)
     x[:50] *= -1
     y[:50] = np.rint(y[:50] * 3)
-    [got] = pointwise(target, [math.pow], np.dtype("f4"), x, y)
-    with mpmath.workdps(40):
-        for value, a, b in zip(got, x, y, strict=True):
-            true = mpmath.power(mpmath.mpf(float(a)), mpmath.mpf(float(b)))
-            if 2.0**-126 < abs(true) < 2.0**127:
-                unit = mpmath.mpf(2) ** (int(mpmath.floor(mpmath.log(abs(true), 2))) - 23)
-                assert abs(mpmath.mpf(float(value)) - true) <= unit * 0.6, (a, b)
+    x[300:] = 1 + 10.0 ** rng.uniform(-7, -2, 100)
+    y[300:] = 10.0 ** rng.uniform(1, 8, 100)
+    worst = ulps_of_two(target, math.pow, mpmath.power, x.astype(dtype), y.astype(dtype))
+    assert bound / 4 < worst <= bound
+    assert float(BOUND.search(math.pow.__doc__)[1 if dtype == "f4" else 2]) == bound
 
 
 @every_target
-def test_powers_of_odd_numbers_are_numpys(target):
-    odd = np.array([0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e30, -1e30, 16777217], "f4")
-    x, y = (v.ravel() for v in np.meshgrid(odd, odd))
-    [got] = pointwise(target, [math.pow], np.dtype("f4"), x, y)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_angles_of_points_are_as_near_as_the_docstring_says(target, dtype):
+    rng, wide = np.random.default_rng(4), {"f4": 30, "f8": 250}[dtype]
+    y = rng.choice([-1, 1], 500) * 10.0 ** rng.uniform(-wide, wide, 500)
+    x = rng.choice([-1, 1], 500) * np.abs(y) * 10.0 ** rng.uniform(-2, 2, 500)
+    worst = ulps_of_two(target, math.atan2, mpmath.atan2, y.astype(dtype), x.astype(dtype))
+    bound = float(BOUND.search(math.atan2.__doc__)[1 if dtype == "f4" else 2])
+    assert bound / 2 < worst <= bound
+
+
+def ulps_of_two(target, function, exact, x, y):
+    [got] = pointwise(target, [function], x.dtype, x, y)
+    worst, info = 0.0, np.finfo(x.dtype)
+    with mpmath.workdps(60):
+        for value, a, b in zip(got, x, y, strict=True):
+            true = exact(mpmath.mpf(float(a)), mpmath.mpf(float(b)))
+            if float(info.tiny) < abs(true) < float(info.max) / 2:
+                unit = mpmath.mpf(2) ** (int(mpmath.floor(mpmath.log(abs(true), 2))) - info.nmant)
+                worst = max(worst, float(abs(mpmath.mpf(float(value)) - true) / unit))
+    return worst
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_pairs_of_odd_numbers_are_numpys(target, dtype):
+    large = float(np.finfo(dtype).max)
+    odd = [0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e30, -1e30, 16777217, large, -large]
+    y, x = (v.ravel() for v in np.meshgrid(np.array(odd, dtype), np.array(odd, dtype)))
     with np.errstate(all="ignore"):
-        want = np.power(x, y)
-    np.testing.assert_allclose(got, want, rtol=1e-6)
-    assert (np.signbit(got) == np.signbit(want))[~np.isnan(want)].all()
+        for got, want in zip(
+            pointwise(target, [math.pow, math.atan2], x.dtype, x, y), (np.power(x, y), np.arctan2(x, y)), strict=True
+        ):
+            np.testing.assert_allclose(got, want, rtol=1e-6, atol=np.finfo(dtype).tiny)
+            assert (np.signbit(got) == np.signbit(want))[~np.isnan(want)].all()
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_angles_are_right_however_large_they_are(target, dtype):
+    rng, wide = np.random.default_rng(8), {"f4": 38, "f8": 308}[dtype]
+    x = np.concatenate([10.0 ** rng.uniform(5, wide, 60), np.rint(10.0 ** rng.uniform(3, 15, 30)) * np.pi / 2])
+    x = (x * rng.choice([-1, 1], x.size)).astype(dtype)
+    names = ("sin", "cos", "tan")
+    for name, got in zip(names, pointwise(target, [getattr(math, name) for name in names], x.dtype, x), strict=True):
+        with mpmath.workdps(350):
+            exact = [getattr(mpmath, name)(mpmath.mpf(float(v))) for v in x]
+        bound = float(BOUND.search(getattr(math, name).__doc__)[1 if dtype == "f4" else 2])
+        for value, true, at in zip(got, exact, x, strict=True):
+            assert abs(mpmath.mpf(float(value)) - true) <= bound * float(np.spacing(np.abs(value))), (name, at)
+
+
+def test_the_digits_of_two_over_pi_are_right():
+    with mpmath.workprec(2000):
+        assert int(mpmath.floor(2 / mpmath.pi * mpmath.mpf(2) ** FRACTION)) == TWO_OVER_PI
 
 
 @every_target
@@ -154,8 +215,8 @@ def test_no_function_calls_another(name):
         lanes = module.target.lanes(x.type.element.bits)
         for i, function in enumerate(EXACT):
             f.store(getattr(math, function)(f.load(x, i * lanes, lanes)), x, i * lanes)
-    x = f.arguments[0]
-    f.store(math.pow(f.load(x, 0, module.target.lanes()), 2.5 * f.load(x, 7, module.target.lanes())), x)
+        for function in (math.pow, math.atan2, math.fmod):
+            f.store(function(f.load(x, 0, lanes), f.load(x, 7, lanes)), x)
     f.end()
     words = {line.split()[0] for line in jit.assembly(module).splitlines() if line.strip()}
     assert not words & {"call", "callq", "bl", "blr"}

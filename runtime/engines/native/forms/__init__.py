@@ -7,12 +7,12 @@ pointwise   arithmetic, comparisons, choices
 elementary  exponentials, logarithms and their like
 activation  activations
 logic       bits, and what kind of number a float is
-rounding    to whole numbers
-special     the error function
+rounding    to whole numbers; division with a remainder
+special     the error functions
 copy        casts
 update      sgd, momentum
 adam        Adam and its kin
-adaptive    Adagrad, Lion, RMSprop
+adaptive    Adagrad, Adadelta, Lion, RMSprop
 products    products of matrices
 reductions  sums, means and extremes along axes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.engines.native import math
-from runtime.engines.native.forms.form import FLOATS, of_one
+from runtime.engines.native.forms.form import FLOATS, of_one, of_two
 from runtime.engines.native.ir.words import sqrt
 
 of_one("rsqrt", lambda x: 1 / sqrt(x), FLOATS)
@@ -12,5 +12,13 @@ of_one("log2", math.log2, FLOATS)
 of_one("exp2", math.exp2, FLOATS)
 of_one("log1p", math.log1p, FLOATS)
 of_one("expm1", math.expm1, FLOATS)
+of_one("tan", math.tan, FLOATS)
+of_one("asin", math.asin, FLOATS)
+of_one("acos", math.acos, FLOATS)
+of_one("atan", math.atan, FLOATS)
+of_two("atan2", math.atan2, FLOATS)
 of_one("sinh", math.sinh, FLOATS)
 of_one("cosh", math.cosh, FLOATS)
+of_one("asinh", math.asinh, FLOATS)
+of_one("acosh", math.acosh, FLOATS)
+of_one("atanh", math.atanh, FLOATS)

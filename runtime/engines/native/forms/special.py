@@ -1,4 +1,4 @@
-"""The error function."""
+"""The error function and what it leaves of 1."""
 
 from __future__ import annotations
 
@@ -6,3 +6,4 @@ from runtime.engines.native import math
 from runtime.engines.native.forms.form import FLOATS, of_one
 
 of_one("erf", math.erf, FLOATS)
+of_one("erfc", math.erfc, FLOATS)

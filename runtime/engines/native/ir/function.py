@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runtime.engines.native.ir.loop import Endless, Loop, Repetition
-from runtime.engines.native.ir.types import INT32, INT64, MASK, Type, number, pointer
+from runtime.engines.native.ir.types import INT32, INT64, MASK, UINT8, Type, number, pointer
 from runtime.engines.native.ir.value import Index, Operand, Value
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ class Function:
         spread = f"shufflevector {type} {one.text}, {type} poison, <{lanes} x i32> zeroinitializer"
         return self.emit(spread, type)
 
+    def data(self, name: str, content: bytes) -> Value:
+        """The address of bytes that never change, by a name that always means the same ones."""
+        self.module.data(name, content)
+        return Value(f"@{name}", pointer(UINT8), self)
+
     def counting(self, type: Type) -> Value:
         """The vector 0, 1, 2 and so on."""
         return Value(f"<{', '.join(f'{type.scalar} {i}' for i in range(type.lanes))}>", type, self)
@@ -105,6 +110,10 @@ class Function:
             return base
         element = base.type.element
         return self.emit(f"getelementptr {element}, ptr {base.text}, {at.type} {at.text}", base.type)
+
+    def read(self, base: Value, element: Type) -> Value:
+        """An element of any type, at an address of bytes."""
+        return self.emit(f"load {element}, ptr {base.text}, align 1", element)
 
     def load(self, base: Value, at: Index = 0, lanes: int = 0, tail: Index | None = None) -> Value:
         """The element there, or so many from there on; with a tail only its first lanes are read, others are 0."""

@@ -27,6 +27,11 @@ class Module:
         """What a function calls and does not define: LLVM's own functions."""
         self._declared[line] = None
 
+    def data(self, name: str, content: bytes) -> None:
+        """Bytes that code reads, by a name that always means the same ones."""
+        text = "".join(f"\\{byte:02X}" for byte in content)
+        self._declared[f'@{name} = private unnamed_addr constant [{len(content)} x i8] c"{text}", align 64'] = None
+
     def add(self, function: str) -> None:
         """A function that is written."""
         self._functions.append(function)

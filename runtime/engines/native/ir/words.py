@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from runtime.engines.native.ir.types import MASK, Type
-from runtime.engines.native.ir.value import Operand, Value
+from runtime.engines.native.ir.value import Index, Operand, Value
 
 
 def fma(a: Value, b: Operand, c: Operand) -> Value:
@@ -102,6 +102,12 @@ def quotient(a: Value, b: Operand) -> Value:
     return a.function.emit(f"{name} {a.type} {a.text}, {other.text}", a.type)
 
 
+def leading_zeros(x: Value) -> Value:
+    """How many bits of a whole number are 0 before its first 1."""
+    no = Value("false", MASK, x.function)  # is 0 left out?
+    return x.function.intrinsic("ctlz", x.type, x, no)
+
+
 def round_even(x: Value) -> Value:
     """The nearest whole number, of two the even one, for sizes below 2**22 (float32) or 2**51 (float64) only.
 
@@ -117,9 +123,22 @@ def shuffle(a: Value, b: Value, lanes: Sequence[int]) -> Value:
     return a.function.emit(f"shufflevector {a.type} {a.text}, {b.type} {b.text}, <{len(lanes)} x i32> <{picks}>", type)
 
 
-def lane(x: Value, number: int) -> Value:
+def lane(x: Value, number: Index) -> Value:
     """One lane, alone."""
-    return x.function.emit(f"extractelement {x.type} {x.text}, i32 {number}", x.type.of(0))
+    if not x.type.lanes:
+        return x
+    return x.function.emit(f"extractelement {x.type} {x.text}, i64 {_numbered(number)}", x.type.of(0))
+
+
+def with_lane(x: Value, number: Index, one: Value) -> Value:
+    """The vector with another value in one lane."""
+    if not x.type.lanes:
+        return one
+    return x.function.emit(f"insertelement {x.type} {x.text}, {one.type} {one.text}, i64 {_numbered(number)}", x.type)
+
+
+def _numbered(number: Index) -> str:
+    return number.text if isinstance(number, Value) else str(number)
 
 
 def across(x: Value, join: Callable[[Value, Value], Value]) -> Value:

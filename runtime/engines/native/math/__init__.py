@@ -8,16 +8,22 @@ polynomial     Horner's rule
 exponential    exp, exp2, expm1
 logarithm      log, log2, log1p
 hyperbolic     tanh, sigmoid, sinh, cosh
-error_function erf
-power          pow, of float32 through float64
+error_function erf, erfc
+pairs          numbers of twice the digits, for pow
+power          pow
 rounding       rint, floor, ceil, trunc
 division       fmod, remainder, floor_divide
+quarter_turns  angles without them, however large
+trigonometric  sin, cos, tan
+inverse_trigonometric  asin, acos, atan, atan2
+inverse_hyperbolic     asinh, acosh, atanh
 """
 
 from runtime.engines.native.math.division import floor_divide as floor_divide
 from runtime.engines.native.math.division import fmod as fmod
 from runtime.engines.native.math.division import remainder as remainder
 from runtime.engines.native.math.error_function import erf as erf
+from runtime.engines.native.math.error_function import erfc as erfc
 from runtime.engines.native.math.exponential import exp as exp
 from runtime.engines.native.math.exponential import exp2 as exp2
 from runtime.engines.native.math.exponential import expm1 as expm1
@@ -25,6 +31,13 @@ from runtime.engines.native.math.hyperbolic import cosh as cosh
 from runtime.engines.native.math.hyperbolic import sigmoid as sigmoid
 from runtime.engines.native.math.hyperbolic import sinh as sinh
 from runtime.engines.native.math.hyperbolic import tanh as tanh
+from runtime.engines.native.math.inverse_hyperbolic import acosh as acosh
+from runtime.engines.native.math.inverse_hyperbolic import asinh as asinh
+from runtime.engines.native.math.inverse_hyperbolic import atanh as atanh
+from runtime.engines.native.math.inverse_trigonometric import acos as acos
+from runtime.engines.native.math.inverse_trigonometric import asin as asin
+from runtime.engines.native.math.inverse_trigonometric import atan as atan
+from runtime.engines.native.math.inverse_trigonometric import atan2 as atan2
 from runtime.engines.native.math.logarithm import log as log
 from runtime.engines.native.math.logarithm import log1p as log1p
 from runtime.engines.native.math.logarithm import log2 as log2
@@ -33,3 +46,6 @@ from runtime.engines.native.math.rounding import ceil as ceil
 from runtime.engines.native.math.rounding import floor as floor
 from runtime.engines.native.math.rounding import rint as rint
 from runtime.engines.native.math.rounding import trunc as trunc
+from runtime.engines.native.math.trigonometric import cos as cos
+from runtime.engines.native.math.trigonometric import sin as sin
+from runtime.engines.native.math.trigonometric import tan as tan

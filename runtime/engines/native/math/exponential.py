@@ -51,6 +51,15 @@ def exp2(x: Value) -> Value:
     return _scaled(1 + _expm1_near((x - n) * LN2), n, whole)
 
 
+def exp2_of_pair(high: Value, low: Value) -> Value:
+    """2**(high + low), where low is small beside high."""
+    least, most = LIMITS[high.type.bits]
+    high = minimum(maximum(high, least * LOG2E - 2), most * LOG2E + 2)
+    n, whole = _nearest(high)
+    low = minimum(maximum(low, -1.0), 1.0)  # beyond the limits it need not be small
+    return _scaled(1 + _expm1_near(((high - n) + low) * LN2), n, whole)
+
+
 def expm1(x: Value) -> Value:
     """exp(x) - 1; at most 1.5 and 2.0 ulp, also near 0."""
     _, whole, r = _split(maximum(x, -40.0))

@@ -33,13 +33,13 @@ LEAST: Final = {32: 2.0**-126, 64: 2.0**-1022}
 
 def log(x: Value) -> Value:
     """The natural logarithm; at most 0.9 and 0.9 ulp."""
-    e, f = _split(x)
+    e, f = split(x)
     return _where_positive(x, _log_of(e, f))
 
 
 def log2(x: Value) -> Value:
     """The logarithm to base 2; at most 1.8 and 1.8 ulp, and exact for powers of two."""
-    e, f = _split(x)
+    e, f = split(x)
     near = _log1p_near(f)
     return _where_positive(x, fma(near, LOG2E, e))
 
@@ -48,10 +48,22 @@ def log1p(x: Value) -> Value:
     """log(1 + x); at most 0.9 and 0.9 ulp, also near 0."""
     u = x + 1
     lost = x - (u - 1)  # what the sum has rounded off
-    e, f = _split(u)
+    e, f = split(u)
     y = _log_of(e, f, lost / u)
     y = where(u < inf, where(u > 0, y, where(u < 0, nan, x.like(-inf))), x)
     return where(x.equal(0), x, y)
+
+
+def split(x: Value) -> tuple[Value, Value]:
+    """X as 2**e * (1 + f), for positive numbers."""
+    size, mantissa = x.type.bits, MANTISSA[x.type.bits]
+    whole = INT32 if size == 32 else INT64
+    few = x < LEAST[size]
+    b = bits(where(few, x * 2.0**mantissa, x), whole)
+    e = (b - ROOT_HALF[size]) >> mantissa
+    m = bits(b - (e << mantissa), x.type.of(0))
+    e = e - where(few, e.like(mantissa), 0)
+    return _small(e, x.type), m - 1
 
 
 def _log_of(e: Value, f: Value, more: Value | None = None) -> Value:
@@ -74,18 +86,6 @@ def _log1p_tail(f: Value) -> tuple[Value, Value]:
     z = s * s
     half = f * f * 0.5
     return half, s * fma(z, polynomial(z, AFTER_LOG[f.type.bits]), half)
-
-
-def _split(x: Value) -> tuple[Value, Value]:
-    """X as 2**e * (1 + f), for positive numbers."""
-    size, mantissa = x.type.bits, MANTISSA[x.type.bits]
-    whole = INT32 if size == 32 else INT64
-    few = x < LEAST[size]
-    b = bits(where(few, x * 2.0**mantissa, x), whole)
-    e = (b - ROOT_HALF[size]) >> mantissa
-    m = bits(b - (e << mantissa), x.type.of(0))
-    e = e - where(few, e.like(mantissa), 0)
-    return _small(e, x.type), m - 1
 
 
 def _small(e: Value, to: Type) -> Value:
