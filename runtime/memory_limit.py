@@ -65,6 +65,11 @@ class MemoryLimit:
         """The bytes that are counted now."""
         return self._taken
 
+    @property
+    def room(self) -> int | None:
+        """The bytes that may still be taken, None for no limit."""
+        return None if self._limit is None else self._limit - self._taken
+
     def give_back(self, nbytes: int) -> None:
         """Note that so many bytes are free again."""
         with self._lock:

@@ -7,6 +7,7 @@ from pathlib import Path
 from compiler.errors import CompileError
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.file_patterns import files_of
 from prograd_proto.tensor_types import type_of
 
 
@@ -16,9 +17,22 @@ def require_columns(program: pb.ProgramDesc, folder: Path) -> None:
     Only the header is read: what the elements are is looked at when the program runs. A .npz file has none.
     """
     data = program.data
-    path = folder / data.file
-    if data.format != pb.DATA_FORMAT_SAFETENSORS or not path.exists():
+    if data.format != pb.DATA_FORMAT_SAFETENSORS:
         return
+    for name in data_files(program, folder):
+        if (folder / name).exists():
+            _require_columns(program, folder / name)
+
+
+def data_files(program: pb.ProgramDesc, folder: Path) -> list[str]:
+    """The files that the program's rows are in, by their paths in the folder; none if it reads no rows."""
+    if not program.data.file:
+        return []
+    return files_of(folder, program.data.file)
+
+
+def _require_columns(program: pb.ProgramDesc, path: Path) -> None:
+    data = program.data
     from runtime.errors import DataError
     from runtime.files.tensor_files import shapes_of  # brings NumPy
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from compiler.analyses.memory_report import MemoryReport
-from compiler.build.columns import require_columns
+from compiler.build.columns import data_files, require_columns
 from compiler.build.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
 from compiler.build.plugins import require_used
 from compiler.build.whole_numbers import is_whole
@@ -91,7 +91,7 @@ class Compiled:
         """The program as it would be saved into that folder; without its data if the file is not there."""
         other = Compiled(copy_of(self.desc))
         other._planned = self._planned
-        if not (Path(folder) / self.desc.data.file).is_file():
+        if not all((Path(folder) / name).is_file() for name in data_files(self.desc, Path(folder))):
             other.desc.ClearField("data")
         other._complete(Path(folder))
         return other.desc
@@ -101,7 +101,7 @@ class Compiled:
         if bind_last_batch(self.desc, folder) and self._planned is not None:
             budget, threads, spill, seconds = self._planned
             plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
-        names = {self.desc.data.file} if self.desc.data.file else set[str]()
+        names = set(data_files(self.desc, folder))
         names |= {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
         del self.desc.files[:]
         self.desc.files.extend(_file_desc(folder, name) for name in sorted(names))

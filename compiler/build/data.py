@@ -24,7 +24,7 @@ def data_desc(
     columns: Mapping[str, str],
     splits: Mapping[str, str | slice],
     *,
-    shuffle: bool,
+    shuffle: bool | int,
     remainder: str,
 ) -> pb.DataDesc:
     """The message of `Program.data`, for a program with these feeds; raises OpError for what it cannot say."""
@@ -35,6 +35,8 @@ def data_desc(
         raise OpError(f"data: {file!r} leaves the program's folder; put the file beside the program")
     if remainder not in _REMAINDERS:
         raise OpError(f"data: remainder={remainder!r} is not one of {', '.join(_REMAINDERS)}")
+    if not isinstance(shuffle, bool):
+        require_whole("data", least=1, shuffle=shuffle)
     for feed in columns:
         if feed not in feeds:
             raise OpError(f"data: there is no input {feed!r}{closest(feed, feeds)}")
@@ -43,7 +45,8 @@ def data_desc(
         format=_FORMATS[path.suffix],
         columns=[pb.ColumnDesc(feed=feed, key=columns.get(feed, feed)) for feed in feeds],
         splits=[_split(name, selection) for name, selection in splits.items()],
-        shuffle=shuffle,
+        shuffle=bool(shuffle),
+        shuffle_rows=0 if isinstance(shuffle, bool) else shuffle,
         remainder=_REMAINDERS[remainder],
     )
 

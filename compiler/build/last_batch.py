@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from compiler.build.columns import data_files
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.lifespans import trains
@@ -61,15 +62,18 @@ def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
     name = program.run.split or "train"
     split = next((split for split in data.splits if split.name == name), pb.SplitDesc())
     by_key = split.WhichOneof("selection") == "key"
-    try:
-        key = split.key if by_key else data.columns[0].key
-        shape = shapes_of(folder / data.file, [key])[key]
-    except DataError as error:
-        raise CompileError(f"{error}; how many rows are left for the last step of an epoch is read from it") from None
-    if not shape:
-        raise CompileError(f"{folder / data.file}: {data.columns[0].key!r} has no rows")
-    stop = shape[0] if by_key or not split.rows.stop else split.rows.stop
-    return shape[0] if by_key else len(range(split.rows.start, stop, split.rows.stride or 1))
+    key = split.key if by_key else data.columns[0].key
+    count = 0
+    for name in data_files(program, folder):
+        try:
+            shape = shapes_of(folder / name, [key])[key]
+        except DataError as error:
+            what = "how many rows are left for the last step of an epoch is read from it"
+            raise CompileError(f"{error}; {what}") from None
+        if not shape:
+            raise CompileError(f"{folder / name}: {data.columns[0].key!r} has no rows")
+        count += shape[0]
+    return count if by_key else len(range(split.rows.start, split.rows.stop or count, split.rows.stride or 1))
 
 
 def row_symbol(program: pb.ProgramDesc) -> str | None:

@@ -451,16 +451,18 @@ class Program:
         *,
         columns: Mapping[str, str] | None = None,
         splits: Mapping[str, str | slice] | None = None,
-        shuffle: bool = False,
+        shuffle: bool | int = False,
         remainder: Literal["drop", "exact", "partial"] = "drop",
     ) -> None:
         """Read rows from a file beside the program.
 
         Args:
-            file: a safetensors or npz file, by its path relative to the folder that the program is saved in.
+            file: a safetensors or npz file, by its path relative to the folder that the program is saved in; or several
+                as one, as in "rows/part-*.safetensors", in the order of their names.
             columns: for each input the key in the file; its own name unless given. Axis 0 counts the rows.
             splits: for each split a key, of an int64 tensor of row numbers, or a slice of rows.
-            shuffle: whether training takes the rows in another order each epoch.
+            shuffle: whether training takes the rows in another order each epoch; or within windows of about so many
+                rows, as in 65536, for rows that do not fit into memory.
             remainder: "drop" leaves out the rows that do not fill the last training step of an epoch, "exact" refuses
                 them, and "partial" makes a step of them whose loss is of these rows alone.
         """

@@ -13,7 +13,7 @@
 * `lifespans`: what the lifespans of states say about a block
 * `settings`: the scalar states that a run may be given other values of
 * `errors`: what a program can cause by itself, and what a plugin can; `os_errors`: what the system says of a file
-* `regular_files`: opening regular files and nothing else
+* `regular_files`: opening regular files and nothing else; `file_patterns`: several files by one name
 * `printable`: whatever leaves for a terminal or a table: one line, of bounded length, that does nothing
 * `spelling`: the closest known name; `byte_sizes`: sizes as people write them
 """

@@ -378,20 +378,22 @@ class SmallTensor(_message.Message):
     def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class DataDesc(_message.Message):
-    __slots__ = ("file", "format", "columns", "splits", "shuffle", "remainder")
+    __slots__ = ("file", "format", "columns", "splits", "shuffle", "remainder", "shuffle_rows")
     FILE_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
     REMAINDER_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_ROWS_FIELD_NUMBER: _ClassVar[int]
     file: str
     format: DataFormat
     columns: _containers.RepeatedCompositeFieldContainer[ColumnDesc]
     splits: _containers.RepeatedCompositeFieldContainer[SplitDesc]
     shuffle: bool
     remainder: Remainder
-    def __init__(self, file: _Optional[str] = ..., format: _Optional[_Union[DataFormat, str]] = ..., columns: _Optional[_Iterable[_Union[ColumnDesc, _Mapping]]] = ..., splits: _Optional[_Iterable[_Union[SplitDesc, _Mapping]]] = ..., shuffle: bool = ..., remainder: _Optional[_Union[Remainder, str]] = ...) -> None: ...
+    shuffle_rows: int
+    def __init__(self, file: _Optional[str] = ..., format: _Optional[_Union[DataFormat, str]] = ..., columns: _Optional[_Iterable[_Union[ColumnDesc, _Mapping]]] = ..., splits: _Optional[_Iterable[_Union[SplitDesc, _Mapping]]] = ..., shuffle: bool = ..., remainder: _Optional[_Union[Remainder, str]] = ..., shuffle_rows: _Optional[int] = ...) -> None: ...
 
 class ColumnDesc(_message.Message):
     __slots__ = ("feed", "key")

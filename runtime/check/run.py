@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.file_patterns import matching
 from runtime.check.names import check_name, check_path, check_unique
 from runtime.contract import require
 
@@ -46,13 +47,13 @@ def check_data(program: pb.ProgramDesc) -> None:
         return
     data = program.data
     check_path(data.file)
-    require(
-        data.file in {file.path for file in program.files}, f"the data {data.file!r} is not among the program's files"
-    )
+    there = set(matching(data.file, paths := [file.path for file in program.files]))
+    require(bool(there) and there <= set(paths), f"the data {data.file!r} is not among the program's files")
     require(data.format in pb.DataFormat.values() and data.format != 0, f"the data format {data.format} is unknown")
     require(
         data.remainder in pb.Remainder.values() and data.remainder != 0, f"the remainder {data.remainder} is unknown"
     )
+    require(data.shuffle_rows >= 0, f"the data is shuffled within {data.shuffle_rows} rows")
     check_unique((column.feed for column in data.columns), "column")
     for column in data.columns:
         check_name(column.key, "column key")

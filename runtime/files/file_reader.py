@@ -30,11 +30,13 @@ class Digest(Protocol):
 class FileReader:
     """The bytes of an open file in order; with a digest, all that are read or skipped are put into it.
 
-    `nbytes` is how many there were when it was opened; `memory` is asked before arrays are made of them.
+    `nbytes` is how many there were when it was opened, `status` what the system said of it then; `memory` is asked
+    before arrays are made of them.
     """
 
     def __init__(self, stream: BufferedReader, digest: Digest | None = None, memory: MemoryLimit = NO_LIMIT) -> None:
-        self.nbytes = os.fstat(stream.fileno()).st_size
+        self.status = os.fstat(stream.fileno())
+        self.nbytes = self.status.st_size
         self._stream = stream
         self._digest = digest
         self.memory = memory

@@ -47,10 +47,11 @@ class Extent(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a file says of itself; the extents are in the order of the file."""
+    """What a file says of itself; the extents are in the order of the file, and begin after `nbytes`."""
 
     extents: dict[str, Extent]
     metadata: dict[str, str]
+    nbytes: int
 
 
 def read_header(reader: FileReader) -> Header:
@@ -72,7 +73,12 @@ def read_header(reader: FileReader) -> Header:
         end = extent.end
     if end != nbytes - 8 - length:
         raise ValueError(f"its tensors take {end} bytes, and {nbytes - 8 - length} are there")
-    return Header(extents, cast(dict[str, str], metadata))
+    return Header(extents, cast(dict[str, str], metadata), 8 + length)
+
+
+def dtype_of(word: str) -> np.dtype[Any]:
+    """The dtype of arrays of what the format calls so, in the order of files; KeyError for what NumPy lacks."""
+    return _DTYPES[word]
 
 
 def read_tensors(reader: FileReader, header: Header, names: set[str]) -> dict[str, Array]:

@@ -1,6 +1,11 @@
 """Rows: where they come from, and how steps take them.
 
-data  the program's own rows, read while it runs: columns and splits of its data file; the compiler looks at that file
-      when a program is saved (compiler.build: columns, last_batch)
-rows  rows: the values of feeds, from which the steps of a run take their batches
+data           the program's own rows, read while it runs: columns and splits of its data file; the compiler looks at
+               that file when a program is saved (compiler.build: columns, last_batch)
+data_files     one data file or several as one: arrays in memory, or columns that stay in their files
+stored_column  a column that stays in its files, and is read row by row
+rows           rows: the values of feeds, from which the steps of a run take their batches
+orders         which row stands at which position
+windows        rows shuffled within windows, so that memory does not grow with their number
+casts          the one cast that rows go through unasked
 """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -10,21 +12,30 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.file_patterns import files_of, matching
 from prograd_proto.spelling import closest
-from runtime.dtypes import Array, array_type
+from runtime.dtypes import Array, array_type, numpy_dtype
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError, UsageError
+from runtime.files.file_reader import FileReader
 from runtime.files.program_files import verified
-from runtime.files.tensor_files import read_arrays, unverified
+from runtime.files.tensor_files import unverified
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
-from runtime.rows.rows import NUMBER_BYTES, Rows, common_length
+from runtime.rows.casts import cast_rows, is_cast, say_cast
+from runtime.rows.data_files import Columns, read_columns
+from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
+from runtime.rows.rows import Rows, common_length
+from runtime.rows.stored_column import Column, StoredColumn, StoredNumbers
 
 OTHER_FORMS: Final = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".npy", ".pkl", ".pt", ".h5", ".xlsx")
 """Of files that people have rows in; what else is called otherwise may be a safetensors file."""
 
+_CHECKED: Final = 1 << 17
+"""Row numbers that are looked at at once."""
+
 
 class Data:
-    """What a program says of its rows, and the arrays that were read so far; nothing is read before it is needed."""
+    """What a program says of its rows, and the columns that were read so far; nothing is read before it is needed."""
 
     def __init__(
         self, program: pb.ProgramDesc, folder: Path, file: Path | None = None, memory: MemoryLimit = NO_LIMIT
@@ -39,8 +50,9 @@ class Data:
         self._folder = folder
         self._given = file
         self._memory = memory
-        self._file: Path | None = None
-        self._arrays: dict[str, Array] = {}
+        self._file = file or folder / program.data.file
+        self._columns = Columns({}, [])
+        self._cast: dict[str, Column] = {}
 
     @property
     def exists(self) -> bool:
@@ -61,7 +73,10 @@ class Data:
         self._read([keys[name] for name in bound.feeds], selection)
         columns = {feed.name: self._column(feed, keys[feed.name]) for feed in bound.feeds.values()}
         count = common_length(columns, "column", 0)
-        return Rows(columns, {}, self._selected(selection, count))
+        first = keys[next(iter(bound.feeds))]
+        if not any(isinstance(column, StoredColumn) for column in columns.values()):
+            self._memory.require(count * NUMBER_BYTES, "the numbers of the rows")
+        return Rows(columns, {}, self._selected(selection, first, count))
 
     def _split(self, name: str) -> pb.SplitDesc | None:
         splits = {split.name: split for split in self._program.data.splits}
@@ -72,56 +87,98 @@ class Data:
         hint = closest(name, splits) or f"; its splits are: {', '.join(splits) or 'none'}"
         raise UsageError(f"the data has no split {name!r}{hint}")
 
-    def _column(self, feed: Feed, key: str) -> Array:
-        array = self._arrays[key]
+    def _column(self, feed: Feed, key: str) -> Column:
+        column = self._columns.by_key[key]
         shape = feed.type.static_shape
-        found = array_type(array)
+        found = _type(column)
         if not feed.by_row:
             raise DataError(f"the column {key!r} gives rows, and the feed {feed.name!r} is {feed.type} for all rows")
-        if found.dtype != feed.type.dtype or array.ndim != len(shape) or array.shape[1:] != shape[1:]:
+        fits = len(column.shape) == len(shape) and column.shape[1:] == shape[1:]
+        if fits and is_cast(found.dtype, feed.type.dtype):
+            return self._cast_column(key, column, feed.type.dtype)
+        if found.dtype != feed.type.dtype or not fits:
             wanted = TensorType(feed.type.dtype, ("rows", *shape[1:]))
             raise DataError(f"{self._file}: {key!r} is {found}, the feed {feed.name!r} is {wanted}")
-        return array
+        return column
 
-    def _selected(self, split: pb.SplitDesc | None, count: int) -> Array:
-        self._memory.require(count * NUMBER_BYTES, "the numbers of the rows")
-        if split is None:
-            numbers = np.arange(count)
-        elif split.WhichOneof("selection") == "key":
-            numbers = self._numbers(split, count)
-        else:
+    def _cast_column(self, key: str, column: Column, dtype: str) -> Column:
+        if key not in self._cast:
+            say_cast(f"{self._file}: {key!r}")
+            self._cast[key] = self._rounded(key, column, numpy_dtype(dtype))
+        return self._cast[key]
+
+    def _rounded(self, key: str, column: Column, dtype: np.dtype[np.float32]) -> Column:
+        if isinstance(column, StoredColumn):
+            return column.cast(dtype)
+        self._memory.take(column.size * dtype.itemsize, f"the array {key!r}")
+        rounded = np.empty(column.shape, dtype)
+        self._memory.note(rounded)
+        cast_rows(key, column, rounded)
+        return rounded
+
+    def _selected(self, split: pb.SplitDesc | None, first: str, count: int) -> Order:
+        order: Order = Span(0, count)
+        if split is not None and split.WhichOneof("selection") == "key":
+            order = self._numbers(split, first)
+        elif split is not None:
             rows = split.rows
             if rows.stop > count:
                 raise DataError(f"{self._file}: the split {split.name!r} ends at row {rows.stop}, there are {count}")
-            numbers = np.arange(rows.start, rows.stop or count, rows.stride)
-        self._memory.take_for(numbers, numbers.nbytes, "the numbers of the rows")
-        if not len(numbers):
+            order = Span(rows.start, len(range(rows.start, rows.stop or count, rows.stride)), rows.stride)
+        if not len(order):
             raise DataError(f"{self._file}: the split {split.name if split else 'train'!r} has no rows")
-        return numbers
+        return order
 
-    def _numbers(self, split: pb.SplitDesc, count: int) -> Array:
-        numbers = self._arrays[split.key]
-        if numbers.dtype != np.int64 or numbers.ndim != 1:
-            found = array_type(numbers)
-            raise DataError(f"{self._file}: {split.key!r} is {found}, the row numbers of a split are int64[rows]")
+    def _numbers(self, split: pb.SplitDesc, first: str) -> Order:
+        """The rows of a split that a key names; those of each file count its own, and `first` is a key of rows."""
+        column = self._columns.by_key[split.key]
+        if column.dtype != np.int64 or len(column.shape) != 1:
+            raise DataError(
+                f"{self._file}: {split.key!r} is {_type(column)}, the row numbers of a split are int64[rows]"
+            )
+        rows = [lengths[first] for lengths in self._columns.lengths]
+        shifts = [0, *accumulate(rows)][:-1]
+        own = StoredNumbers(column, [0] * len(rows)) if isinstance(column, StoredColumn) else Listed(column)
+        start = 0
+        for length, count in zip([lengths[split.key] for lengths in self._columns.lengths], rows, strict=True):
+            for at in range(start, start + length, _CHECKED):
+                self._require_there(split, own.numbers(at, min(_CHECKED, start + length - at)), count)
+            start += length
+        if isinstance(column, StoredColumn):
+            return StoredNumbers(column, shifts)
+        if len(rows) == 1:
+            return own
+        return Listed(column + np.repeat(shifts, [lengths[split.key] for lengths in self._columns.lengths]))
+
+    def _require_there(self, split: pb.SplitDesc, numbers: Array, count: int) -> None:
         outside = numbers[(numbers < 0) | (numbers >= count)]
         if len(outside):
             raise DataError(f"{self._file}: the split {split.name!r} has row {outside[0]}, there are {count} rows")
-        return numbers
 
     def _read(self, keys: Sequence[str], split: pb.SplitDesc | None) -> None:
         """Have the arrays of these keys and of the split, and with them all that the program names: one reading."""
         keys = [*keys, split.key] if split is not None and split.WhichOneof("selection") == "key" else keys
-        if all(key in self._arrays for key in keys):
+        if all(key in self._columns.by_key for key in keys):
             return
         desc = self._program.data
         also = {column.key for column in desc.columns} | {split.key for split in desc.splits if split.key}
-        self._file = self._given or self._folder / desc.file
-        source = (
-            unverified(self._given, self._memory)
-            if self._given
-            else verified(self._program, self._folder, desc.file, self._memory)
-        )
-        with source as reader:
-            arrays = read_arrays(self._file, reader, keys, also)
-        self._arrays = arrays
+        self._columns = read_columns(self._files(), self._verified, keys, also, self._memory)
+
+    def _files(self) -> list[Path]:
+        if self._given is None:
+            names = matching(self._program.data.file, [file.path for file in self._program.files])
+            return [self._folder / name for name in names]
+        return [self._given.parent / name for name in files_of(self._given.parent, self._given.name)]
+
+    @contextmanager
+    def _verified(self, file: Path) -> Generator[FileReader]:
+        if self._given is not None:
+            with unverified(file, self._memory) as reader:
+                yield reader
+            return
+        with verified(self._program, self._folder, file.relative_to(self._folder).as_posix(), self._memory) as reader:
+            yield reader
+
+
+def _type(column: Column) -> TensorType:
+    return TensorType(array_type(np.empty(0, column.dtype)).dtype, column.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -15,13 +15,15 @@ from runtime.dtypes import Array, array_type, count_nonfinite, is_float
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.philox import permutation
+from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
+from runtime.rows.stored_column import Column, StoredColumn, rows_of, take_rows
+
+if TYPE_CHECKING:
+    from runtime.rows.windows import WindowBuffer
 
 SHOWN_ROWS = 8
 """Of so many rows an error gives the numbers."""
-
-
-NUMBER_BYTES: Final = 8
-"""Of the number of a row."""
 
 SHUFFLING_BYTES: Final = 5 * NUMBER_BYTES
 """Of the number of a row while rows are shuffled: random words, places, and the order that they give."""
@@ -31,28 +33,50 @@ class Rows:
     """A selection of rows in an order, and the feeds that are the same for all of them.
 
     Attributes:
-        columns: by feed, arrays whose axis 0 counts rows.
+        columns: by feed, what has the rows: arrays whose axis 0 counts them, or columns that stay in their files.
         whole: by feed, arrays that every step takes whole.
-        numbers: int64, the rows of the columns that are selected, in order.
+        order: which row stands at which position.
     """
 
-    def __init__(self, columns: Mapping[str, Array], whole: Mapping[str, Array], numbers: Array) -> None:
+    def __init__(self, columns: Mapping[str, Column], whole: Mapping[str, Array], order: Order) -> None:
         self.columns = dict(columns)
         self.whole = dict(whole)
-        self.numbers = numbers
+        self.order = order
+        self._window: WindowBuffer | None = None
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.order)
 
-    def permuted(self, order: Array) -> Rows:
-        """The same rows in another order; `order` are positions among them."""
-        return Rows(self.columns, self.whole, self.numbers[order])
+    @property
+    def numbers(self) -> Array:
+        """The int64 numbers of all rows, in order: an array of eight bytes a row."""
+        return self.order.numbers(0, len(self))
+
+    @property
+    def stored(self) -> dict[str, StoredColumn]:
+        """The columns that stay in their files; if there are none, the others are all rows, in memory."""
+        return {name: column for name, column in self.columns.items() if isinstance(column, StoredColumn)}
+
+    def shuffled(self, seed: int, epoch: int, window: int = 0, memory: MemoryLimit = NO_LIMIT) -> Rows:
+        """The same rows in the order of an epoch: of all of them, or within windows of about so many.
+
+        Raises ResourceLimit if the rows of a window stay in files, and do not fit into the memory.
+        """
+        if not window:
+            return Rows(self.columns, self.whole, Listed(self.order.at(permutation(seed, epoch, len(self)))))
+        from runtime.rows.windows import WindowBuffer, Windows  # for few
+
+        windows = Windows(self.order, window, seed, epoch)
+        rows = Rows(self.columns, self.whole, windows)
+        stored = self.stored
+        rows._window = WindowBuffer(stored, windows, memory) if stored else None
+        return rows
 
     def named(self, start: int, count: int) -> str:
         """`; fed are the rows 7, 3 and 30 more`, those from position `start` on; nothing if no feed has rows."""
         if not self.columns:
             return ""
-        numbers = self.numbers[start : start + count].tolist()
+        numbers = self.order.numbers(start, count).tolist()
         shown, more = numbers[:SHOWN_ROWS], len(numbers) - SHOWN_ROWS
         words = ", ".join(map(str, shown)) + (f" and {more} more" if more > 0 else "")
         return f"; fed {'is the row' if len(numbers) == 1 else 'are the rows'} {words}"
@@ -61,8 +85,8 @@ class Rows:
         """`; row 3 of the feed 'label' has it`: the first row of the first feed of whole numbers; else nothing."""
         for name, column in self.columns.items():
             if column.dtype.kind in "iu":
-                numbers = self.numbers[start : start + count]
-                found = (column[numbers] == number).reshape(len(numbers), -1).any(axis=1)
+                numbers = self.order.numbers(start, count)
+                found = (rows_of(column, numbers) == number).reshape(len(numbers), -1).any(axis=1)
                 if found.any():
                     return f"; row {numbers[found.argmax()]} of the feed {name!r} has it"
         return ""
@@ -70,21 +94,22 @@ class Rows:
     def nonfinite(self, start: int, count: int) -> str:
         """`row 3 of the feed 'x' has NaN or Inf: ` for the first feed with such a row; nothing if none has."""
         for name, column in self.columns.items():
-            if is_float(column):
-                numbers = self.numbers[start : start + count]
-                for number in numbers:
-                    if count_nonfinite(column[number : number + 1]):
+            if is_float(np.empty(0, column.dtype)):
+                for number in self.order.numbers(start, count):
+                    if count_nonfinite(rows_of(column, np.array([number]))):
                         return f"row {number} of the feed {name!r} has NaN or Inf: "
         return ""
 
     def fill(self, feeds: Mapping[str, Array], start: int) -> None:
         """Copy the rows from position `start` on, as many as the feeds take, into the feeds."""
         for name, out in feeds.items():
-            if name in self.columns:
-                numbers = self.numbers[start : start + len(out)]
-                np.take(self.columns[name], numbers, axis=0, out=out, mode="clip")  # clip: no buffer; checked before
-            else:
+            column = self.columns.get(name)
+            if column is None:
                 np.copyto(out, self.whole[name])
+            elif self._window is None or not isinstance(column, StoredColumn):
+                take_rows(column, self.order.numbers(start, len(out)), out)
+        if self._window is not None:
+            self._window.fill({name: feeds[name] for name in self.stored if name in feeds}, start)
 
 
 def given_rows(bound: BoundEntry, given: Mapping[str, object], memory: MemoryLimit = NO_LIMIT) -> Rows:
@@ -97,10 +122,8 @@ def given_rows(bound: BoundEntry, given: Mapping[str, object], memory: MemoryLim
     columns = {name: array for name, array in arrays.items() if bound.feeds[name].by_row}
     whole = {name: array for name, array in arrays.items() if name not in columns}
     count = common_length(columns, "feed", bound.rows)
-    memory.take(count * NUMBER_BYTES, "the numbers of the rows")
-    numbers = np.arange(count)
-    memory.note(numbers)
-    return Rows(columns, whole, numbers)
+    memory.require(count * NUMBER_BYTES, "the numbers of the rows")  # rows without elements may be any number
+    return Rows(columns, whole, Span(0, count))
 
 
 def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:
@@ -152,7 +175,7 @@ def as_array(value: object, dtype: str) -> Array:
     return made
 
 
-def common_length(columns: Mapping[str, Array], what: str, otherwise: int) -> int:
+def common_length(columns: Mapping[str, Column], what: str, otherwise: int) -> int:
     """The number of rows of all columns, `otherwise` if there are none. Raises DataError if they differ."""
     lengths = {name: len(array) for name, array in columns.items()}
     if not lengths:

@@ -67,7 +67,8 @@ def _begun(
         step = _steps_of(session, standing, course, options.fetch)
         write = None if folder is None else _checkpoints_of(session, standing, folder, options.before_checkpoint)
         watched = _watched(course.bindings[0], standing.fetched)
-        training = Training(course, session.states, position, watched, Deeds(step, evaluate, write, between))
+        deeds = Deeds(step, evaluate, write, between)
+        training = Training(course, session.states, position, watched, deeds, session.memory)
     return _until_done(standing, plan, training, folder)
 
 
@@ -97,7 +98,7 @@ def _steps_of(session: Session, standing: Standing, course: Course, fetch: Seque
     if plan.keep_best is not None and not standing.keeps_best:
         session.memory.take(session.states.nbytes, "the best states")
         standing.keeps_best = True
-    if plan.shuffle:
+    if plan.shuffle and not plan.window:
         session.memory.take_for(rows, len(rows) * SHUFFLING_BYTES, "the order of the rows")
     with session.workspaces.lent(bindings, more) as lent:
         standing.fetched = lent.executor(first, more).fetches

@@ -55,6 +55,7 @@ class Plan(NamedTuple):
     per_epoch: int  # steps
     seed: int  # of the order of rows
     shuffle: bool
+    window: int  # of rows that are shuffled together, 0 for all
     evaluate: pb.EvaluateDesc | None
     keep_best: pb.KeepBestDesc | None
     stop_after: int  # evaluations without improvement, 0 for never
@@ -95,6 +96,7 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         per_epoch=per_epoch,
         seed=int(session.states.arrays["seed"]),
         shuffle=own_rows and program.data.shuffle,
+        window=program.data.shuffle_rows,
         evaluate=desc.evaluate if desc.HasField("evaluate") else None,
         keep_best=desc.keep_best if desc.HasField("keep_best") else None,
         stop_after=desc.stop_after,

@@ -15,7 +15,7 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
 from runtime.errors import NonFinite, OutOfRange, ResourceLimit, UsageError
-from runtime.philox import permutation
+from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.runs.course import Course
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
@@ -52,10 +52,17 @@ class Training:
         position: where the run stands; kept up to date.
         watched: the metrics that must be finite.
         deeds: what others do.
+        memory: is asked for what shuffling takes, as far as it changes.
     """
 
     def __init__(
-        self, course: Course, states: States, position: Position, watched: Sequence[str], deeds: Deeds
+        self,
+        course: Course,
+        states: States,
+        position: Position,
+        watched: Sequence[str],
+        deeds: Deeds,
+        memory: MemoryLimit,
     ) -> None:
         self._rows = self._ordered = course.rows
         self._plan = course.plan
@@ -63,6 +70,7 @@ class Training:
         self._position = position
         self._watched = watched
         self._do = deeds
+        self._memory = memory
         self._totals = totals = Totals(scalar_fetches(course.bindings[0]))
         self._saved_at: tuple[int, int] | None = None
         self._stopped_by: BaseException | None = None
@@ -112,8 +120,9 @@ class Training:
 
     def _order(self) -> None:
         if self._plan.shuffle:
-            order = permutation(self._plan.seed, self._position.epoch, len(self._rows))
-            self._ordered = self._rows.permuted(order)
+            self._ordered = self._rows  # what the last epoch took of the memory is free before the next one takes it
+            plan, epoch = self._plan, self._position.epoch
+            self._ordered = self._rows.shuffled(plan.seed, epoch, plan.window, self._memory)
 
     def _step(self) -> StepEnd:
         position = self._position

@@ -120,6 +120,8 @@ class Reader:
         for word in line.clauses():
             if word == "shuffle":
                 data.shuffle = True
+            elif word == "within":
+                data.shuffle_rows = line.integer()
             elif word == "remainder" or word in REMAINDERS.values():
                 data.remainder = line.enumerator(word, "remainder", REMAINDERS)
             else:

@@ -82,6 +82,7 @@ def data_lines(data: pb.DataDesc) -> Iterator[str]:
         f"data {name(data.file)}",
         clause("format", data.format, FORMATS),
         "shuffle" if data.shuffle else "",
+        f"within {data.shuffle_rows}" if data.shuffle_rows else "",
         clause("remainder", data.remainder, REMAINDERS),
     )
     yield from (f"  column {name(column.feed)} <- {name(column.key)}" for column in data.columns)
