@@ -21,7 +21,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def command_parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser of the whole command, and its verbs by name in `choices`."""
     parser, verbs = new_parser("runtime", "Loads, checks and runs program files.")
-    for name, add in (("execute", _execute), ("replay", _replay), ("check", _check), ("profile", _profile)):
+    for name, add in (
+        ("execute", _execute),
+        ("replay", _replay),
+        ("check", _check),
+        ("profile", _profile),
+        ("cache", _cache),
+    ):
         add(verbs, name)
     return parser, verbs
 
@@ -135,6 +141,21 @@ def _profile(verbs: Any, name: str) -> None:
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     _add_limits(verb)
     _add_rows(verb)
+
+
+def _cache(verbs: Any, name: str) -> None:
+    verb = add_verb(
+        verbs,
+        name,
+        "what compiled code is kept, and where: for which program and instruction set, how large",
+        "The native engine keeps what it compiles, so that it need not do so again; PROGRAD_CACHE names the folder.",
+        "runtime cache",
+        "runtime cache --clear",
+        "runtime cache --json",
+    )
+    verb.add_argument("--clear", action="store_true", help="remove all of it")
+    verb.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    verb.add_argument("--log-format", type=one_of("text", "json"), default="text", help=argparse.SUPPRESS)
 
 
 def _add_what(group: Any) -> None:

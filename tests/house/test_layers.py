@@ -47,6 +47,7 @@ ENGINES = {
     "runtime/target.py": "the engine that programs are compiled for",
     "runtime/operators.py": "the rules of operators stand beside its kernels",
     "runtime/plugins.py": "and plugins declare such kernels",
+    "runtime/commands/cache.py": "what the native engine keeps on disk is listed and removed by hand",
     "runtime/engines/native/host.py": "what has no form runs as its NumPy kernel",
     "runtime/one_op.py": "one op alone: folding, initial values, conversions",
 }

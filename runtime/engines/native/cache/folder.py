@@ -83,6 +83,8 @@ def write_file(path: Path, content: bytes) -> bool:
 
 
 def _why_unsafe(status: os.stat_result, is_kind: Callable[[int], bool], kind: str) -> str | None:
+    if stat.S_ISLNK(status.st_mode):
+        return "is a symbolic link"
     if not is_kind(status.st_mode):
         return f"is no {kind}"
     if sys.platform == "win32":

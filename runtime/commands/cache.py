@@ -1,0 +1,77 @@
+"""The verb `cache`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from prograd_proto.printable import result_line, sentence
+from runtime.command_line.ending import EXIT_DONE
+from runtime.command_line.streams import put
+from runtime.engines.native.cache.folder import cache_folder, why_unsafe
+from runtime.engines.native.cache.kept import MOST_BYTES, Kept, clear, kept
+from runtime.errors import UsageError
+
+
+def cache(options: argparse.Namespace) -> int:
+    """Show the code that the native engine keeps: for which program and instruction set, where, how large.
+
+    With --clear it is removed; files of others in the folder stay.
+    """
+    folder = _folder()
+    files = clear() if options.clear else kept()
+    if options.json:
+        put(json.dumps(_as_json(folder, files, removed=options.clear), indent=1))
+        return EXIT_DONE
+    if folder is None:
+        options.say("nothing is kept, as the environment variable PROGRAD_CACHE is empty")
+    for line in () if options.clear or options.quiet else _table(files):
+        put(line)
+    fields = [("files", len(files)), ("bytes", sum(file.nbytes for file in files))]
+    put(result_line("REMOVED" if options.clear else "KEPT", [*fields, ("most", MOST_BYTES), ("folder", folder or "")]))
+    return EXIT_DONE
+
+
+def _folder() -> Path | None:
+    folder = cache_folder()
+    if folder is None or not os.path.lexists(folder):
+        return folder
+    why = why_unsafe(folder)
+    if why:
+        raise UsageError(f"{folder} {why}, so it is not used; PROGRAD_CACHE names another one")
+    return folder
+
+
+def _table(files: list[Kept]) -> list[str]:
+    rows = [("    KiB", "last used       ", "for    ", "program")] if files else []
+    for file in files:
+        label, used = file.label, datetime.fromtimestamp(file.used, UTC)
+        what = ("", "not used: not whole, or not safe") if label is None else (label.instruction_set, label.program)
+        kibibytes = f"{file.nbytes / 1024:7,.0f}"
+        rows.append((kibibytes, f"{used:%Y-%m-%d %H:%M}", f"{what[0]:<7}", sentence(what[1] or "every program")))
+    return ["  ".join(row) for row in rows]
+
+
+def _as_json(folder: Path | None, files: list[Kept], *, removed: bool) -> dict[str, Any]:
+    return {
+        "folder": None if folder is None else str(folder),
+        "most_bytes": MOST_BYTES,
+        "bytes": sum(file.nbytes for file in files),
+        "removed" if removed else "kept": [_file_as_json(file) for file in files],
+    }
+
+
+def _file_as_json(file: Kept) -> dict[str, Any]:
+    label = file.label
+    return {
+        "file": file.path.name,
+        "bytes": file.nbytes,
+        "used": datetime.fromtimestamp(file.used, UTC).isoformat(timespec="seconds"),
+        "whole": label is not None,
+        "program": None if label is None else label.program,
+        "instruction_set": None if label is None else label.instruction_set,
+    }
