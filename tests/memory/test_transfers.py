@@ -23,9 +23,9 @@ from compiler.passes.plan_memory import plan_memory
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Readings
 from runtime.engines.parts import TRANSFERS
-from runtime.engines.reference.spill_file import spill_file
 from runtime.engines.reference.threads.at_once import TRIALS
 from runtime.engines.reference.threads.lanes import Lanes, Stretch, stretches
+from runtime.engines.spill_file import spill_file
 from runtime.errors import ExecutionError, NonFinite
 from runtime.step import dependencies
 

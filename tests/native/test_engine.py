@@ -82,17 +82,6 @@ def test_the_result_line_names_the_engine(tmp_path: Path, capsys: pytest.Capture
     assert " engine=native " in out[-1]
 
 
-@pytest.mark.parametrize(
-    ("option", "what"),
-    [(["--check-nan"], "a watch for NaN")],
-)
-def test_what_the_engine_does_not_have_is_refused(
-    option: list[str], what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    code, _, err = command(capsys, "execute", save(rich(), tmp_path), "--engine", "native", *option)
-    assert (code, err) == (2, f"runtime: the engine 'native' does not have {what}; use the engine 'reference'\n")
-
-
 def test_products_of_single_elements_are_told_apart():
     """Each of a batch has a right factor of its own; a result of one element is not there before its product."""
     program = Program("single")

@@ -1,6 +1,7 @@
 """The native engine: a training step as one compiled function; docs/native.md is its design.
 
 engine     the engine: what it has, its memory, its steps
+executor   a bound entry, ready to step
 driver     what makes the phases of a step
 helpers    threads that help to make them
 step       a bound entry lowered, compiled and bound to memory

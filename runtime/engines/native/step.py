@@ -21,7 +21,7 @@ from runtime.engines.native.emission.task import Task, task_of
 from runtime.engines.native.forms import Stages
 from runtime.engines.native.host import host_call, scratch_of_node
 from runtime.engines.native.lowering.chunks import Stretch, stretches
-from runtime.engines.native.lowering.groups import Group, fuse
+from runtime.engines.native.lowering.groups import Group, fuse, unfused
 from runtime.engines.native.lowering.memory import Memory, place_groups, updates_in_place
 from runtime.engines.native.lowering.nodes import Nodes, read_nodes
 from runtime.engines.native.lowering.order import updates_late
@@ -46,6 +46,7 @@ class Lowered:
         target: what code is for.
         threads: how many there may be.
         pinned: tensors that are stored besides what the block says.
+        watched: whether all are.
     """
 
     nodes: Nodes
@@ -57,12 +58,18 @@ class Lowered:
     target: Target
     threads: int
     pinned: tuple[str, ...]
+    watched: bool
 
 
-def lowered(desc: pb.BlockDesc, pinned: Sequence[str], target: Target, threads: int = 1) -> Lowered:
-    """All passes, one after the other."""
+def lowered(
+    desc: pb.BlockDesc, pinned: Sequence[str], target: Target, threads: int = 1, watched: bool = False
+) -> Lowered:
+    """All passes, one after the other.
+
+    A step that is watched has a group for every op, in the order of the block, and all results in memory.
+    """
     nodes = read_nodes(desc, tuple(pinned))
-    groups = updates_late(nodes, fuse(nodes))
+    groups = unfused(nodes) if watched else updates_late(nodes, fuse(nodes))
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
     stages = [Stages(()) if task is None else stages_of(target, task) for task in everything]
     in_state = updates_in_place(nodes, groups)
@@ -73,13 +80,13 @@ def lowered(desc: pb.BlockDesc, pinned: Sequence[str], target: Target, threads: 
         else [*staged.shared, *(aligned(size) * threads for size in staged.own)]
         for group, staged in zip(groups, stages, strict=True)
     ]
-    memory = place_groups(nodes, groups, phases, in_state, scratch)
+    memory = place_groups(nodes, groups, phases, in_state, scratch, watched)
     tasks = [
         None if group.is_host else task_of(nodes, group, stored)
         for group, stored in zip(groups, memory.stored, strict=True)
     ]
     stages = [Stages(()) if task is None else stages_of(target, task) for task in tasks]
-    return Lowered(nodes, groups, phases, tasks, stages, memory, target, threads, tuple(pinned))
+    return Lowered(nodes, groups, phases, tasks, stages, memory, target, threads, tuple(pinned), watched)
 
 
 @dataclass(frozen=True)
@@ -126,12 +133,17 @@ class CompiledStep:
             self.run(segment)
 
 
-def bind_compiled(step: Lowered, states: Mapping[str, Array], arena: Array, program: str = "") -> CompiledStep:
-    """Compile the groups, and bind them to states and arena; `program` is the name by which the code is kept."""
-    arrays = _arrays(step, states, arena)
+def bind_compiled(
+    step: Lowered, states: Mapping[str, Array], arena: Array, file: Array | None = None, program: str = ""
+) -> CompiledStep:
+    """Compile the groups, and bind them to states, arena and the file beside it, if there is one.
+
+    `program` is the name by which the code is kept.
+    """
+    arrays = _arrays(step, states, arena, arena if file is None else file)
     native = [i for i, task in enumerate(step.tasks) if task is not None]
     tasks = [task for task in step.tasks if task is not None]
-    parts = block_parts(step.nodes.block.desc, step.pinned)
+    parts = block_parts(step.nodes.block.desc, step.pinned, step.watched)
     code, named = compiled_code(
         program, step.target, parts, lambda: emit(step.target, tasks, [step.stages[i] for i in native])
     )
@@ -194,11 +206,12 @@ def _segments_alone(step: Lowered, hosts: Mapping[int, Call], first: int) -> lis
     return segments
 
 
-def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array) -> dict[str, Array]:
+def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array, file: Array) -> dict[str, Array]:
     nodes, memory = step.nodes, step.memory
     arrays = {tensor: states[state] for tensor, state in nodes.state_of.items()}
     arrays |= {name: constant_array(op.attributes[0].tensor_value) for name, op in nodes.constants.items()}
     arrays |= {name: view(arena, offset, nodes.types[name]) for name, offset in memory.offsets.items()}
+    arrays |= {name: view(file, offset, nodes.types[name]) for name, offset in memory.in_file.items()}
     arrays |= {name: states[state].reshape(nodes.types[name].static_shape) for name, state in memory.in_state.items()}
     for name, root in nodes.root.items():
         if name not in arrays and root in arrays:

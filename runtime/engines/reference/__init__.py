@@ -4,8 +4,6 @@ bind        from a bound block to arrays in one arena and calls without argument
 bound_step  a whole step as calls: copies of what is fetched, the ops, what no op has updated in place
 engine      the engine: its name, what an entry needs, new workspaces
 executor    runs one bound entry: everything is looked up and placed once, a step then only calls kernels
-nan_watch   looks at every output of a step for NaN and Inf, and says what made the first one
-spill_file  a memory-mapped file for what a plan moves out of memory and back
 target      what planning a step must know of this engine: scratch, and what its kernels write in place
 workspace   an arena, a file beside it, and the executors that take turns in them
 kernels/    the function that computes each op, with its own rule of types; one family a file

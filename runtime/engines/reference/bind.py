@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
@@ -17,21 +17,15 @@ from prograd_proto.blocks import Reading
 from runtime.aligned_memory import address_ranges, aligned_bytes, view
 from runtime.constants import constant_array
 from runtime.dtypes import Array
-from runtime.engines.engine import NO_FOLDER
 from runtime.engines.parts import Buffer
 from runtime.engines.reference.kernels import KERNELS
 from runtime.engines.reference.target import REFERENCE
-from runtime.errors import UsageError
+from runtime.engines.room import no_file
 from runtime.placement.alignment import aligned
 from runtime.step import Touched, aliases_of, effects_of, places_of, scratch_of
 from runtime.step.places import Placed
 
 Call = Callable[[], object]
-
-
-def no_file(nbytes: int = 0) -> NoReturn:
-    """There is no file of so many bytes beside the arena, nor of any: raises UsageError."""
-    raise UsageError(NO_FOLDER)
 
 
 class BoundOp(NamedTuple):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from runtime.aligned_memory import aligned_bytes
 from runtime.dtypes import Array
 from runtime.engines.around_step import Allocate, AroundStep, around_step
-from runtime.engines.reference.bind import BoundBlock, bind, no_file
+from runtime.engines.reference.bind import BoundBlock, bind
+from runtime.engines.room import no_file
 from runtime.entries import BoundEntry
 
 

@@ -4,7 +4,6 @@ What few steps need, threads, transfers, a watch, an error, is imported where it
 
 bound_step.py   the calls of a step
 threads/        the ways to make those of the ops: in order, beside transfers, at once
-nan_watch.py    a look at what each op wrote
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from runtime.entries import BoundEntry
 from runtime.step import dependencies, is_transfer
 
 if TYPE_CHECKING:
-    from runtime.engines.reference.nan_watch import NanWatch
+    from runtime.engines.nan_watch import NanWatch
     from runtime.engines.reference.threads.stopwatch import Stopwatch
 
 
@@ -59,11 +58,11 @@ def prepare(
     step = bind_step(bound, states, fetch, memory)
     watch = None
     if manner.check_nan:
-        from runtime.engines.reference.nan_watch import NanWatch
+        from runtime.engines.nan_watch import NanWatch, WatchedOp
         from runtime.engines.step_start import StepStart
 
         start = StepStart(program, bound.block, states, step.around.feeds, memory.copies)
-        watch = NanWatch(step.block.ops, start)
+        watch = NanWatch([WatchedOp(op.desc, op.call, op.inputs, op.outputs) for op in step.block.ops], start)
     return ReferenceExecutor(program.locations, step, manner, watch)
 
 

@@ -30,10 +30,10 @@ def key_of(target: Target, parts: Sequence[bytes]) -> str:
     return total.hexdigest()
 
 
-def block_parts(block: pb.BlockDesc, pinned: Sequence[str]) -> tuple[bytes, ...]:
-    """What the code of a bound block depends on; `pinned` are tensors that must be stored."""
+def block_parts(block: pb.BlockDesc, pinned: Sequence[str], watched: bool = False) -> tuple[bytes, ...]:
+    """What the code of a bound block depends on; `pinned` are tensors that must be stored, of a watched block all."""
     views = {op.type for op in block.ops if CONTRACTS[op.type].view}  # those of plugins may change
-    return repr([*pinned]).encode(), repr(sorted(views)).encode(), block.SerializeToString(deterministic=True)
+    return repr((watched, *pinned)).encode(), repr(sorted(views)).encode(), block.SerializeToString(deterministic=True)
 
 
 @cache

@@ -81,6 +81,21 @@ def fuse(block: Nodes) -> list[Group]:
     return sorted(fusion.groups, key=attrgetter("rank"))
 
 
+def unfused(block: Nodes) -> list[Group]:
+    """Every node by itself, in the order of the block, for who looks at each."""
+    groups: list[Group] = []
+    for rank, node in enumerate(block.nodes):
+        roots = {block.root[name] for name in node.inputs if name}
+        groups.append(Group(domain_of(block, node), [node], roots, rank))
+    return groups
+
+
+def domain_of(block: Nodes, node: Node) -> tuple[int, ...]:
+    """The extents of the loops of a node: the shape of its results, or of what it reduces."""
+    name = node.inputs[0] if isinstance(node.form, Reduction) else node.outputs[0] if node.outputs else ""
+    return block.types[name].static_shape if name else ()
+
+
 class _Fusion:
     def __init__(self, block: Nodes) -> None:
         self.block = block
@@ -91,15 +106,11 @@ class _Fusion:
 
     def add(self, node: Node) -> None:
         """Put a node into a group."""
-        domain = self._domain(node)
+        domain = domain_of(self.block, node)
         group = self._joined(node, domain) or self._placed_last(Group(domain))
         group.nodes.append(node)
         self.maker.update((name, group) for name in node.outputs)
         self._reads(group, self._roots(node))
-
-    def _domain(self, node: Node) -> tuple[int, ...]:
-        name = node.inputs[0] if isinstance(node.form, Reduction) else node.outputs[0] if node.outputs else ""
-        return self.block.types[name].static_shape if name else ()
 
     def _roots(self, node: Node) -> set[str]:
         return {self.block.root[name] for name in node.inputs if name}

@@ -16,7 +16,8 @@ from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Nodes
 from runtime.engines.native.lowering.phases import Phases
 from runtime.placement import Buffer, check_placement
-from runtime.placement.alignment import aligned
+from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
+from runtime.step import spills
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,21 @@ class Memory:
         stored: by group, the tensors that it writes, those in states included.
         in_state: by tensor, the state that it is written into.
         offsets: in bytes, of every tensor in the arena.
+        in_file: likewise, of every tensor in the file beside the arena.
         scratch: by group, the offsets of its scratch.
         buffers: what is placed, in order.
         arena_bytes: of all.
+        file_bytes: of the file.
     """
 
     stored: list[list[str]]
     in_state: dict[str, str]
     offsets: dict[str, int]
+    in_file: dict[str, int]
     scratch: list[list[int]]
     buffers: list[Buffer]
     arena_bytes: int
+    file_bytes: int
 
 
 def place_groups(
@@ -46,28 +51,40 @@ def place_groups(
     phases: Phases,
     in_state: Mapping[str, str],
     scratch: Sequence[Sequence[int]],
+    watched: bool = False,
 ) -> Memory:
-    """Give every stored tensor its place; `scratch` are the sizes that each group needs besides."""
-    from runtime.placement.placement import place  # at a use: it takes a while to import
+    """Give every stored tensor its place; `scratch` are the sizes that each group needs besides.
 
+    If the step is watched, everything that is made is stored.
+    """
     last_read, end = _last_reads(block, groups), phases.count + 1
-    stored = [_stored(group, last_read) for group in groups]
+    stored = [group.makes if watched or group.is_alone else _read_later(group, last_read) for group in groups]
     until = {name: end if i == len(groups) else phases.last[i] + 1 for name, i in last_read.items()}
     buffers = [Buffer(name, block.types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in block.feeds]
-    for i, (names, sizes) in enumerate(zip(stored, scratch, strict=True)):
+    spilled: list[Buffer] = []
+    for i, (group, names, sizes) in enumerate(zip(groups, stored, scratch, strict=True)):
         start, stop = phases.first[i], phases.last[i] + 1
-        buffers += [
+        made = [
             Buffer(name, block.types[name].nbytes, start, max(until.get(name, stop), stop))
             for name in names
             if name not in in_state
         ]
+        (spilled if spills(group.nodes[0].op.type) else buffers).extend(made)
         rooms = zip(scratch_names(i, len(sizes)), sizes, strict=True)
         buffers += [Buffer(name, size, start, stop) for name, size in rooms]
-    placement = place(buffers)
-    check_placement(buffers, placement.offsets, placement.arena_bytes)
-    offsets = {buffer.name: offset for buffer, offset in zip(buffers, placement.offsets, strict=True)}
+    offsets, arena_bytes = _placed(buffers)
+    in_file, file_bytes = _placed(spilled, PAGE) if spilled else ({}, 0)
     places = [[offsets.pop(name) for name in scratch_names(i, len(sizes))] for i, sizes in enumerate(scratch)]
-    return Memory(stored, dict(in_state), offsets, places, buffers, aligned(placement.arena_bytes))
+    return Memory(stored, dict(in_state), offsets, in_file, places, buffers, aligned(arena_bytes), file_bytes)
+
+
+def _placed(buffers: Sequence[Buffer], alignment: int = ALIGNMENT) -> tuple[dict[str, int], int]:
+    """Offsets by name, and the bytes of all."""
+    from runtime.placement.placement import place  # at a use: it takes a while to import
+
+    placement = place(buffers, alignment=alignment)
+    check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=alignment)
+    return {b.name: at for b, at in zip(buffers, placement.offsets, strict=True)}, placement.arena_bytes
 
 
 def scratch_names(group: int, count: int) -> list[str]:
@@ -83,8 +100,8 @@ def _last_reads(block: Nodes, groups: Sequence[Group]) -> dict[str, int]:
     return last | dict.fromkeys(block.ends, len(groups))
 
 
-def _stored(group: Group, last_read: dict[str, int]) -> list[str]:
-    return group.makes if group.is_alone else [name for name in group.makes if name in last_read]
+def _read_later(group: Group, last_read: dict[str, int]) -> list[str]:
+    return [name for name in group.makes if name in last_read]
 
 
 def updates_in_place(block: Nodes, groups: Sequence[Group]) -> dict[str, str]:

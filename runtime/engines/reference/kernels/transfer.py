@@ -12,7 +12,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from runtime.contract import FILE
-from runtime.engines.reference.spill_file import expect, give_back
+from runtime.engines.spill_file import expect, give_back
 from runtime.kernel import Array, Effect, Types, kernel, types
 
 PART: Final = 1 << 20

@@ -6,18 +6,31 @@ it; when an output is bad, the step is made again from the copies up to that op,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted
 from runtime.dtypes import BFLOAT16, Array, count_nonfinite, is_float
-from runtime.engines.reference.bind import BoundOp, Call
 from runtime.engines.step_start import StepStart
 from runtime.errors import NonFinite
 
 SHOWN = 3
 """Of so many inputs a sentence says what they hold."""
+
+
+Call = Callable[[], object]
+
+
+class WatchedOp(NamedTuple):
+    """An op, the call that computes it, and the arrays that it reads and writes, absent ones left out."""
+
+    desc: pb.OpDesc
+    call: Call
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
 
 
 class NanWatch:
@@ -28,7 +41,7 @@ class NanWatch:
         calls: in the place of the ops' own.
     """
 
-    def __init__(self, ops: Sequence[BoundOp], start: StepStart) -> None:
+    def __init__(self, ops: Sequence[WatchedOp], start: StepStart) -> None:
         self.start = start
         self.calls = [_watched(op) for op in ops]
         self._ops = ops
@@ -47,7 +60,7 @@ class NanWatch:
         return NonFinite(f"{where}: {error}{inputs}", self.start.failed_step())
 
 
-def _watched(op: BoundOp) -> Call:
+def _watched(op: WatchedOp) -> Call:
     floats = [(name, a) for name, a in zip(op.desc.outputs, op.outputs, strict=True) if is_float(a)]
 
     def call() -> None:

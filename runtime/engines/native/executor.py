@@ -1,0 +1,114 @@
+"""A bound entry, ready to step: segments of compiled code and host ops, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from runtime.engines.around_step import AroundStep
+from runtime.engines.engine import Footprint
+from runtime.engines.faults import raise_named
+from runtime.engines.native.helpers import Helpers
+from runtime.engines.native.lowering.memory import scratch_names
+from runtime.engines.native.step import CompiledStep, Lowered, Segment
+from runtime.engines.parts import Buffer, Part, Spell
+from runtime.placement.alignment import aligned
+
+if TYPE_CHECKING:
+    from runtime.engines.nan_watch import NanWatch, WatchedOp
+
+
+class NativeExecutor:
+    """See `runtime.engines.engine.Executor`."""
+
+    def __init__(
+        self,
+        locations: Sequence[str],
+        step: Lowered,
+        compiled: CompiledStep,
+        around: AroundStep,
+        helpers: Helpers,
+        watch: NanWatch | None = None,
+    ) -> None:
+        """`locations` are the lines that ops name; a watch has a call for every group."""
+        self._locations, self._compiled, self._lowered, self._helpers = locations, compiled, step, helpers
+        self._watch = watch
+        self.feeds, self.fetches, before, self._after = around
+        self._before = before if watch is None else [watch.start.keep, *before]
+        self.parts = [Part(group.name, tuple(node.op for node in group.nodes)) for group in step.groups]
+        self.footprint = Footprint(step.memory.arena_bytes, step.memory.file_bytes)
+        self.warm_up = 1
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """Worked out for who asks: only `profile` does."""
+        return _buffers(self._lowered)
+
+    def step(self) -> None:
+        """Make all segments."""
+        if self._watch is None:
+            self._make(self._compiled.segments, self._compiled.run)
+        else:
+            self._make(self._compiled.alone, self._watched)
+
+    def profile_step(self) -> list[Spell]:
+        """A step, group by group, with the time that each took."""
+        spells: list[Spell] = []
+
+        def timed(segment: Segment) -> None:
+            start = perf_counter()
+            self._compiled.run(segment)
+            spells.append(Spell(segment.first, start, perf_counter(), 0))
+
+        self._make(self._compiled.alone, timed)
+        return spells
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+    def _watched(self, segment: Segment) -> None:
+        assert self._watch is not None, "only a watched step is made so"
+        self._watch.calls[segment.first]()
+
+    def _make(self, segments: Sequence[Segment], run: Callable[[Segment], None]) -> None:
+        self._helpers.called(self._compiled.driver)
+        with np.errstate(all="ignore"):
+            for call in self._before:
+                call()
+            for segment in segments:
+                try:
+                    run(segment)
+                except Exception as error:
+                    explain = None if self._watch is None else partial(self._watch.explained, segment.first)
+                    raise_named(error, self._lowered.groups[segment.first].nodes[-1].op, self._locations, explain)
+            for call in self._after:
+                call()
+
+
+def watched_ops(step: Lowered, compiled: CompiledStep) -> list[WatchedOp]:
+    """The ops of a step that was lowered to be watched, with the arrays that they read and write."""
+    from runtime.engines.nan_watch import WatchedOp
+
+    ops: list[WatchedOp] = []
+    for group, segment in zip(step.groups, compiled.alone, strict=True):
+        op, arrays = group.nodes[0].op, compiled.arrays
+        inputs = [arrays[name] for name in op.inputs if name]
+        ops.append(WatchedOp(op, partial(compiled.run, segment), inputs, [arrays[name] for name in op.outputs]))
+    return ops
+
+
+def _buffers(step: Lowered) -> list[Buffer]:
+    """What lies in the arena, with the groups that touch it."""
+    end, result = step.phases.count, list[Buffer]()
+    touched: dict[str, list[int]] = {}
+    for i, (group, stored) in enumerate(zip(step.groups, step.memory.stored, strict=True)):
+        for name in dict.fromkeys([*group.reads, *stored, *scratch_names(i, len(step.memory.scratch[i]))]):
+            touched.setdefault(name, []).append(i)
+    for buffer in step.memory.buffers:
+        parts = touched.get(buffer.name, [])
+        result.append(Buffer(buffer.name, aligned(buffer.nbytes), parts, buffer.start == 0, buffer.stop > end))
+    return result

@@ -1,0 +1,82 @@
+"""The driver: every chunk is done once in its phase, whoever does it, and helpers come and go."""
+
+import time
+from threading import enumerate as all_threads
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from native.building import HERE
+
+from runtime.engines.native import jit
+from runtime.engines.native.driver import Driver
+from runtime.engines.native.helpers import Helpers
+from runtime.engines.native.ir import INT64, Module, pointer
+from runtime.engines.native.target import target
+
+UNITS = 40
+
+
+def counting(threads: int, phases: list[list[tuple[int, int]]]) -> tuple[Driver, np.ndarray]:
+    """A driver of phases of chunks, each of which adds its number of phases so far to the words of its units.
+
+    A word is read by the next phase at another place, so a phase that begins too early leaves wrong numbers.
+    """
+    module = Module(target(HERE[0]))
+    f = module.function("add", [pointer(INT64), INT64, INT64, INT64])
+    table, start, stop, _ = f.arguments
+    read, written = (f.address_at(table, i, INT64) for i in range(2))
+    for unit in f.range(start, stop):
+        f.store(f.load(read, UNITS - 1 - f.index(unit)) * 3 + unit, written, unit)
+    f.end()
+    code = jit.load(jit.compiled(module), module.target)
+    words = np.zeros((2, UNITS), np.int64)
+    tables = np.array([[words[i % 2].ctypes.data, words[1 - i % 2].ctypes.data] for i in range(len(phases))], np.int64)
+    records, begins = [], []
+    for i, chunks in enumerate(phases):
+        begins.append((len(records), len(chunks)))
+        records += [(code.address("add"), tables[i].ctypes.data, start, stop) for start, stop in chunks]
+    arrays = np.array(begins, np.int64), np.array(records, np.int64)
+    return Driver(module.target, threads, *arrays, (code, words, tables)), words
+
+
+def expected(phases: int) -> np.ndarray:
+    words = np.zeros((2, UNITS), np.int64)
+    for i in range(phases):
+        words[1 - i % 2] = words[i % 2][::-1] * 3 + np.arange(UNITS)
+    return words
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+def test_every_chunk_is_done_once_in_its_phase(threads: int):
+    whole = [(0, UNITS)]
+    halves = [(0, UNITS // 2), (UNITS // 2, UNITS)]
+    single = [(i, i + 1) for i in range(UNITS)]
+    phases = [single, halves, single, whole, single, halves, whole, single]
+    driver, words = counting(threads, phases)
+    helpers = Helpers(threads - 1)
+    for turn in range(400):
+        words[...] = 0
+        helpers.called(driver)
+        driver.drive(0, len(phases))
+        np.testing.assert_array_equal(words, expected(len(phases)))
+        if turn % 100 == 99:
+            time.sleep(0.01)  # long enough for helpers to fall asleep
+    helpers.close()
+
+
+def test_helpers_go_from_one_driver_to_another_and_none_is_left():
+    before = set(all_threads())
+    drivers = [counting(3, [[(i, i + 1) for i in range(UNITS)]] * (n + 1)) for n in range(3)]
+    helpers = Helpers(2)
+    for turn in range(60):
+        driver, words = drivers[turn % 3]
+        words[...] = 0
+        helpers.called(driver)
+        driver.drive(0, turn % 3 + 1)
+        np.testing.assert_array_equal(words, expected(turn % 3 + 1))
+    assert set(all_threads()) - before
+    helpers.close()
+    assert set(all_threads()) == before
