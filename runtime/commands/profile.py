@@ -41,6 +41,7 @@ class Measured(NamedTuple):
 
     steps: list[list[Spell]]
     wall: float  # seconds of all steps, from the first op or copy to the last
+    reading: float  # seconds that their rows took
     alive: list[int]  # bytes of the arena, while each part runs in the order of the list
 
 
@@ -96,9 +97,10 @@ def _rows(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split
 
 def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, trace: TraceFile | None) -> Measured:
     found: list[list[Spell]] = []
-    wall = 0.0
+    wall = reading = 0.0
     first = executor.warm_up + 1  # and caches fill
     for number in range(first + steps):
+        asked = perf_counter()
         rows.fill(executor.feeds, number * bound.rows % (len(rows) - bound.rows + 1))
         begin = perf_counter()
         spells = executor.profile_step()
@@ -107,9 +109,10 @@ def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, tra
             continue
         found.append(spells)
         wall += end - begin
+        reading += begin - asked
         if trace is not None:
             trace.note(executor, begin, spells, end)
-    return Measured(found, wall, _alive(executor))
+    return Measured(found, wall, reading, _alive(executor))
 
 
 def _alive(executor: Executor) -> list[int]:
@@ -149,12 +152,20 @@ def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: E
     stages = {group.name: group.seconds / options.steps for group in tables["stage"]}
     fields: list[tuple[str, object]] = [("entry", bound.name), ("steps", options.steps), ("ops", len(parts))]
     fields += [("seconds_per_step", total / options.steps), ("wall_per_step", measured.wall / options.steps)]
+    if bound.feeds:
+        fields += _rates(bound, options.steps, measured)
     fields += [("forward", stages.get("forward", 0.0))]
     fields += [("backward", sum(stages.get(name, 0.0) for name in ("gradient", "derivative", "recompute")))]
     fields += [("update", stages.get("update", 0.0))]
     fields += [("transfer", stages["transfer"])] if "transfer" in stages else []
     fields += [("arena", executor.footprint.arena), ("peak", peak), ("engine", run.session.engine.name)]
     put(result_line("OK", fields))
+
+
+def _rates(bound: BoundEntry, steps: int, measured: Measured) -> list[tuple[str, object]]:
+    """How many rows a second steps take, and how many are read."""
+    rows = bound.rows * steps
+    return [("rows_per_second", rows / measured.wall), ("read_per_second", rows / max(measured.reading, 1e-9))]
 
 
 def _grouped(parts: Sequence[Part], measured: Measured, name_of: Callable[[Part, Spell], str]) -> list[Spent]:
@@ -207,6 +218,7 @@ def _print_json(
         "steps": options.steps,
         "seconds": total,
         "wall": measured.wall,
+        "reading": measured.reading,
         "peak": peak,
         "alive": measured.alive,
         **{f"by_{name}": [group._asdict() for group in groups] for name, groups in tables.items()},

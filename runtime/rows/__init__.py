@@ -7,5 +7,6 @@ stored_column  a column that stays in its files, and is read row by row
 rows           rows: the values of feeds, from which the steps of a run take their batches
 orders         which row stands at which position
 windows        rows shuffled within windows, so that memory does not grow with their number
+read_ahead     the rows of the next step, read on a thread while a step is made
 casts          the one cast that rows go through unasked
 """

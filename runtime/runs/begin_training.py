@@ -25,6 +25,7 @@ from runtime.runs.standing import Standing
 from runtime.runs.training import Deeds, Training
 
 MakeStep = Callable[[Rows, int], Mapping[str, Array]]
+Fill = Callable[[Rows, Mapping[str, Array], int, int], None]
 
 
 def begin_training(
@@ -64,12 +65,13 @@ def _begun(
     evaluate = _evaluation(session, plan.evaluate)
     folder = None if options.checkpoint is None else CheckpointFolder(options.checkpoint, keep=options.keep)
     with _claimed(session, standing, folder, force=options.force):
-        step = _steps_of(session, standing, course, options.fetch)
+        fill, end = _filling(session, course.rows)
+        step = _steps_of(session, standing, course, options.fetch, fill)
         write = None if folder is None else _checkpoints_of(session, standing, folder, options.before_checkpoint)
         watched = _watched(course.bindings[0], standing.fetched)
         deeds = Deeds(step, evaluate, write, between)
         training = Training(course, session.states, position, watched, deeds, session.memory)
-    return _until_done(standing, plan, training, folder)
+    return _until_done(standing, plan, training, folder, end)
 
 
 @contextmanager
@@ -88,7 +90,17 @@ def _claimed(session: Session, standing: Standing, folder: CheckpointFolder | No
     standing.home = place
 
 
-def _steps_of(session: Session, standing: Standing, course: Course, fetch: Sequence[str]) -> MakeStep:
+def _filling(session: Session, rows: Rows) -> tuple[Fill, Callable[[], None]]:
+    """What fills feeds with the rows from a position on, so many; and what is to be called at the end."""
+    if not rows.stored:
+        return lambda rows, feeds, start, count: rows.fill(feeds, start), lambda: None
+    from runtime.rows.read_ahead import ReadAhead  # for who has large files: start-up time
+
+    ahead = ReadAhead(session.memory)
+    return ahead.fill, ahead.close
+
+
+def _steps_of(session: Session, standing: Standing, course: Course, fetch: Sequence[str], fill: Fill) -> MakeStep:
     """What makes a step with the rows from a position on; memory for all of the training is taken now."""
     bindings, rows, plan = course
     first = bindings[0]
@@ -107,7 +119,7 @@ def _steps_of(session: Session, standing: Standing, course: Course, fetch: Seque
         bound = first if len(rows) - start >= first.rows else bindings[-1]
         with session.workspaces.lent([bound], more) as lent:
             executor = lent.executor(bound, more)
-            rows.fill(executor.feeds, start)
+            fill(rows, executor.feeds, start, bound.rows)
             session.stepper.step(executor)
             standing.fetched = executor.fetches
             return executor.fetches
@@ -132,12 +144,13 @@ def _checkpoints_of(
 
 
 def _until_done(
-    standing: Standing, plan: Plan, training: Training, folder: CheckpointFolder | None
+    standing: Standing, plan: Plan, training: Training, folder: CheckpointFolder | None, end: Callable[[], None]
 ) -> Generator[Event]:
     try:
         yield from training.events()
         standing.done = plan.steps
     finally:
+        end()
         if folder is not None:
             folder.release()
 

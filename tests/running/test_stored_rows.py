@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from threading import enumerate as enumerate_threads
 
 import numpy as np
 import pytest
@@ -263,3 +264,25 @@ def test_a_window_that_does_not_fit_is_refused(tmp_path, stored):
     run = runtime.load(with_data(tmp_path, shuffle=1000), max_memory=900)
     with pytest.raises(runtime.ResourceLimit, match="with a window of 31 rows the run needs"):
         list(run.train())
+
+
+def test_rows_are_read_ahead_on_a_thread_that_ends_with_the_run(tmp_path, stored):
+    write_data(tmp_path)
+    run = runtime.load(with_data(tmp_path, shuffle=8))
+    events = run.train()
+    next(events)
+    assert [thread.name for thread in enumerate_threads()].count("prograd rows") == 1
+    events.close()
+    assert "prograd rows" not in [thread.name for thread in enumerate_threads()]
+    list(run.train())
+    assert "prograd rows" not in [thread.name for thread in enumerate_threads()]
+
+
+def test_what_fails_while_rows_are_read_ahead_is_raised_where_they_are_needed(tmp_path, stored):
+    x = arrays()["x"].astype(np.float64)
+    x[9, 1] = 1e300
+    write_data(tmp_path, x=x)
+    run = runtime.load(with_data(tmp_path))
+    events = run.train()
+    next(events), next(events)
+    assert refused(lambda: next(events), tmp_path) == "row 9 of 'x' has 1e+300, which float32 does not hold"
