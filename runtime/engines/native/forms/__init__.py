@@ -15,6 +15,8 @@ adam        Adam and its kin
 adaptive    Adagrad, Adadelta, Lion, RMSprop
 products    products of matrices
 reductions  sums, means and extremes along axes
+shape       the same elements in another arrangement
+moves/      a room of its own: boxes of elements copied or filled
 
 `FORMS` is filled when this room is imported. What has no form runs as its NumPy kernel.
 """
@@ -29,6 +31,7 @@ from runtime.engines.native.forms import pointwise as pointwise
 from runtime.engines.native.forms import products as products
 from runtime.engines.native.forms import reductions as reductions
 from runtime.engines.native.forms import rounding as rounding
+from runtime.engines.native.forms import shape as shape
 from runtime.engines.native.forms import special as special
 from runtime.engines.native.forms import update as update
 from runtime.engines.native.forms.form import FORMS as FORMS

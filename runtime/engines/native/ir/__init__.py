@@ -19,6 +19,7 @@ from runtime.engines.native.ir.types import INT8 as INT8
 from runtime.engines.native.ir.types import INT32 as INT32
 from runtime.engines.native.ir.types import INT64 as INT64
 from runtime.engines.native.ir.types import UINT8 as UINT8
+from runtime.engines.native.ir.types import UINT16 as UINT16
 from runtime.engines.native.ir.types import UINT32 as UINT32
 from runtime.engines.native.ir.types import UINT64 as UINT64
 from runtime.engines.native.ir.types import Type as Type

@@ -94,11 +94,11 @@ def _usable_form(op: pb.OpDesc, inputs: Sequence[TensorType | None], outputs: Se
     form = form_of(op.type, [type.dtype for type in operands])
     if form is None or any(0 in type.static_shape for type in (*operands, *outputs)):
         return None
+    if isinstance(form, Loops):
+        return form if form.takes(inputs, outputs, attributes_of(op)) else None
     if any(type.dtype not in DTYPES for type in outputs):
         return None
     if isinstance(form, Pointwise):
         one_domain = len({type.shape for type in outputs}) == 1
         return form if one_domain and (form.before is None or outputs[0].rank) else None
-    if isinstance(form, Loops):
-        return form if form.takes(inputs, outputs, attributes_of(op)) else None
     return form

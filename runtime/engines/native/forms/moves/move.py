@@ -1,0 +1,62 @@
+"""A box of elements, where it is read and where it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Strided(NamedTuple):
+    """Elements of a tensor by an index of several axes.
+
+    Attributes:
+        number: of the operand or the result.
+        offset: elements before the one at the first place.
+        steps: elements from one place to the next, for every axis; less than 0 is backwards, 0 stays.
+    """
+
+    number: int
+    offset: int
+    steps: tuple[int, ...]
+
+
+class Move(NamedTuple):
+    """A box of elements that is copied or filled.
+
+    Attributes:
+        extents: of the box.
+        to: where it is written.
+        source: where it is read; or the bits of the number that it is filled with.
+    """
+
+    extents: tuple[int, ...]
+    to: Strided
+    source: Strided | int
+
+    @property
+    def simple(self) -> Move:
+        """The same elements in a box with as few axes as both sides allow, and none of one place."""
+        source = self.source.steps if isinstance(self.source, Strided) else (0,) * len(self.extents)
+        axes: list[tuple[int, int, int]] = []
+        for extent, there, here in zip(self.extents, self.to.steps, source, strict=True):
+            if extent == 1:
+                continue
+            if axes:
+                outer, far_there, far_here = axes[-1]
+                if (far_there, far_here) == (there * extent, here * extent):
+                    axes[-1] = outer * extent, there, here
+                    continue
+            axes.append((extent, there, here))
+        extents, there, here = ([axis[i] for axis in axes] for i in range(3))
+        to = self.to._replace(steps=tuple(there))
+        source = self.source._replace(steps=tuple(here)) if isinstance(self.source, Strided) else self.source
+        return Move(tuple(extents), to, source)
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """The steps of a tensor that lies in memory without gaps, the last axis innermost."""
+    steps, size = [0] * len(shape), 1
+    for axis in reversed(range(len(shape))):
+        steps[axis] = size
+        size *= shape[axis]
+    return tuple(steps)

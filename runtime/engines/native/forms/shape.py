@@ -1,0 +1,167 @@
+"""The same elements in another arrangement: transposed, sliced, padded, split, joined, repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import ITEM_BYTES
+from runtime.conversion import converted
+from runtime.engines.native.forms.form import FORMS, Loops
+from runtime.engines.native.forms.moves import Move, Strided, move_stages, row_major
+from runtime.engines.native.forms.stages import Stages
+from runtime.engines.native.target import Target
+
+Types = Sequence[TensorType]
+Layers = list[list[Move]]
+Ints = tuple[int, ...]
+Moves = Callable[..., Layers]
+"""From the types of operands and of results, and the attributes by name."""
+
+EVERY: Final = frozenset(ITEM_BYTES)
+MOST: Final = 64
+"""Boxes in one function."""
+
+MOVES: Final[dict[str, Moves]] = {}
+"""What ops that only move elements do, by operator."""
+
+
+def moving(name: str, moves: Moves) -> None:
+    """Declare the form of an op that moves elements, or fills with a number."""
+
+    def plan(
+        target: Target, inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]
+    ) -> Stages:
+        return move_stages(target, 8 * ITEM_BYTES[outputs[0].dtype], moves(inputs, outputs, **attributes))
+
+    def few(inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]) -> bool:
+        return sum(map(len, moves(inputs, outputs, **attributes))) <= MOST
+
+    MOVES[name] = moves
+    FORMS[name] = Loops(plan, EVERY, few)
+
+
+def transpose(inputs: Types, outputs: Types, *, axes: Ints) -> Layers:
+    steps = row_major(inputs[0].static_shape)
+    return [[Move(outputs[0].static_shape, whole(outputs[0]), Strided(0, 0, tuple(steps[axis] for axis in axes)))]]
+
+
+def broadcast_to(inputs: Types, outputs: Types, *, shape: Any) -> Layers:
+    x, y = inputs[0].static_shape, outputs[0].static_shape
+    steps = [step if extent != 1 else 0 for extent, step in zip(x, row_major(x), strict=True)]
+    return [[Move(y, whole(outputs[0]), Strided(0, 0, (*[0] * (len(y) - len(x)), *steps)))]]
+
+
+def slice_(inputs: Types, outputs: Types, *, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> Layers:
+    window = _window(inputs[0].static_shape, axes, starts, strides)
+    return [[Move(outputs[0].static_shape, whole(outputs[0]), window)]]
+
+
+def unslice(
+    inputs: Types, outputs: Types, *, shape: Any, axes: Ints, starts: Ints, stops: Ints, strides: Ints
+) -> Layers:
+    x, y = inputs[0].static_shape, outputs[0].static_shape
+    copy = Move(x, _window(y, axes, starts, strides), Strided(0, 0, row_major(x)))
+    if any(stride != 1 for stride in strides):
+        return [[Move(y, whole(outputs[0]), 0)], [copy]]
+    before = dict(zip(axes, starts, strict=True))
+    return [[*_around(y, [before.get(axis, 0) for axis in range(len(y))], x, 0), copy]]
+
+
+def pad(inputs: Types, outputs: Types, *, before: Ints, after: Ints, value: float) -> Layers:
+    x, y = inputs[0].static_shape, outputs[0].static_shape
+    steps = row_major(y)
+    copy = Move(x, Strided(0, moved(before, steps), steps), Strided(0, 0, row_major(x)))
+    return [[*_around(y, before, x, bits_of(value, outputs[0].dtype)), copy]]
+
+
+def split(inputs: Types, outputs: Types, *, sizes: Ints, axis: int) -> Layers:
+    steps = row_major(inputs[0].static_shape)
+    starts = accumulate(sizes, initial=0)
+    parts = [
+        Move(y.static_shape, Strided(i, 0, row_major(y.static_shape)), Strided(0, start * steps[axis], steps))
+        for i, (y, start) in enumerate(zip(outputs, starts, strict=False))
+    ]
+    return [parts]
+
+
+def concat(inputs: Types, outputs: Types, *, axis: int) -> Layers:
+    steps = row_major(outputs[0].static_shape)
+    starts = accumulate((x.static_shape[axis] for x in inputs), initial=0)
+    parts = [
+        Move(x.static_shape, Strided(0, start * steps[axis], steps), Strided(i, 0, row_major(x.static_shape)))
+        for i, (x, start) in enumerate(zip(inputs, starts, strict=False))
+    ]
+    return [parts]
+
+
+def full(inputs: Types, outputs: Types, *, shape: Any, value: float, dtype: str) -> Layers:
+    return [[Move(outputs[0].static_shape, whole(outputs[0]), bits_of(value, dtype))]]
+
+
+def eye(inputs: Types, outputs: Types, *, shape: Any, offset: int, dtype: str) -> Layers:
+    *around, rows, columns = outputs[0].static_shape
+    *steps, row, column = row_major(outputs[0].static_shape)
+    length = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
+    zeros = [Move(outputs[0].static_shape, whole(outputs[0]), 0)]
+    if length <= 0:
+        return [zeros]
+    start = offset if offset >= 0 else -offset * row
+    diagonal = Strided(0, start, (*steps, row + column))
+    return [zeros, [Move((*around, length), diagonal, bits_of(1, dtype))]]
+
+
+def whole(type: TensorType) -> Strided:
+    """All elements of the first result."""
+    return Strided(0, 0, row_major(type.static_shape))
+
+
+def moved(at: Iterable[int], steps: Iterable[int]) -> int:
+    """Elements from the first one to the one at this place."""
+    return sum(i * step for i, step in zip(at, steps, strict=True))
+
+
+def bits_of(value: float, dtype: str) -> int:
+    """The number as it lies in memory."""
+    if dtype == "bfloat16":
+        one = converted(np.array([value]), dtype)
+    else:
+        one = np.zeros(1, dtype)
+        one.fill(value)
+    return int(one.view(f"u{one.itemsize}")[0])
+
+
+def _window(shape: Ints, axes: Ints, starts: Ints, strides: Ints) -> Strided:
+    steps = [*row_major(shape)]
+    offset = sum(start * steps[axis] for axis, start in zip(axes, starts, strict=True))
+    for axis, stride in zip(axes, strides, strict=True):
+        steps[axis] *= stride
+    return Strided(0, offset, tuple(steps))
+
+
+def _around(shape: Ints, before: Sequence[int], inner: Ints, bits: int) -> list[Move]:
+    """What is beside a box, as boxes: before and after it along every axis, as wide as it along the axes before."""
+    steps, boxes = row_major(shape), list[Move]()
+    for axis, (start, extent) in enumerate(zip(before, inner, strict=True)):
+        for first, stop in ((0, start), (start + extent, shape[axis])):
+            at = [*before[:axis], first, *[0] * (len(shape) - axis - 1)]
+            extents = (*inner[:axis], stop - first, *shape[axis + 1 :])
+            if prod(extents):
+                boxes.append(Move(extents, Strided(0, moved(at, steps), steps), bits))
+    return boxes
+
+
+moving("transpose", transpose)
+moving("broadcast_to", broadcast_to)
+moving("slice", slice_)
+moving("unslice", unslice)
+moving("pad", pad)
+moving("split", split)
+moving("concat", concat)
+moving("full", full)
+moving("eye", eye)

@@ -1,0 +1,77 @@
+"""Ops with loops of their own, made unit by unit, the last one first, between forbidden pages."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from native.guarded import guarded
+
+import runtime.engines.reference.kernels  # noqa: F401 -- fills KERNELS
+from prograd_proto import TensorType, attributes_of
+from prograd_proto import program_pb2 as pb
+from registry import OPS, Block
+from runtime.dtypes import array_type, numpy_dtype
+from runtime.engines.native.emission.code import emit, loaded
+from runtime.engines.native.emission.kinds import stages_of
+from runtime.engines.native.emission.task import task_of
+from runtime.engines.native.forms import Loops
+from runtime.engines.native.lowering.groups import fuse
+from runtime.engines.native.lowering.nodes import read_nodes
+from runtime.engines.native.target import Target
+from runtime.kernel import KERNELS
+
+GARBAGE = 0xAA
+
+
+def op_of(name: str, inputs: Sequence[np.ndarray], attributes: dict[str, Any]) -> pb.BlockDesc:
+    """A block of one op and what it is fed."""
+    block = Block()
+    operands = [block.define(f"x{i}", array_type(x)) for i, x in enumerate(inputs)]
+    OPS[name](*operands, **attributes) if operands else OPS[name].on(block)(**attributes)
+    for operand in operands:
+        block.desc.parameters.add(tensor=operand.name, feed=operand.name)
+    return block.desc
+
+
+def expected(op: pb.OpDesc, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What the reference kernel gives."""
+    kernel, attributes = KERNELS[op.type], attributes_of(op)
+    made = kernel.rule(*map(array_type, inputs), **attributes)
+    outputs, scratch = (list(map(garbage, types)) for types in (made.outputs, made.scratch))
+    with np.errstate(all="ignore"):
+        kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)()
+    return outputs
+
+
+def garbage(type: TensorType) -> np.ndarray:
+    array = np.empty(type.static_shape, numpy_dtype(type.dtype))
+    array.reshape(-1).view(np.uint8).fill(GARBAGE)
+    return array
+
+
+def staged(
+    target: Target, block: pb.BlockDesc, inputs: Sequence[np.ndarray], end: bool = True, threads: int = 2
+) -> list[np.ndarray]:
+    """What the op's stages give."""
+    [op] = block.ops
+    nodes = read_nodes(block)
+    [group] = fuse(nodes)
+    assert isinstance(group.nodes[0].form, Loops), f"{op.type} has no loops of its own for this"
+    task = task_of(nodes, group, group.makes)
+    stages = stages_of(target, task)
+    source = emit(target, [task], [stages])
+    code = loaded(source)
+    arrays = dict(zip(op.inputs, (guarded(x, end) for x in inputs), strict=True))
+    arrays |= {name: guarded(garbage(nodes.types[name]), end) for name in op.outputs}
+    scratch = [np.full(size, GARBAGE, np.uint8) for size in stages.shared]
+    scratch += [np.full(-(-size // 64) * 64 * threads, GARBAGE, np.uint8) for size in stages.own]
+    table = np.array([a.ctypes.data for a in [*(arrays[name] for name in task.table), *scratch]], np.int64)
+    for stage, name in zip(stages.stages, source.functions[0], strict=True):
+        function = code.function(name, 4)
+        for unit in reversed(range(stage.first, stage.first + stage.units)):
+            function(table.ctypes.data, unit, unit + 1, unit % threads)
+    return [arrays[name] for name in op.outputs]
