@@ -55,7 +55,13 @@ Read = Callable[[Index, int | None], Sequence[Value]]
 
 
 def along_row(f: Function, count: int, read: Read, joinings: Sequence[Joining], types: Sequence[Type]) -> list[Value]:
-    """What the elements of a row are joined to, for each joining, alone; of no elements, what is neutral.
+    """What the elements of a row are joined to, for each joining, alone; of no elements, what is neutral."""
+    vectors = in_lanes(f, count, read, joinings, types)
+    return [across(x, joining.join) for x, joining in zip(vectors, joinings, strict=True)]
+
+
+def in_lanes(f: Function, count: int, read: Read, joinings: Sequence[Joining], types: Sequence[Type]) -> list[Value]:
+    """Likewise, but lanes are not joined yet.
 
     Args:
         f: where it is written.
@@ -78,7 +84,7 @@ def along_row(f: Function, count: int, read: Read, joinings: Sequence[Joining], 
         for j, (x, joining) in enumerate(zip(read(start, short), joinings, strict=True), c * len(joinings)):
             x = x if short is None else where(first(x, short), x, joining.neutral(x.type))
             chains[j] = joining.join(chains[j], x)
-    return [_joined(chains[j :: len(joinings)], joining) for j, joining in enumerate(joinings)]
+    return [by_pairs(chains[j :: len(joinings)], joining) for j, joining in enumerate(joinings)]
 
 
 def down_rows(
@@ -119,8 +125,9 @@ def _least_of(a: Index, b: Index) -> Index:
     return minimum(a, b) if isinstance(a, Value) else minimum(b, a) if isinstance(b, Value) else a
 
 
-def _joined(chains: Sequence[Value], joining: Joining) -> Value:
-    """Chains by pairs, then lanes by halves."""
+def by_pairs(chains: Sequence[Value], joining: Joining) -> Value:
+    """Chains joined into one."""
     while len(chains) > 1:
-        chains = [joining.join(a, b) for a, b in zip(chains[::2], chains[1::2], strict=True)]
-    return across(chains[0], joining.join)
+        rest = chains[len(chains) & -2 :]
+        chains = [*(joining.join(a, b) for a, b in zip(chains[:-1:2], chains[1::2], strict=True)), *rest]
+    return chains[0]

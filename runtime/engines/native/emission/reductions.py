@@ -1,45 +1,141 @@
-"""Groups that end with a reduction: pointwise nodes, and what they make joined along some axes.
+"""Groups that end with reductions: pointwise nodes, and what they make joined along some axes.
 
-Where the last axis is joined, a vector holds as many partial results as it has lanes, and a tree joins them. Where it
-is kept, every lane has a result of its own. Both orders follow from shapes and the width of a vector.
+A unit makes one result, or a few vectors of results that lie beside each other. Where there are few results of many
+elements, their first joined axis is cut into parts, and a unit joins the elements of a part; a second stage joins the
+parts in order. Where the last axis is joined, a vector holds as many partial results as it has lanes; where it is kept,
+every lane has a result of its own. All this follows from shapes and the width of a vector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple, cast
 
 from runtime.engines.native.emission.body import Body
-from runtime.engines.native.emission.nest import Nest, Steps, nest, row_major, unravelled
+from runtime.engines.native.emission.nest import Nest, Steps, moved, nest, row_major, unravelled
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Reduction, Stage, Stages, Work
-from runtime.engines.native.ir import DTYPES, FLOAT64, INT64, Index, Type, Value
-from runtime.engines.native.ir.words import across, convert, first, where
+from runtime.engines.native.forms import Reduction, Stage, Stages, Work, register_type
+from runtime.engines.native.ir import DTYPES, Function, Index, Type, Value
+from runtime.engines.native.ir.words import across, convert
 from runtime.engines.native.lowering.nodes import Node
+from runtime.engines.native.reduction import Joining, by_pairs, down_rows, in_lanes
 from runtime.engines.native.target import Target
 
-NANOSECONDS: Final = 0.15
+NANOSECONDS: Final = 0.06
 """For an element of a node: a guess."""
+
+ABREAST: Final = 4
+"""Chains side by side: vectors of results, or rows."""
+
+PART: Final = 1 << 13
+"""Elements of a part, at least."""
+
+WANTED: Final = 32
+"""Units, so that threads have something to share."""
+
+
+class Cut(NamedTuple):
+    """Something in equal pieces, the last of which may be smaller."""
+
+    pieces: int
+    size: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a group's reductions go over their elements.
+
+    Attributes:
+        reductions: the nodes whose results are stored.
+        loops: over the domain.
+        kept, joined: its axes.
+        lanes: of the vectors that are joined: as many as of the widest elements fill a register.
+        results: of a reduction.
+        columns: of the last axis, if it is kept, in vectors or a few of them.
+        parts: of the first joined axis.
+    """
+
+    reductions: tuple[Node, ...]
+    loops: Nest
+    kept: tuple[int, ...]
+    joined: tuple[int, ...]
+    lanes: int
+    results: int
+    columns: Cut | None
+    parts: Cut
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """Of the first stage: parts, places of kept axes but the last, and blocks of columns or that axis too."""
+        kept = [self.loops.extents[axis] for axis in self.kept]
+        return (self.parts.pieces, *((*kept[:-1], self.columns.pieces) if self.columns else kept))
 
 
 def reduction_stages(target: Target, task: Task) -> Stages:
-    """One stage: a unit is a result, or a vector of results that lie beside each other."""
-    node = task.group.nodes[-1]
-    loops, result = _loops(task, node), node.outputs[0]
-    kept = [axis for axis in range(len(loops.extents)) if loops.steps[result][axis]]
-    in_vectors = bool(kept) and kept[-1] == len(loops.extents) - 1
-    around = [loops.extents[axis] for axis in (kept[:-1] if in_vectors else kept)]
-    lanes = lanes_of(target, task)
-    vectors = -(-loops.extents[-1] // lanes) if in_vectors else 1
+    """One stage, or two if there are parts to be joined."""
+    shape = shape_of(target, task)
 
     def write(work: Work, start: Value, stop: Value) -> None:
-        reductions = _Reductions(work, task)
+        reductions = _Reductions(work, task, shape)
         for unit in work.f.range(start, stop):
-            reductions.unit(unravelled(work.f, unit, [*around, vectors] if in_vectors else around), in_vectors)
+            reductions.unit(unit)
+
+    def join(work: Work, start: Value, stop: Value) -> None:
+        reductions = _Reductions(work, task, shape)
+        for unit in work.f.range(start, stop):
+            reductions.joined_parts(unit)
 
     cost = prod(task.group.domain) * (2 + len(task.group.nodes)) * NANOSECONDS
-    return Stages((Stage(write, prod(around) * vectors, cost),))
+    stages = (Stage(write, prod(shape.units), cost),)
+    if shape.parts.pieces == 1:
+        return Stages(stages)
+    rooms = [shape.parts.pieces * shape.results * of.accumulator.bits // 8 for of in joinings_of(task, shape)]
+    vectors = -(-shape.results // shape.lanes)
+    return Stages((*stages, Stage(join, vectors, vectors * shape.parts.pieces * 2.0)), tuple(rooms))
+
+
+def shape_of(target: Target, task: Task) -> Shape:
+    """The loops of a group's reductions, and how they are cut."""
+    domain = task.group.domain
+    reductions = tuple(n for n in task.group.nodes if isinstance(n.form, Reduction) and n.outputs[0] in task.stored)
+    results = {node.outputs[0] for node in reductions}
+    steps = {name: row_major(task.types[name].static_shape, domain) for name in task.table if name not in results}
+    steps |= {node.outputs[0]: kept_steps(domain, axes_of(node, len(domain))) for node in reductions}
+    loops = nest(domain, steps)
+    loops = loops if loops.extents else Nest((1,), dict.fromkeys(steps, (0,)))
+    extents, result = loops.extents, reductions[0].outputs[0]
+    kept = tuple(axis for axis in range(len(extents)) if loops.steps[result][axis])
+    joined = tuple(axis for axis in range(len(extents)) if axis not in kept)
+    lanes = lanes_of(target, task)
+    around = [extents[axis] for axis in kept]
+    columns = None
+    if kept and kept[-1] == len(extents) - 1:
+        vectors = -(-around.pop() // lanes)
+        columns = _cut(extents[-1], _even(vectors, ABREAST) * lanes)
+    units = prod(around) * (columns.pieces if columns else 1)
+    parts = Cut(1, 1, 1)
+    if len(joined) > 0:
+        multiple = 1 if columns or len(joined) > 1 else ABREAST * lanes
+        parts = _parts(extents[joined[0]], prod(extents), units, multiple)
+    return Shape(reductions, loops, kept, joined, lanes, prod(extents[axis] for axis in kept), columns, parts)
+
+
+def axes_of(node: Node, rank: int) -> frozenset[int]:
+    """The axes that a reduction joins, counted from the first."""
+    axes = cast("tuple[int, ...]", node.attributes["axes"]) or range(rank)
+    return frozenset(axis % rank for axis in axes)
+
+
+def kept_steps(domain: Sequence[int], axes: frozenset[int]) -> Steps:
+    """Of a result that is contiguous, whether or not it has axes for those that are joined."""
+    steps, size = [0] * len(domain), 1
+    for axis in reversed(range(len(domain))):
+        if axis not in axes:
+            steps[axis], size = size, size * domain[axis]
+    return tuple(steps)
 
 
 def lanes_of(target: Target, task: Task) -> int:
@@ -48,132 +144,194 @@ def lanes_of(target: Target, task: Task) -> int:
     return target.lanes(max(DTYPES[task.types[name].dtype].bits for name in names))
 
 
+def _parts(extent: int, elements: int, units: int, multiple: int) -> Cut:
+    """Parts of the first joined axis: enough for all threads, none too small, of equal size if that is near."""
+    wanted = min(elements // PART, -(-WANTED // units), -(-extent // multiple))
+    if wanted < 2 or units >= WANTED // 2:
+        return Cut(1, extent, extent)
+    equal = [n for n in range(wanted, wanted // 2, -1) if extent % n == 0 and extent // n % multiple == 0]
+    size = extent // equal[0] if equal else -(-extent // (wanted * multiple)) * multiple
+    return _cut(extent, size)
+
+
+def _cut(extent: int, size: int) -> Cut:
+    count = -(-extent // size)
+    return Cut(count, min(size, extent), extent - size * (count - 1))
+
+
+def _even(total: int, most: int) -> int:
+    """Shares of at most so much, as equal as can be."""
+    return -(-total // -(-total // most))
+
+
+class Joined(NamedTuple):
+    """One reduction as it is emitted."""
+
+    node: Node
+    form: Reduction
+    accumulator: Type
+
+
+def joinings_of(task: Task, shape: Shape) -> list[Joined]:
+    """The reductions of a group."""
+    found: list[Joined] = []
+    for node in shape.reductions:
+        assert isinstance(node.form, Reduction), "these are reductions"
+        found.append(Joined(node, node.form, node.form.joined_as(register_type(task.types[node.inputs[0]].dtype))))
+    return found
+
+
 class _Reductions:
-    def __init__(self, work: Work, task: Task) -> None:
-        f = self.f = work.f
-        self.node = task.group.nodes[-1]
-        form = self.node.form
-        assert isinstance(form, Reduction), "only written for groups that end with one"
-        self.form = form
-        self.operand, self.result = self.node.inputs[0], self.node.outputs[0]
-        stored = [name for name in task.stored if name != self.result]
-        self.body = Body(f, task.group.nodes[:-1], task.types, stored, work.places, task.constants)
-        self.loops = _loops(task, self.node)
-        axes = range(len(self.loops.extents))
-        self.joined = [axis for axis in axes if not self.loops.steps[self.result][axis]]
-        self.kept = [axis for axis in axes if axis not in self.joined]
-        dtype = task.types[self.operand].dtype
-        self.type = _accumulator(DTYPES[dtype], self.form)
-        self.element = DTYPES[task.types[self.result].dtype]
-        self.lanes = lanes_of(f.target, task)
-        self.count = prod(task.group.domain) // prod(task.types[self.result].static_shape)
+    def __init__(self, work: Work, task: Task, shape: Shape) -> None:
+        self.f, self.work, self.shape = work.f, work, shape
+        self.reductions = joinings_of(task, shape)
+        self.elements = [DTYPES[task.types[of.node.outputs[0]].dtype] for of in self.reductions]
+        self.count = prod(task.group.domain) // shape.results
+        nodes = [node for node in task.group.nodes if not isinstance(node.form, Reduction)]
+        results = {of.node.outputs[0] for of in self.reductions}
+        stored = [name for name in task.stored if name not in results]
+        self.body = Body(self.f, nodes, task.types, stored, work.places, task.constants)
 
-    def unit(self, at: list[Index], in_vectors: bool) -> None:
-        """One result, or one vector of them."""
-        if not in_vectors:
-            self._row(at)
-            return
-        *outer, vector = at
-        extent = self.loops.extents[-1]
-        whole = extent // self.lanes
-        if whole * self.lanes == extent:
-            self._column(outer, vector * self.lanes, self.lanes, self.lanes)
-        elif not whole:
-            self._column(outer, 0, 0 if extent == 1 else self.lanes, extent)
-        else:
-            is_whole = self.f.index(vector) < whole
-            with self.f.when(is_whole):
-                self._column(outer, vector * self.lanes, self.lanes, self.lanes)
-            with self.f.when(~is_whole):
-                self._column(outer, whole * self.lanes, self.lanes, extent - whole * self.lanes)
+    def unit(self, unit: Index) -> None:
+        """A stretch of results, of all elements or of a part of them."""
+        shape = self.shape
+        part, *at = _places(self.f, unit, shape.units)
+        for first, size in _pieces(self.f, part, shape.parts):
+            if shape.columns is None:
+                self._stretch(at, part, first, size, 0, 1)
+                continue
+            for column, columns in _pieces(self.f, at[-1], shape.columns):
+                self._stretch(at[:-1], part, first, size, column, columns)
 
-    def _row(self, kept: list[Index]) -> None:
-        """One result, joined along the last axis too."""
-        at: dict[int, Index] = dict(zip(self.kept, kept, strict=True))
-        *outer, last = self.joined
-        lanes = self.lanes if self.loops.extents[last] > 1 else 0
-        start = self.f.constant(self.type.of(lanes), self.form.neutral)
+    def joined_parts(self, vector: Index) -> None:
+        """A vector of results, whose parts wait."""
+        lanes, parts = self.shape.lanes, self.shape.parts.pieces
+        for i, count in _pieces(self.f, vector, _cut(self.shape.results, lanes)):
+            waiting = [self.work.shared(k, of.accumulator) + i for k, of in enumerate(self.reductions)]
+            totals = [self.f.load(at, 0, lanes, count) for at in waiting]
+            loop = self.f.loop(1, parts, 1, totals)
+            for part, carried in loop:
+                more = [self.f.load(at, part * self.shape.results, lanes, count) for at in waiting]
+                pairs = zip(self.reductions, carried, more, strict=True)
+                loop.carry([of.form.joining.join(a, b) for of, a, b in pairs])
+            for of, element, total in zip(self.reductions, self.elements, loop.results, strict=True):
+                self._finish(of, element, total, i, count)
 
-        def line(at: Mapping[int, Index], total: Value) -> Value:
-            return self._along(at, last, lanes, total)
+    def _stretch(
+        self, kept: Sequence[Index], part: Index, first: Index, size: int, column: Index, columns: int
+    ) -> None:
+        """Results that lie beside each other: as many as there are columns."""
+        shape = self.shape
+        places = dict(zip(shape.kept, [*kept, column] if shape.columns else kept, strict=True))
+        vectors = list(range(0, columns, shape.lanes))
+        totals = self._over(shape.joined, places, first, size, vectors, columns)
+        steps = shape.loops.steps[self.reductions[0].node.outputs[0]]
+        result = moved([places.get(axis, 0) for axis in range(len(steps))], steps)
+        for k, (of, element) in enumerate(zip(self.reductions, self.elements, strict=True)):
+            for i, total in zip(vectors, totals[k :: len(self.reductions)], strict=True):
+                count = min(shape.lanes, columns - i)
+                total = total if shape.columns else across(total, of.form.joining.join)
+                if shape.parts.pieces == 1:
+                    self._finish(of, element, total, result + i, count)
+                    continue
+                to = self.work.shared(k, of.accumulator) + part * shape.results
+                self.f.store(total, to + (result + i), 0, count if total.type.lanes else None)
 
-        total = self._turns(outer, at, start, line)
-        self._finish(across(total, self.form.join) if lanes else total, at, 1)
+    def _finish(self, of: Joined, element: Type, total: Value, at: Index, count: int) -> None:
+        result = convert(of.form.finish(total, self.count), element)
+        self.f.store(result, self.work.places[of.node.outputs[0]] + at, 0, count if result.type.lanes else None)
 
-    def _along(self, at: Mapping[int, Index], axis: int, lanes: int, total: Value) -> Value:
-        extent = self.loops.extents[axis]
-        if not lanes:
-            return self.form.join(total, self._element({**at, axis: 0}, 0, 1))
-        whole = extent // lanes * lanes
-        loop = self.f.loop(0, whole, lanes, [total])
-        for i, [so_far] in loop:
-            loop.carry([self.form.join(so_far, self._element({**at, axis: i}, lanes, lanes))])
-        [total] = loop.results
-        if whole < extent:
-            total = self.form.join(total, self._element({**at, axis: whole}, lanes, extent - whole))
-        return total
-
-    def _column(self, kept: list[Index], i: Index, lanes: int, count: int) -> None:
-        """As many results as there are lanes, next to each other."""
-        at: dict[int, Index] = dict(zip(self.kept, [*kept, i], strict=True))
-        start = self.f.constant(self.type.of(lanes), self.form.neutral)
-
-        def element(at: Mapping[int, Index], total: Value) -> Value:
-            return self.form.join(total, self._element(at, lanes, count))
-
-        self._finish(self._turns(self.joined, at, start, element), at, count)
-
-    def _turns(
+    def _over(
         self,
         axes: Sequence[int],
         at: Mapping[int, Index],
-        total: Value,
-        inside: Callable[[Mapping[int, Index], Value], Value],
-    ) -> Value:
-        """What `inside` makes of the total, for every place along these axes."""
+        first: Index,
+        size: int,
+        vectors: Sequence[int],
+        columns: int,
+    ) -> list[Value]:
+        """What is joined along these axes, of the first only so much: for every vector of columns each reduction."""
         if not axes:
-            return inside(at, total)
-        loop = self.f.loop(0, self.loops.extents[axes[0]], 1, [total])
-        for i, [so_far] in loop:
-            loop.carry([self._turns(axes[1:], {**at, axes[0]: i}, so_far, inside)])
-        return loop.results[0]
+            return self._elements(at, vectors, columns)
+        axis, *inner = axes
+        if not inner:
+            line = self._down if self.shape.columns else self._along
+            return line(axis, at, first, size, vectors, columns)
 
-    def _element(self, at: Mapping[int, Index], lanes: int, count: int) -> Value:
-        """The operand at a place, as it is joined; lanes that do not count are neutral."""
-        index = [at[axis] for axis in range(len(self.loops.extents))]
-        values = self.body.at(self.loops.steps, index, lanes, count)
-        if self.operand in values:
-            x = values[self.operand]
-        else:
-            x = self.body.load(self.operand, self.loops.steps[self.operand], index, lanes, count)
-            x = self.f.splat(x, lanes) if lanes and not x.type.lanes else x
-        x = convert(x, self.type)
-        return where(first(x, count), x, self.form.neutral) if lanes and count < lanes else x
+        def read(i: Index) -> list[Value]:
+            extent = self.shape.loops.extents[inner[0]]
+            return self._over(inner, {**at, axis: first + i}, 0, extent, vectors, columns)
 
-    def _finish(self, total: Value, at: Mapping[int, Index], count: int) -> None:
-        index = [at.get(axis, 0) for axis in range(len(self.loops.extents))]
-        result = convert(self.form.finish(total, self.count), self.element)
-        self.body.store(result, self.result, self.loops.steps[self.result], index, count)
+        return down_rows(self.f, size, read, *self._ways(len(vectors)))
+
+    def _down(
+        self, axis: int, at: Mapping[int, Index], first: Index, size: int, vectors: Sequence[int], columns: int
+    ) -> list[Value]:
+        """Rows one by one, or a few abreast where they are short."""
+        abreast = max(ABREAST // len(vectors), 1)
+
+        def rows(i: Index) -> list[Value]:
+            start = first + i * abreast
+            return [x for r in range(abreast) for x in self._elements({**at, axis: start + r}, vectors, columns)]
+
+        joinings, types = self._ways(len(vectors))
+        chains = down_rows(self.f, size // abreast, rows, joinings * abreast, types * abreast)
+        width = len(joinings)
+        for r in range(size % abreast):
+            more = self._elements({**at, axis: first + (size // abreast * abreast + r)}, vectors, columns)
+            for k, (joining, x) in enumerate(zip(joinings, more, strict=True), r * width):
+                chains[k] = joining.join(chains[k], x)
+        return [by_pairs(chains[k::width], joining) for k, joining in enumerate(joinings)]
+
+    def _along(
+        self, axis: int, at: Mapping[int, Index], first: Index, size: int, vectors: Sequence[int], columns: int
+    ) -> list[Value]:
+        """Vectors of the row, four chains abreast; lanes are joined last."""
+
+        def read(i: Index, tail: int | None) -> list[Value]:
+            return self._elements({**at, axis: first + i}, [0], self.shape.lanes if tail is None else tail)
+
+        return in_lanes(self.f, size, read, *self._ways(1))
+
+    def _ways(self, vectors: int) -> tuple[list[Joining], list[Type]]:
+        """How each vector is joined, and as what."""
+        joinings = [of.form.joining for of in self.reductions] * vectors
+        return joinings, [of.accumulator.of(self.shape.lanes) for of in self.reductions] * vectors
+
+    def _elements(self, at: Mapping[int, Index], vectors: Sequence[int], columns: int) -> list[Value]:
+        """The operands at a place as they are joined: vectors from it on, of each all reductions."""
+        shape, found = self.shape, list[Value]()
+        for i in vectors:
+            index = [at.get(axis, 0) for axis in range(len(shape.loops.extents))]
+            index[-1] = index[-1] + i
+            count = min(shape.lanes, columns - i)
+            values = self.body.at(shape.loops.steps, index, shape.lanes, count)
+            found += [
+                convert(self._operand(of.node.inputs[0], values, index, count), of.accumulator)
+                for of in self.reductions
+            ]
+        return found
+
+    def _operand(self, name: str, values: dict[str, Value], index: Sequence[Index], count: int) -> Value:
+        if name not in values:
+            x = self.body.load(name, self.shape.loops.steps[name], index, self.shape.lanes, count)
+            values[name] = x if x.type.lanes else self.f.splat(x, self.shape.lanes)
+        return values[name]
 
 
-def _loops(task: Task, node: Node) -> Nest:
-    domain, result = task.group.domain, node.outputs[0]
-    steps = {name: row_major(task.types[name].static_shape, domain) for name in task.table if name != result}
-    axes = node.attributes["axes"] or tuple(range(len(domain)))
-    steps[result] = _kept_steps(domain, axes)  # pyright: ignore[reportArgumentType]: the contract says that they are axes
-    loops = nest(domain, steps)
-    return loops if loops.extents else Nest((1,), dict.fromkeys(steps, (0,)))
+def _places(f: Function, unit: Index, extents: Sequence[int]) -> list[Index]:
+    """The index for every axis; 0 where there is one place."""
+    some = iter(unravelled(f, unit, [extent for extent in extents if extent > 1]))
+    return [next(some) if extent > 1 else 0 for extent in extents]
 
 
-def _kept_steps(domain: Sequence[int], axes: Sequence[int]) -> Steps:
-    steps, size = [0] * len(domain), 1
-    for axis in reversed(range(len(domain))):
-        if axis not in axes and axis - len(domain) not in axes:
-            steps[axis], size = size, size * domain[axis]
-    return tuple(steps)
-
-
-def _accumulator(element: Type, form: Reduction) -> Type:
-    if not element.is_float:
-        return INT64
-    return FLOAT64 if form.is_wide else element
+def _pieces(f: Function, number: Index, cut: Cut) -> Generator[tuple[Index, int]]:
+    """Where the piece of this number begins and its size: written for both sizes, if there are two."""
+    if cut.size == cut.last or cut.pieces == 1 or isinstance(number, int):
+        yield number * cut.size, cut.last
+        return
+    is_last = number.equal(cut.pieces - 1)
+    with f.when(~is_last):
+        yield number * cut.size, cut.size
+    with f.when(is_last):
+        yield (cut.pieces - 1) * cut.size, cut.last

@@ -14,7 +14,7 @@ update      sgd, momentum
 adam        Adam and its kin
 adaptive    Adagrad, Adadelta, Lion, RMSprop
 products    products of matrices
-reductions  sums, means and extremes along axes
+reductions  sums, products, means, extremes and truths along axes
 shape       the same elements in another arrangement
 moves/      a room of its own: boxes of elements copied or filled
 
@@ -43,6 +43,7 @@ from runtime.engines.native.forms.form import Reduction as Reduction
 from runtime.engines.native.forms.form import form_of as form_of
 from runtime.engines.native.forms.registers import in_memory as in_memory
 from runtime.engines.native.forms.registers import in_register as in_register
+from runtime.engines.native.forms.registers import register_type as register_type
 from runtime.engines.native.forms.stages import Stage as Stage
 from runtime.engines.native.forms.stages import Stages as Stages
 from runtime.engines.native.forms.stages import Work as Work

@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from prograd_proto import TensorType
 from runtime.engines.native.forms.stages import Stages
-from runtime.engines.native.ir import DTYPES, Value
+from runtime.engines.native.ir import BOOL, DTYPES, Type, Value
+from runtime.engines.native.reduction import Joining
 from runtime.engines.native.target import Target
 
 Expression = Callable[..., Value | tuple[Value, ...]]
@@ -82,23 +83,26 @@ class Product:
     dtypes: frozenset[str] = FLOATS
 
 
+def as_read(element: Type) -> Type:
+    """Joined as it is read; a bool as a byte."""
+    return BOOL if element.kind == "mask" else element
+
+
 @dataclass(frozen=True)
 class Reduction:
     """Elements along some axes joined into one.
 
     Attributes:
-        neutral: the number to begin with.
-        join: two values into one.
+        joining: how two become one.
         dtypes: of the operand.
         finish: the result from what is joined and how many elements it is of.
-        is_wide: float32 is joined as float64: long sums lose digits otherwise.
+        joined_as: the type in which elements are joined, from that in which an expression has them.
     """
 
-    neutral: float
-    join: Callable[[Value, Value], Value]
+    joining: Joining
     dtypes: frozenset[str]
     finish: Callable[[Value, int], Value] = lambda x, count: x
-    is_wide: bool = False
+    joined_as: Callable[[Type], Type] = as_read
 
 
 class Plan(Protocol):

@@ -1,11 +1,29 @@
-"""Sums, means and extremes along axes."""
+"""Sums, products, means, extremes and truths along axes."""
 
 from __future__ import annotations
 
 from runtime.engines.native.forms.form import ALL, FLOATS, FORMS, Reduction
-from runtime.engines.native.ir.words import maximum, minimum
+from runtime.engines.native.ir import INT64, Type, Value
+from runtime.engines.native.reduction import ALL as EVERY
+from runtime.engines.native.reduction import ANY, LARGEST, LEAST, PRODUCT, SUM
 
-FORMS["sum"] = Reduction(0.0, lambda a, b: a + b, ALL, is_wide=True)
-FORMS["mean"] = Reduction(0.0, lambda a, b: a + b, FLOATS, lambda x, count: x / float(count), is_wide=True)
-FORMS["max"] = Reduction(float("-inf"), maximum, FLOATS)
-FORMS["min"] = Reduction(float("inf"), minimum, FLOATS)
+
+def wide_if_whole(element: Type) -> Type:
+    """Floats as they are, whole numbers and truths as int64."""
+    return element if element.is_float else INT64
+
+
+def mean_of(total: Value, count: int) -> Value:
+    """The mean of a sum."""
+    return total / float(count)
+
+
+TRUTHS = frozenset({"bool"})
+
+FORMS["sum"] = Reduction(SUM, ALL, joined_as=wide_if_whole)
+FORMS["mean"] = Reduction(SUM, FLOATS, mean_of)
+FORMS["prod"] = Reduction(PRODUCT, ALL, joined_as=wide_if_whole)
+FORMS["max"] = Reduction(LARGEST, ALL)
+FORMS["min"] = Reduction(LEAST, ALL)
+FORMS["all"] = Reduction(EVERY, TRUTHS)
+FORMS["any"] = Reduction(ANY, TRUTHS)

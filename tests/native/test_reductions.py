@@ -1,0 +1,96 @@
+"""Reductions along any axes as the engine makes them: in units and parts, of every dtype, with NaN, by any threads."""
+
+import numpy as np
+import pytest
+from native.building import every_target
+from native.made import Made, check
+
+from registry import OPS
+from runtime.engines.native.target import this_machine
+
+FULL, ROWS, COLUMNS, IMAGES, CHANNELS, MIDDLE = (), (1,), (0,), (0, 1, 2), (0, 2, 3), (1,)
+SHAPES = [
+    ((), FULL),
+    ((1,), FULL),
+    ((5, 1), ROWS),
+    ((37,), FULL),
+    ((70001,), FULL),
+    ((3, 1003), ROWS),
+    ((301, 37), ROWS),
+    ((5000, 10), COLUMNS),
+    ((9001, 3), COLUMNS),
+    ((40, 1000), COLUMNS),
+    ((5, 70), COLUMNS),
+    ((9, 13, 17, 33), IMAGES),
+    ((9, 5, 13, 17), CHANNELS),
+    ((6, 1, 7), MIDDLE),
+    ((7, 40, 70), MIDDLE),
+    ((3, 4, 5, 6), (0, 2)),
+    ((3, 4, 5, 6), (1, 3)),
+    ((2, 3, 4, 5, 6), (0, 2, 4)),
+]
+
+
+def of(name, axes, **more):
+    return lambda x: OPS[name](x, axes=axes, **more)
+
+
+def numbers(shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    if dtype == "bool":
+        return rng.random(shape) < (0.999 if seed else 0.001)
+    return (rng.normal(0.3, 1, shape) * (1 if dtype[0] == "f" else 50)).astype(dtype)
+
+
+@pytest.mark.parametrize(("shape", "axes"), SHAPES, ids=str)
+def test_sums_and_extremes_of_any_axes_are_those_of_the_reference(shape, axes):
+    for end in (True, False):
+        check(of("sum", axes), [numbers(shape, "float32")], this_machine(), end=end)
+    check(of("mean", axes, keepdims=True), [numbers(shape, "float64")], this_machine())
+    check(of("max", axes), [numbers(shape, "float32")], this_machine())
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "bool"])
+def test_every_reduction_of_every_dtype(target, dtype):
+    names = ["sum", "prod", "max", "min", *(("all", "any") if dtype == "bool" else ())]
+
+    def write(*operands):
+        return [OPS[name](x, axes=axes) for name in names for x, axes in zip(operands, ((1,), (1,), ()), strict=True)]
+
+    operands = [numbers(shape, dtype) / (50 if dtype[0] == "f" else 1) for shape in ((2, 40, 7), (5, 37), (20011,))]
+    check(write, [x.astype(dtype) for x in operands], target)
+
+
+@pytest.mark.parametrize("shape", [(400, 33), (33, 400), (17000,)])
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_goes_where_it_goes_in_the_reference(shape, odd):
+    x = numbers(shape, "float32")
+    x.flat[[7, x.size // 2, x.size - 1]] = odd
+    for axes in [(), (0,), (x.ndim - 1,)]:
+        for name in ("sum", "max", "min"):
+            check(of(name, axes), [x], this_machine())
+
+
+def test_what_feeds_a_reduction_is_computed_with_it_and_kept_where_it_is_needed():
+    def write(x, y, z):
+        product = OPS["mul"](OPS["sub"](x, z), y)
+        return product, OPS["sum"](product, axes=(0, 1, 2))
+
+    x, y = numbers((8, 9, 9, 20), "float32"), numbers((8, 9, 9, 20), "float32", 1)
+    made = Made(write, [x, y, numbers((20,), "float32")])
+    assert made.groups(this_machine()) == ["sub+mul+sum"]
+    check(write, [x, y, numbers((20,), "float32")], this_machine())
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((300001,), ()), ((20000, 10), (0,)), ((64, 16, 23, 23), (0, 2, 3))])
+def test_any_number_of_threads_gives_the_same_bits(shape, axes):
+    made = Made(of("sum", axes), [numbers(shape, "float32")])
+    [one], *others = [made.native(this_machine(), threads) for threads in (1, 2, 3, 4)]
+    for [other] in others:
+        assert one.tobytes() == other.tobytes()
+
+
+def test_a_long_sum_of_tenths_keeps_its_digits():
+    [total] = check(of("sum", ()), [np.full(3_000_001, 0.1, "f4")], this_machine(), near=1e-4)
+    assert total == pytest.approx(3_000_001 * float(np.float32(0.1)), rel=1e-6)
