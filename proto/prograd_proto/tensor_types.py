@@ -32,7 +32,7 @@ class TensorType(NamedTuple):
     @property
     def static_shape(self) -> tuple[int, ...]:
         """The shape as numbers; raises ProgramError while a symbol is unbound."""
-        return tuple(known(extent) for extent in self.shape)
+        return _static(self.shape)
 
     @property
     def wide(self) -> TensorType:
@@ -46,6 +46,11 @@ class TensorType(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 16)  # a program has few different types and very many tensors
+def _static(shape: Shape) -> tuple[int, ...]:
+    return tuple(known(extent) for extent in shape)
+
+
+@lru_cache(maxsize=1 << 16)
 def _nbytes(type: TensorType) -> int:
     return ITEM_BYTES[type.dtype] * prod(type.static_shape)
 

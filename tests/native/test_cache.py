@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from native.test_objects import exponentials
 
-from compiler import Program, ops, sgd, zeros
+from runtime.__main__ import main
 from runtime.engines.native import compiled, jit
 from runtime.engines.native.cache import key as keys
 from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_bytes
 from runtime.engines.native.cache.folder import cache_folder
 from runtime.engines.native.cache.kept import clear, find, keep, kept
-from runtime.engines.native.cache.key import block_parts, key_of
+from runtime.engines.native.cache.key import key_of
 from runtime.engines.native.target import target, this_machine
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners of files are those of POSIX")
@@ -242,32 +242,38 @@ def test_two_processes_that_keep_the_same_entry_at_once_leave_a_whole_one(folder
     assert not [file for file in kept() if file.path.name.endswith(".part")]
 
 
-def block():
-    program = Program("small")
-    x = program.input("x", "float32", ("batch", 3))
-    program.minimize(ops.mean(x * program.parameter("w", (3,), zeros())), sgd(0.1))
-    return program.compile(batch=2).desc.blocks[0]
-
-
-def test_a_key_depends_on_the_block_what_is_pinned_the_target_and_who_writes_and_compiles(monkeypatch):
-    other = block()
-    other.ops[0].type = "add"
+def test_a_key_depends_on_what_is_computed_the_target_and_who_writes_and_compiles(monkeypatch):
     here = target("avx2")
     made = [
-        key_of(here, block_parts(block(), ())),
-        key_of(here, block_parts(other, ())),
-        key_of(here, block_parts(block(), ("mul_0",))),
-        key_of(replace(here, l2_bytes=1 << 20), block_parts(block(), ())),
-        key_of(target("avx2", "win32"), block_parts(block(), ())),
-        key_of(here, (b"driver",)),
+        key_of(here, (b"add", b"mul")),
+        key_of(here, (b"mul", b"add")),
+        key_of(here, (b"addmul",)),
+        key_of(here, ()),
+        key_of(replace(here, l2_bytes=1 << 20), (b"add", b"mul")),
+        key_of(target("avx2", "win32"), (b"add", b"mul")),
     ]
     monkeypatch.setattr(keys, "_compiler", lambda: "llvmlite of tomorrow")
-    made.append(key_of(here, block_parts(block(), ())))
+    made.append(key_of(here, (b"add", b"mul")))
     monkeypatch.setattr(keys, "_writer", lambda: "sources of tomorrow")
-    made.append(key_of(here, block_parts(block(), ())))
+    made.append(key_of(here, (b"add", b"mul")))
     assert len(set(made)) == len(made)
     monkeypatch.undo()
-    assert key_of(here, block_parts(block(), ())) == made[0]
+    assert key_of(here, (b"add", b"mul")) == made[0]
+
+
+def files_of(folder, *more):
+    """The files that a run of an example keeps, under the names of their keys."""
+    program = Path(__file__).parents[2] / "examples" / "linear_regression.pb"
+    before = {file.path.name for file in kept()}
+    assert main(["execute", str(program), "--engine", "native", "--steps", "2", "-q", *more]) == 0
+    return {file.path.name for file in kept()} - before
+
+
+def test_code_for_one_thread_serves_several_and_what_is_watched_or_fetched_has_its_own(folder):
+    assert files_of(folder)
+    assert not files_of(folder, "--threads", "2")
+    assert files_of(folder, "--check-nan")
+    assert not files_of(folder)
 
 
 def test_a_change_of_any_source_is_another_writer(tmp_path, monkeypatch):

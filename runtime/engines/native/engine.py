@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from weakref import finalize
 
 from prograd_proto import program_pb2 as pb
@@ -12,8 +12,8 @@ from runtime.engines.engine import EngineOptions, Footprint, Unavailable
 from runtime.engines.native import jit
 from runtime.engines.native.executor import NativeExecutor, watched_ops
 from runtime.engines.native.helpers import Helpers
-from runtime.engines.native.step import bind_compiled, lowered
-from runtime.engines.native.target import Target, this_machine
+from runtime.engines.native.step import Lowered, bind_compiled, lowered
+from runtime.engines.native.target import this_machine
 from runtime.engines.room import Room
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
@@ -35,22 +35,35 @@ class NativeEngine:
         self._program = program
         self._options = options
         self._target = this_machine()
+        self._known: dict[int, Lowered] = {}  # by the number of the block
 
     def needs(self, bound: BoundEntry) -> Footprint:
         """By lowering it."""
-        memory = lowered(bound.block, (), self._target, self._options.threads, self._options.check_nan).memory
+        memory = self._lowered(bound, ()).memory
         return Footprint(memory.arena_bytes, memory.file_bytes)
 
     def workspace(self) -> NativeWorkspace:
         """A new one."""
-        return NativeWorkspace(self._program, self._options, self._target)
+        return NativeWorkspace(self._program, self._options, self._lowered)
+
+    def _lowered(self, bound: BoundEntry, fetch: Sequence[str]) -> Lowered:
+        """The entry, lowered once for its own fetches, and again each time that more are asked for."""
+        if not fetch and bound.number in self._known:
+            return self._known[bound.number]
+        step = lowered(bound.block, fetch, self._target, self._options.threads, self._options.check_nan)
+        if not fetch:
+            self._known[bound.number] = step
+        return step
 
 
 class NativeWorkspace:
     """See `runtime.engines.engine.Workspace`."""
 
-    def __init__(self, program: pb.ProgramDesc, options: EngineOptions, target: Target) -> None:
-        self._program, self._options, self._target = program, options, target
+    def __init__(
+        self, program: pb.ProgramDesc, options: EngineOptions, lower: Callable[[BoundEntry, Sequence[str]], Lowered]
+    ) -> None:
+        """`lower` lowers an entry that also gives some tensors."""
+        self._program, self._options, self._lower = program, options, lower
         self._room = Room(options.memory, options.spill)
         self._helpers = Helpers(options.threads - 1)
         finalize(self, self._helpers.close)
@@ -63,7 +76,7 @@ class NativeWorkspace:
     def prepare(self, bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str]) -> NativeExecutor:
         """Lower, compile and bind the entry."""
         options = self._options
-        step = lowered(bound.block, fetch, self._target, options.threads, options.check_nan)
+        step = self._lower(bound, fetch)
         file = self._room.file(step.memory.file_bytes) if step.memory.file_bytes else None
         arena = self._room.arena(step.memory.arena_bytes)
         compiled = bind_compiled(step, states, arena, file, self._program.name)

@@ -11,7 +11,6 @@ from prograd_proto import program_pb2 as pb
 from runtime.aligned_memory import view
 from runtime.constants import constant_array
 from runtime.dtypes import Array
-from runtime.engines.native.cache.key import block_parts
 from runtime.engines.native.compiled import compiled_code
 from runtime.engines.native.driver import Driver
 from runtime.engines.native.emission.code import ADDRESS, emit
@@ -45,7 +44,6 @@ class Lowered:
         memory: where everything lies.
         target: what code is for.
         threads: how many there may be.
-        pinned: tensors that are stored besides what the block says.
         watched: whether all are.
     """
 
@@ -57,7 +55,6 @@ class Lowered:
     memory: Memory
     target: Target
     threads: int
-    pinned: tuple[str, ...]
     watched: bool
 
 
@@ -71,7 +68,7 @@ def lowered(
     nodes = read_nodes(desc, tuple(pinned))
     groups = unfused(nodes) if watched else updates_late(nodes, fuse(nodes))
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
-    stages = [Stages(()) if task is None else stages_of(target, task) for task in everything]
+    stages = _divided_alike(target, everything)
     in_state = updates_in_place(nodes, groups)
     phases = phases_of(nodes, groups, [max(len(staged.stages), 1) for staged in stages], in_state)
     scratch = [
@@ -82,11 +79,20 @@ def lowered(
     ]
     memory = place_groups(nodes, groups, phases, in_state, scratch, watched)
     tasks = [
-        None if group.is_host else task_of(nodes, group, stored)
-        for group, stored in zip(groups, memory.stored, strict=True)
+        task if task is None or task.stored == stored else task_of(nodes, group, stored)
+        for group, task, stored in zip(groups, everything, memory.stored, strict=True)
     ]
-    stages = [Stages(()) if task is None else stages_of(target, task) for task in tasks]
-    return Lowered(nodes, groups, phases, tasks, stages, memory, target, threads, tuple(pinned), watched)
+    stages = _divided_alike(target, tasks)
+    return Lowered(nodes, groups, phases, tasks, stages, memory, target, threads, watched)
+
+
+def _divided_alike(target: Target, tasks: Sequence[Task | None]) -> list[Stages]:
+    """The stages of each task; those of equal tasks are of the first one, which is the one that is written."""
+    known: dict[str, Stages] = {}
+    for task in tasks:
+        if task is not None and task.key not in known:
+            known[task.key] = stages_of(target, task)
+    return [Stages(()) if task is None else known[task.key] for task in tasks]
 
 
 @dataclass(frozen=True)
@@ -143,9 +149,9 @@ def bind_compiled(
     arrays = _arrays(step, states, arena, arena if file is None else file)
     native = [i for i, task in enumerate(step.tasks) if task is not None]
     tasks = [task for task in step.tasks if task is not None]
-    parts = block_parts(step.nodes.block.desc, step.pinned, step.watched)
+    keys = [task.key.encode() for task in tasks]
     code, named = compiled_code(
-        program, step.target, parts, lambda: emit(step.target, tasks, [step.stages[i] for i in native])
+        program, step.target, keys, lambda: emit(step.target, tasks, [step.stages[i] for i in native])
     )
     functions = {i: [code.address(name) for name in names] for i, names in zip(native, named, strict=True)}
     tables, addresses = _tables(step, arrays, arena)

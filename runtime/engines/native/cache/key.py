@@ -1,4 +1,4 @@
-"""What code depends on, as one number: the block, what it is for, and who wrote and compiled it."""
+"""What code depends on, as one number: what it computes, what it is for, and who wrote and compiled it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from pathlib import Path
 
 import prograd_proto
 import runtime
-from prograd_proto import program_pb2 as pb
 from runtime.engines.native.target import Target
-from runtime.operators import CONTRACTS
 
 OURS = (runtime.__path__, prograd_proto.__path__)
 """The folders whose sources decide what code is written."""
@@ -28,12 +26,6 @@ def key_of(target: Target, parts: Sequence[bytes]) -> str:
     for part in (_writer().encode(), _compiler().encode(), repr(target).encode(), *parts):
         total.update(sha256(part).digest())
     return total.hexdigest()
-
-
-def block_parts(block: pb.BlockDesc, pinned: Sequence[str], watched: bool = False) -> tuple[bytes, ...]:
-    """What the code of a bound block depends on; `pinned` are tensors that must be stored, of a watched block all."""
-    views = {op.type for op in block.ops if CONTRACTS[op.type].view}  # those of plugins may change
-    return repr((watched, *pinned)).encode(), repr(sorted(views)).encode(), block.SerializeToString(deterministic=True)
 
 
 @cache

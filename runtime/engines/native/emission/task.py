@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
@@ -50,7 +51,7 @@ class Task:
         outputs = [places[name] for name in node.outputs if name in places]
         return Work(f, inputs, outputs, shared, own, places)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Equal for groups that are the same but for addresses."""
         number = {name: str(i) for i, name in enumerate(self.table)}
@@ -75,7 +76,7 @@ def task_of(block: Nodes, group: Group, stored: Sequence[str]) -> Task:
     """A group, and the table of what it reads and writes."""
     made = set(group.makes)
     reads = dict.fromkeys(name for node in group.nodes for name in node.inputs if name and name not in made)
-    known = {name for name in block.constants if block.types[name].nbytes and _is_one(block.types[name])}
+    known = {name for name in reads if name in block.constants and _is_one(block.types[name])}
     ones = known - {name for node in group.nodes if not isinstance(node.form, Pointwise) for name in node.inputs}
     table = [name for name in reads if name not in ones] + [name for name in stored if name not in reads]
     return Task(

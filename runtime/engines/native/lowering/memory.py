@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -110,10 +111,11 @@ def updates_in_place(block: Nodes, groups: Sequence[Group]) -> dict[str, str]:
     maker = {name: i for i, group in enumerate(groups) for name in group.makes}
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
     sources = [block.root[update.tensor] for update in block.block.desc.updates]
+    uses = Counter(sources)
     result: dict[str, str] = {}
     for update, source in zip(block.block.desc.updates, sources, strict=True):
         at, old = maker.get(source), tensor_of.get(update.state)
-        if at is None or sources.count(source) > 1 or groups[at].is_host:
+        if at is None or uses[source] > 1 or groups[at].is_host:
             continue
         if old is None or _may_be_lost(old, last_read.get(old, -1), at, groups[at], block):
             result[source] = update.state

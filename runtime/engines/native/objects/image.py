@@ -85,7 +85,7 @@ def _relocate(object: Object, section: Array, number: int, start: int, symbols: 
     targets = symbols[rows["symbol"]]
     if (targets < 0).any():
         raise Refused("a relocation leads out of the object")
-    for kind in np.unique(rows["kind"]).tolist():
+    for kind in set(rows["kind"].tolist()):  # numpy.unique would import numpy.ma
         if (object.machine, kind) not in KINDS:
             raise Refused(f"relocations of kind {kind} are not known for {object.machine}")
         some = rows["kind"] == kind
