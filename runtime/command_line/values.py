@@ -84,6 +84,15 @@ def setting(text: str) -> tuple[str, int | float]:
     return name, found
 
 
+def choices(text: str) -> tuple[str, list[int | float]]:
+    """A name and several numbers, from `rate=1e-4,3e-4`."""
+    name, _, values = text.partition("=")
+    numbers = [found for value in values.split(",") if (found := number(value)) is not None]
+    if not name or len(numbers) != values.count(",") + 1:
+        raise ArgumentTypeError(f"{text[:80]!r} is not NAME=NUMBER,NUMBER as in rate=1e-4,3e-4")
+    return name, numbers
+
+
 def number(text: str) -> int | float | None:
     """A finite number, whole where no point and no exponent says otherwise; None for what is none."""
     try:

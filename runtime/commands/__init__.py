@@ -1,7 +1,7 @@
 """The verbs of the command `runtime`; how they are told, speak and end is in `runtime.command_line`.
 
 A verb is the function of that name in the file of that name; `arguments` is their table, and `runtime --help` prints
-it: cache, check, execute, profile, replay. What they use:
+it: cache, check, execute, profile, replay, sweep. What they use:
 
 arguments      what can be said on the command line: the verbs, and the options of each
 settings       the option --set, and its fields of the result line
@@ -12,6 +12,8 @@ reproduce      a step that made NaN, kept as a program
 feeds, fetches arrays from files and to files
 metrics_file   every step and epoch, as CSV or JSON lines
 sandbox        limits that the operating system holds
+sweep_runs     the runs of a sweep: every combination, some at once
+sweep_table    which run is best, as a table and as JSON
 trace          every op, for Chrome's trace viewer
 """
 

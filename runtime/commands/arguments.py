@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.command_line.parsing import add_old_word, add_verb, new_parser, parsed
-from runtime.command_line.values import duration, int64, one_of, positive, setting, size, tolerance
+from runtime.command_line.values import choices, duration, int64, one_of, positive, setting, size, tolerance
 from runtime.engines.choice import ENGINES
 
 
@@ -27,6 +27,7 @@ def command_parser() -> tuple[argparse.ArgumentParser, Any]:
         ("check", _check),
         ("profile", _profile),
         ("cache", _cache),
+        ("sweep", _sweep),
     ):
         add(verbs, name)
     return parser, verbs
@@ -158,12 +159,46 @@ def _cache(verbs: Any, name: str) -> None:
     verb.add_argument("--log-format", type=one_of("text", "json"), default="text", help=argparse.SUPPRESS)
 
 
+def _sweep(verbs: Any, name: str) -> None:
+    verb = _verb(
+        verbs,
+        name,
+        "run a program with several values of its settings and several seeds, and compare",
+        "Each run is a process of its own: one that fails ends no other. They are sorted by the metric that the "
+        "program keeps the best states by, else by the loss. Below the table stand the commands that make them again.",
+        "runtime sweep digits.pb --set rate=1e-4,3e-4,1e-3 --seeds 3 --jobs 2",
+        "runtime sweep digits.pb --set rate=1e-3,1e-2 --set drop=0,0.5 --epochs 5 --results runs.jsonl",
+    )
+    what = verb.add_argument_group("what to run")
+    what.add_argument(
+        "--set", dest="choices", action="append", default=[], type=choices, metavar="NAME=NUMBER,NUMBER",
+        help="values of a setting; of several settings, all combinations",
+    )  # fmt: skip
+    what.add_argument("--seeds", type=positive, default=1, metavar="N", help="so many, from --seed on; default 1")
+    what.add_argument("--jobs", type=positive, default=1, metavar="N", help="runs at once; default 1")
+    _add_length(what)
+    _add_how(what)
+    what.add_argument("--data", type=Path, metavar="FILE", help="in place of the program's data file, with its keys")
+    what.add_argument("--split", metavar="NAME", help="the rows; those that the program names unless given")
+    what.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
+    what.add_argument("--max-memory", type=size, metavar="SIZE", help="of each run, as in 200MiB")
+    what.add_argument("--max-time", type=duration, metavar="TIME", help="of each run, as in 90, 1.5min or 2h")
+    out = verb.add_argument_group("results")
+    out.add_argument("--results", type=Path, metavar="FILE", help="write a line of JSON for each run, as it ends")
+    out.add_argument("--force", action="store_true", help="replace the file of --results")
+    out.add_argument("--json", action="store_true", help="print these lines instead of the table")
+
+
 def _add_what(group: Any) -> None:
+    _add_length(group)
+    _add_settings(group)
+
+
+def _add_length(group: Any) -> None:
     group.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
     group.add_argument("--steps", type=positive, metavar="N", help="train for so many steps in all")
     group.add_argument("--epochs", type=positive, metavar="N", help="train for so many epochs in all")
     group.add_argument("--seed", type=int64, metavar="N", help="in place of the program's seed")
-    _add_settings(group)
 
 
 def _add_settings(group: Any) -> None:

@@ -43,7 +43,7 @@ class Settings(Mapping[str, Number]):
 
     def put(self, values: Mapping[str, object]) -> None:
         """Give settings other values: all of them, or none and UsageError where one cannot be."""
-        checked = {name: self._checked(name, value) for name, value in values.items()}
+        checked = {name: checked_setting(self._descs, name, value) for name, value in values.items()}
         with self._states.turns.alone():
             for name, number in checked.items():
                 self._states.arrays[name][...] = number
@@ -60,20 +60,21 @@ class Settings(Mapping[str, Number]):
                     "--change-settings, or change_settings=True in Python"
                 )
 
-    def _checked(self, name: str, value: object) -> Number:
-        if name not in self._descs:
-            names = ", ".join(self._descs)
-            hint = closest(name, self._descs) or (f"; its settings are: {names}" if names else "; it has no settings")
-            raise UsageError(f"the program has no setting {name!r}{hint}")
-        state = self._descs[name]
-        if isinstance(value, np.generic):
-            value = cast(object, value.item())
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise UsageError(f"the setting {name!r} is a number, and {value!r} is none")
-        interval = interval_of(state)
-        if not isfinite(value) or not interval.has(float(value)):
-            raise UsageError(f"the setting {name!r} is {interval}, and {value:g} is not")
-        return value if state.dtype != pb.D_TYPE_INT64 else _whole(name, value)
+
+def checked_setting(descs: Mapping[str, pb.StateDesc], name: str, value: object) -> Number:
+    """A value for one of the settings; raises UsageError for one that there is not, or a value that it may not have."""
+    if name not in descs:
+        names = ", ".join(descs)
+        hint = closest(name, descs) or (f"; its settings are: {names}" if names else "; it has no settings")
+        raise UsageError(f"the program has no setting {name!r}{hint}")
+    if isinstance(value, np.generic):
+        value = cast(object, value.item())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"the setting {name!r} is a number, and {value!r} is none")
+    interval = interval_of(descs[name])
+    if not isfinite(value) or not interval.has(float(value)):
+        raise UsageError(f"the setting {name!r} is {interval}, and {value:g} is not")
+    return float(value) if descs[name].dtype != pb.D_TYPE_INT64 else _whole(name, value)
 
 
 def _whole(name: str, value: Number) -> int:

@@ -1,0 +1,125 @@
+"""The runs of a sweep: every combination of settings and seeds, each a process of `runtime execute`, some at once.
+
+A run that fails ends itself and no other. When the sweep is to end, its runs are asked to end as a signal would, and
+waited for; a second time they are killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from itertools import product
+from typing import NamedTuple
+
+Number = int | float
+
+
+class Trial(NamedTuple):
+    """One run of a sweep: its number, from 1, what it is told, and the words of the command that makes it again."""
+
+    number: int
+    settings: dict[str, Number]
+    seed: int
+    words: list[str]
+
+    @property
+    def command(self) -> str:
+        """What to type."""
+        return shlex.join(["runtime", *self.words])
+
+    def __str__(self) -> str:
+        return " ".join([*(f"{name}={number!r}" for name, number in self.settings.items()), f"seed={self.seed}"])
+
+
+class Outcome(NamedTuple):
+    """How a run ended: its code, the fields of its result line, and what it said last if it failed."""
+
+    trial: Trial
+    code: int
+    fields: dict[str, str]
+    error: str
+
+
+def trials(
+    program: str, choices: Mapping[str, Sequence[Number]], seeds: Sequence[int], more: Sequence[str]
+) -> list[Trial]:
+    """Every combination of the choices with every seed, the last setting changing first; `more` are further words."""
+    found: list[Trial] = []
+    for values in product(*choices.values()):
+        for seed in seeds:
+            settings = dict(zip(choices, values, strict=True))
+            told = [word for name, number in settings.items() for word in ("--set", f"{name}={number!r}")]
+            words = ["execute", program, *told, "--seed", str(seed), *more]
+            found.append(Trial(len(found) + 1, settings, seed, words))
+    return found
+
+
+def outcomes(asked: Sequence[Trial], jobs: int) -> Generator[Outcome]:
+    """Make the runs, so many at once, and give how each ended, as they end; closed early, it ends what is under way."""
+    started = _Started()
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures: list[Future[Outcome | None]] = [pool.submit(started.run, trial) for trial in asked]
+        for future in as_completed(futures):
+            outcome = future.result()
+            if outcome is not None:
+                yield outcome
+    finally:
+        started.end()
+        try:
+            pool.shutdown(cancel_futures=True)
+        except KeyboardInterrupt:  # a second one does not wait
+            started.end(kill=True)
+            raise
+
+
+class _Started:
+    """The processes that are under way."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._processes: set[subprocess.Popen[str]] = set()
+        self._over = False
+
+    def run(self, trial: Trial) -> Outcome | None:
+        """Make a run and wait for its end; nothing if the sweep is over."""
+        with self._lock:
+            if self._over:
+                return None
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "runtime", *trial.words, "-q"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=os.environ | {"PYTHONUTF8": "1"},
+                text=True,
+            )
+            self._processes.add(process)
+        with process:
+            out, said = process.communicate()
+        with self._lock:
+            self._processes.discard(process)
+        return None if self._over else _outcome(trial, process.returncode, out, said)
+
+    def end(self, *, kill: bool = False) -> None:
+        """Begin no more runs, and end those that there are."""
+        with self._lock:
+            self._over = True
+            for process in self._processes:
+                if kill:
+                    process.kill()
+                else:
+                    process.terminate()
+
+
+def _outcome(trial: Trial, code: int, out: str, said: str) -> Outcome:
+    last = out.splitlines()[-1:] or [""]
+    verdict, *words = last[0].split(" ")
+    fields = dict(word.split("=", 1) for word in words if "=" in word) if verdict in ("OK", "FAILED") else {}
+    lines = said.splitlines() or [f"it ended with code {code}, and said nothing"]
+    return Outcome(trial, code, fields, "" if code == 0 else lines[-1].removeprefix("runtime: "))

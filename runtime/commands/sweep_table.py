@@ -1,0 +1,92 @@
+"""The results of a sweep: which run is best, as a table, and as lines of JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.printable import WORD, sentence
+from runtime.commands.sweep_runs import Outcome
+
+_OWN: Final = frozenset("entry steps wall arena spill state rss engine math state_sha256".split())  # noqa: SIM905 - words, one after another
+
+LONGEST: Final = 4000
+"""Letters of a command that is printed."""
+
+
+def table(program: pb.ProgramDesc, done: Sequence[Outcome]) -> Iterator[str]:
+    """The lines of the table, and the command of each run."""
+    ordered = in_order(program, done)
+    first, _ = judged_by(program, done)
+    names = dict.fromkeys([first] if first else [])
+    names |= dict.fromkeys(name for outcome in ordered for name in _metrics(outcome))
+    head = ["run", *ordered[0].trial.settings, "seed", *names, "wall", "state_sha256"]
+    rows = [head]
+    for trial, code, fields, _ in ordered:
+        metrics = [fields.get(name, "-") for name in names]
+        end = fields.get("state_sha256", "")[:16] if code == 0 else f"failed with code {code}"
+        numbers = map(repr, trial.settings.values())
+        rows.append([str(trial.number), *numbers, str(trial.seed), *metrics, fields.get("wall", "-"), end])
+    rows = [[sentence(cell, WORD) for cell in row] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join([*map(str.rjust, row[:-1], widths), row[-1]])
+    yield ""
+    width = len(str(len(done)))
+    for outcome in ordered:
+        yield f"{outcome.trial.number:>{width}}  {sentence(outcome.trial.command, LONGEST)}"
+
+
+def judged_by(program: pb.ProgramDesc, done: Sequence[Outcome]) -> tuple[str, bool]:
+    """The field that runs are sorted by, and whether more is better: of keep_best, else the loss; else ""."""
+    run = program.run
+    if run.HasField("keep_best"):
+        return f"{run.evaluate.entry}.{run.keep_best.metric}", run.keep_best.direction == pb.DIRECTION_MAX
+    names = [name for outcome in done for name in _metrics(outcome)]
+    for name in (f"{run.evaluate.entry}.loss", "loss", *names):
+        if name in names:
+            return name, False
+    return "", False
+
+
+def in_order(program: pb.ProgramDesc, done: Sequence[Outcome]) -> list[Outcome]:
+    """The best first; those without a number, and those that failed, last."""
+    name, more_is_better = judged_by(program, done)
+
+    def key(outcome: Outcome) -> tuple[bool, float, int]:
+        value = _metrics(outcome).get(name, math.nan)
+        bad = outcome.code != 0 or math.isnan(value)
+        return bad, 0.0 if bad else -value if more_is_better else value, outcome.trial.number
+
+    return sorted(done, key=key)
+
+
+def as_json(outcome: Outcome) -> dict[str, object]:
+    """A run as an object of JSON."""
+    trial = outcome.trial
+    metrics = {name: value if math.isfinite(value) else str(value) for name, value in _metrics(outcome).items()}
+    return {
+        "run": trial.number,
+        "settings": trial.settings,
+        "seed": trial.seed,
+        "code": outcome.code,
+        "metrics": metrics,
+        "steps": int(outcome.fields.get("steps", 0)),
+        "wall": float(outcome.fields.get("wall", 0)),
+        "state_sha256": outcome.fields.get("state_sha256"),
+        "error": outcome.error or None,
+        "command": trial.command,
+    }
+
+
+def _metrics(outcome: Outcome) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, text in outcome.fields.items():
+        if name not in _OWN and not name.startswith("set."):
+            try:
+                found[name] = float(text)
+            except ValueError:
+                continue
+    return found

@@ -1,0 +1,160 @@
+"""`runtime sweep`: every combination is run, sorted by what the program judges by, and can be made again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from subjects.commands import fields
+from subjects.commands import run_runtime as run
+from subjects.small_programs import save
+
+from compiler import Program, ops, sgd, zeros
+from prograd_proto import program_pb2 as pb
+from runtime.commands import sweep_runs
+from runtime.commands.sweep_runs import Outcome, outcomes, trials
+from runtime.commands.sweep_table import as_json, in_order, table
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory with `p.pb`, whose settings are `rate` and `drop`, and its rows."""
+    program = Program("line", seed=5)
+    x, y = program.input("x", "float32", ("batch", 3)), program.input("y", "float32", ("batch",))
+    prediction = ops.sum(x * program.parameter("w", (3,), zeros()), axes=(1,))
+    program.minimize(ops.squared_error(prediction, y), sgd(program.setting("rate", 0.1)))
+    program.setting("other", 1.0)
+    save(program, tmp_path, epochs=2)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_best_run_stands_first_a_failed_one_last_and_the_command_gives_the_same_bits(folder, capsys):
+    code, out, err = run(capsys, "sweep", "p.pb", "--set", "rate=1e-3,1e30,0.05", "--jobs", 2, "--results", "r.jsonl")
+    assert code == 1
+    assert out[0].split() == ["run", "rate", "seed", "evaluate.loss", "loss", "wall", "state_sha256"]
+    assert [line.split()[:3] for line in out[1:4]] == [["3", "0.05", "5"], ["1", "0.001", "5"], ["2", "1e+30", "5"]]
+    assert out[3].endswith("failed with code 5")
+    assert out[4] == ""
+    assert out[5] == "3  runtime execute p.pb --set rate=0.05 --seed 5"
+    assert out[-1].startswith("FAILED runs=3 failed=1 best=3 evaluate.loss=")
+    assert "runtime: run 2, rate=1e+30 seed=5, failed: step 2: loss is inf; a lower learning rate" in err
+    lines = {line["run"]: line for line in map(json.loads, Path("r.jsonl").read_text().splitlines())}
+    assert lines.keys() == {1, 2, 3}
+    assert lines[2]["code"] == 5
+    assert lines[2]["error"].startswith("step 2: loss is inf")
+    best = lines[3]
+    assert (best["settings"], best["seed"], best["code"], best["error"]) == ({"rate": 0.05}, 5, 0, None)
+    assert best["command"] == out[5][3:]
+    again = run(capsys, *shlex.split(best["command"])[1:], "-q")[1][-1]
+    assert fields(again)["state_sha256"] == best["state_sha256"]
+    assert float(fields(again)["evaluate.loss"]) == best["metrics"]["evaluate.loss"]
+
+
+def test_every_combination_has_every_seed_and_further_words():
+    asked = trials("p q.pb", {"a": [1e-4, 2], "b": [0.5, 1.0]}, [7, 8], ["--epochs", "3"])
+    assert [trial.number for trial in asked] == [*range(1, 9)]
+    assert [str(trial) for trial in asked[:3]] == [
+        "a=0.0001 b=0.5 seed=7",
+        "a=0.0001 b=0.5 seed=8",
+        "a=0.0001 b=1.0 seed=7",
+    ]
+    assert asked[7].command == "runtime execute 'p q.pb' --set a=2 --set b=1.0 --seed 8 --epochs 3"
+
+
+def judged(**run) -> list[int]:
+    """The order of four runs of which one failed and one has NaN."""
+    program = pb.ProgramDesc(run=pb.RunDesc(evaluate=pb.EvaluateDesc(entry="test"), **run))
+    found = [
+        ({"loss": "1", "test.loss": "3", "test.f1": "0.5"}, 0),
+        ({"loss": "2", "test.loss": "2", "test.f1": "nan"}, 0),
+    ]
+    found += [({}, 5), ({"loss": "3", "test.loss": "4", "test.f1": "0.9"}, 0)]
+    asked = trials("p.pb", {"a": [1, 2, 3, 4]}, [0], [])
+    done = [Outcome(trial, code, values, "") for trial, (values, code) in zip(asked, found, strict=True)]
+    assert len([*table(program, done)]) == 10
+    return [outcome.trial.number for outcome in in_order(program, done)]
+
+
+def test_runs_are_sorted_by_what_keeps_the_best_states_else_by_the_loss():
+    keep = pb.KeepBestDesc(metric="f1", direction=pb.DIRECTION_MAX)
+    assert judged() == [2, 1, 4, 3]
+    assert judged(keep_best=keep) == [4, 1, 2, 3]
+    keep.direction = pb.DIRECTION_MIN
+    assert judged(keep_best=keep) == [1, 4, 2, 3]
+
+
+def test_numbers_that_json_has_not_are_words():
+    [trial] = trials("p.pb", {}, [0], [])
+    assert as_json(Outcome(trial, 0, {"loss": "nan", "wall": "1.5", "set.a": "1"}, ""))["metrics"] == {"loss": "nan"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--set", "rate=1,-1"], "the setting 'rate' is from 0 on, and -1 is not"),
+        (["--set", "rte=1"], "the program has no setting 'rte'; did you mean 'rate'?"),
+        (
+            ["--set", "rate=1", "--set", "rate=2"],
+            "--set rate: the setting is given twice; give all its values at once, as in 1e-3,1e-4",
+        ),
+        (
+            ["--set", "rate=1,,2"],
+            "argument --set: 'rate=1,,2' is not NAME=NUMBER,NUMBER as in rate=1e-4,3e-4; see runtime sweep --help",
+        ),
+        (["--seeds", "10001"], "these are 10001 runs; a sweep has at most 10000"),
+        (["--results", "p.pb"], "p.pb: the file exists; --force replaces it"),
+        (["--seed", str(2**63 - 1), "--seeds", "2"], f"--seeds 2: the seeds from {2**63 - 1} on leave 64 bits"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_run(folder, capsys, options, sentence):
+    code, out, err = run(capsys, "sweep", "p.pb", *options)
+    assert (code, out, err) == (2, [], f"runtime: {sentence}\n")
+
+
+def test_runs_that_are_under_way_end_with_the_sweep(monkeypatch):
+    begun = threading.Semaphore(0)
+    processes: list[subprocess.Popen[str]] = []
+
+    class Sleeping(subprocess.Popen):
+        def __init__(self, *_, **options):
+            super().__init__([sys.executable, "-c", "import time; time.sleep(60)"], **options)
+            processes.append(self)
+            begun.release()
+
+    monkeypatch.setattr(sweep_runs.subprocess, "Popen", Sleeping)
+    found = outcomes(trials("p.pb", {"a": [1, 2, 3, 4]}, [0], []), 2)
+
+    def kill_one() -> None:
+        for _ in range(2):
+            begun.acquire(timeout=60)
+        processes[0].kill()
+
+    threading.Thread(target=kill_one).start()
+    first = next(found)
+    assert (first.code, first.error) == (-9, "it ended with code -9, and said nothing")
+    assert begun.acquire(timeout=60), "the third took its place"
+    found.close()
+    assert [process.poll() for process in processes] == [-9, -15, -15]
+
+
+def test_a_signal_ends_the_sweep_and_its_runs_in_one_sentence(folder):
+    words = [sys.executable, "-P", "-m", "runtime", "sweep", "p.pb", "--set", "rate=1e-3", "--seeds", "9"]
+    with subprocess.Popen(
+        [*words, "--jobs", "2", "--epochs", "1000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as sweep:
+        while sweep.poll() is None and not any(_children(sweep.pid)):
+            time.sleep(0.02)
+        sweep.terminate()
+        out, err = sweep.communicate(timeout=60)
+    assert (sweep.returncode, out, err) == (143, "", "runtime: interrupted after 0 of 9 runs\n")
+
+
+def _children(number: int) -> list[str]:
+    return [line for task in Path(f"/proc/{number}/task").iterdir() for line in (task / "children").read_text().split()]
