@@ -219,7 +219,7 @@ def defined(name, operands, want):
 
 def test_every_form_is_tried_with_some_dtype():
     tried = {name for dtype in DTYPES for _, name, _, _ in cases(dtype)}
-    assert tried == {name for name, form in FORMS.items() if isinstance(form, Pointwise)}
+    assert tried == {name for name, form in FORMS.items() if isinstance(form, Pointwise) and not form.places}
     assert set(FORMS) <= set(KERNELS)
 
 

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.constants import constant_array
-from runtime.engines.native.emission.nest import moved
-from runtime.engines.native.forms import Pointwise, in_memory, in_register
+from runtime.engines.native.emission.nest import Steps, moved, row_major
+from runtime.engines.native.forms import ALL_AXES, Places, Pointwise, in_memory, in_register
 from runtime.engines.native.ir import DTYPES, Function, Index, Value
 from runtime.engines.native.lowering.nodes import Node
+
+
+def counted(nodes: Sequence[Node], domain: Sequence[int]) -> dict[str, Steps]:
+    """The steps of the indices that these nodes ask for, as if they were operands."""
+    axes = {axis for node in nodes if isinstance(node.form, Pointwise) for axis in node.form.places.values()}
+    return {_index_of(axis): _steps_of(axis, domain) for axis in axes}
+
+
+def _steps_of(axis: int, domain: Sequence[int]) -> Steps:
+    if axis == ALL_AXES:
+        return row_major(domain, domain)
+    return tuple(int(i == len(domain) + axis) for i in range(len(domain)))
+
+
+def _index_of(axis: int) -> str:
+    return "all places" if axis == ALL_AXES else f"axis {axis}"  # no tensor has a space in its name
 
 
 class Body:
@@ -39,6 +56,7 @@ class Body:
         `given` are tensors whose values `at` is given.
         """
         self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, places
+        self.domain = types[nodes[0].outputs[0]].static_shape if nodes else ()
         made = {name for node in nodes for name in node.outputs} | set(given)
         operands = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
         self.singles = {
@@ -77,7 +95,8 @@ class Body:
                 self._operand(name, steps, index, lanes, count, values) if name else None for name in node.inputs
             ]
             assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
-            for name, value in zip(node.outputs, node.form.of(operands, known), strict=True):
+            names = {**known, **self._places(node.form, steps, index, lanes)}
+            for name, value in zip(node.outputs, node.form.of(operands, names), strict=True):
                 values[name] = self._spread(value, lanes)
         for name in self.stored:
             if name in values:
@@ -131,4 +150,17 @@ class Body:
     def _known(self, node: Node) -> dict[str, Any]:
         """What the node's expression is given by name, computed before the loops."""
         assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
-        return node.form.once([self.singles.get(name) for name in node.inputs], node.attributes)
+        singles = [self.singles.get(name) for name in node.inputs]
+        return node.form.once(singles, node.attributes, node.op.random_stream)
+
+    def _places(
+        self, form: Pointwise, steps: Mapping[str, Sequence[int]], index: Sequence[Index], lanes: int
+    ) -> dict[str, Places]:
+        """The indices that a form asks for."""
+        found: dict[str, Places] = {}
+        for name, axis in form.places.items():
+            along = steps[_index_of(axis)]
+            extent = prod(self.domain) if axis == ALL_AXES else self.domain[axis]
+            first = self.f.index(moved(index, along))
+            found[name] = Places(first, along[-1] if along and lanes else 0, lanes, extent)
+        return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, NamedTuple
 
-from runtime.engines.native.emission.body import Body
+from runtime.engines.native.emission.body import Body, counted
 from runtime.engines.native.emission.nest import Nest, moved, nest, row_major, unravelled
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Product, Stage, Stages, Work
@@ -48,6 +48,7 @@ def product_shape(task: Task) -> Shape:
     factors = node.form.factors(*(task.types[name] for name in node.inputs), **node.attributes)
     beside = {name for other in task.group.nodes[1:] for name in other.inputs} | set(task.stored)
     steps = {name: row_major(task.types[name].static_shape, domain) for name in task.table if name in beside}
+    steps |= counted(task.group.nodes, domain)
     steps |= {LEFT: factors.left[:-1], RIGHT: factors.right[:-1]}
     rows = nest(domain[:-1], {name: step[:-1] for name, step in steps.items()})
     is_row = bool(rows.extents) and not rows.steps[RIGHT][-1]  # else the last axis has a right factor for each place

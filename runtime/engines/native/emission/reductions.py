@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final, NamedTuple, cast
 
-from runtime.engines.native.emission.body import Body
+from runtime.engines.native.emission.body import Body, counted
 from runtime.engines.native.emission.nest import Nest, Steps, moved, nest, row_major, unravelled
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Reduction, Stage, Stages, Work, register_type
@@ -103,6 +103,7 @@ def shape_of(target: Target, task: Task) -> Shape:
     reductions = tuple(n for n in task.group.nodes if isinstance(n.form, Reduction) and n.outputs[0] in task.stored)
     results = {node.outputs[0] for node in reductions}
     steps = {name: row_major(task.types[name].static_shape, domain) for name in task.table if name not in results}
+    steps |= counted(task.group.nodes, domain)
     steps |= {node.outputs[0]: kept_steps(domain, axes_of(node, len(domain))) for node in reductions}
     loops = nest(domain, steps)
     loops = loops if loops.extents else Nest((1,), dict.fromkeys(steps, (0,)))

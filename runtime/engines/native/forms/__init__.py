@@ -2,6 +2,7 @@
 
 form        the kinds of forms, and the table of them by operator
 stages      how the work of a form with loops of its own is divided
+places      indices of elements, for forms that ask for them
 registers   elements as expressions see them, and as they lie in memory
 pointwise   arithmetic, comparisons, choices
 elementary  exponentials, logarithms and their like
@@ -10,6 +11,8 @@ logic       bits, and what kind of number a float is
 rounding    to whole numbers; division with a remainder
 special     the error functions
 copy        casts
+fill        tensors made from nothing, triangles of matrices
+random      random numbers, dropout
 update      sgd, momentum
 adam        Adam and its kin
 adaptive    Adagrad, Adadelta, Lion, RMSprop
@@ -26,9 +29,11 @@ from runtime.engines.native.forms import adam as adam
 from runtime.engines.native.forms import adaptive as adaptive
 from runtime.engines.native.forms import copy as copy
 from runtime.engines.native.forms import elementary as elementary
+from runtime.engines.native.forms import fill as fill
 from runtime.engines.native.forms import logic as logic
 from runtime.engines.native.forms import pointwise as pointwise
 from runtime.engines.native.forms import products as products
+from runtime.engines.native.forms import random as random
 from runtime.engines.native.forms import reductions as reductions
 from runtime.engines.native.forms import rounding as rounding
 from runtime.engines.native.forms import shape as shape
@@ -41,6 +46,8 @@ from runtime.engines.native.forms.form import Pointwise as Pointwise
 from runtime.engines.native.forms.form import Product as Product
 from runtime.engines.native.forms.form import Reduction as Reduction
 from runtime.engines.native.forms.form import form_of as form_of
+from runtime.engines.native.forms.places import ALL_AXES as ALL_AXES
+from runtime.engines.native.forms.places import Places as Places
 from runtime.engines.native.forms.registers import in_memory as in_memory
 from runtime.engines.native.forms.registers import in_register as in_register
 from runtime.engines.native.forms.registers import register_type as register_type

@@ -9,7 +9,7 @@ an absent optional one is None. Attributes are keywords. It gives a value, or on
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from prograd_proto import TensorType
@@ -37,18 +37,24 @@ class Pointwise:
         dtypes: of the operands for which there is code.
         before: what is computed once for all elements, by name, from attributes and operands that are alone; others
             are None to it.
+        places: what the expression is given by name as `Places`: indices of the result's axes, counted from the last
+            one, -1; or ALL_AXES, one index for all of them.
+        is_random: whether `before` is given the number of the op's random stream, as `stream`.
     """
 
     expression: Expression
     dtypes: frozenset[str]
-    before: Callable[..., Mapping[str, Value]] | None = None
+    before: Callable[..., Mapping[str, Any]] | None = None
+    places: Mapping[str, int] = field(default_factory=dict[str, int])
+    is_random: bool = False
 
-    def once(self, operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    def once(self, operands: Sequence[Value | None], attributes: Mapping[str, Any], stream: int = 0) -> dict[str, Any]:
         """What the expression is given by name besides its operands: to be called outside of the loop."""
         if self.before is None:
             return dict(attributes)
         alone = [x if x is not None and not x.type.lanes else None for x in operands]
-        return {**attributes, **self.before(*alone, **attributes)}
+        more = {"stream": stream} if self.is_random else {}
+        return {**attributes, **self.before(*alone, **attributes, **more)}
 
     def of(self, operands: Sequence[Value | None], names: Mapping[str, Any]) -> tuple[Value, ...]:
         """The results of these operands, one for each output; `names` is what `once` gave."""
@@ -144,10 +150,13 @@ def pointwise(
     name: str,
     expression: Expression,
     dtypes: Collection[str] = ALL,
-    before: Callable[..., Mapping[str, Value]] | None = None,
+    before: Callable[..., Mapping[str, Any]] | None = None,
+    places: Mapping[str, int] | None = None,
+    *,
+    is_random: bool = False,
 ) -> None:
     """Declare the form of an operator."""
-    FORMS[name] = Pointwise(expression, frozenset(dtypes), before)
+    FORMS[name] = Pointwise(expression, frozenset(dtypes), before, places or {}, is_random)
 
 
 def of_one(name: str, expression: Callable[[Value], Value], dtypes: Collection[str] = ALL) -> None:

@@ -12,7 +12,7 @@ it is no loop, and its index a number.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -84,7 +84,11 @@ class Function:
 
     def counting(self, type: Type) -> Value:
         """The vector 0, 1, 2 and so on."""
-        return Value(f"<{', '.join(f'{type.scalar} {i}' for i in range(type.lanes))}>", type, self)
+        return self.constants(type, range(type.lanes))
+
+    def constants(self, type: Type, values: Iterable[float]) -> Value:
+        """A vector of numbers."""
+        return Value(f"<{', '.join(f'{type.scalar} {number(type.of(0), value)}' for value in values)}>", type, self)
 
     # Arithmetic that depends on the target.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import gcd
 from typing import TYPE_CHECKING
 
 from runtime.engines.native.ir.types import INT64
@@ -79,8 +80,10 @@ class Loop:
         self.results = inside
 
     def _phis(self) -> tuple[Value, list[Value], list[int]]:
-        values = [Value(f"%{self._f.label()}", type, self._f) for type in [INT64, *(v.type for v in self.results)]]
-        return values[0], values[1:], [self._f.reserve() for _ in values]
+        values = [Value(f"%{self._f.label()}", v.type, self._f) for v in self.results]
+        begin = self._start.multiple if isinstance(self._start, Value) else self._start
+        i = Value(f"%{self._f.label()}", INT64, self._f, multiple=gcd(begin, self._step))
+        return i, values, [self._f.reserve() for _ in [i, *values]]
 
     def _put(
         self, places: list[int], phis: list[Value], first: list[Value], before: str, following: list[Value], latch: str

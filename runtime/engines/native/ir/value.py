@@ -7,6 +7,7 @@ What is known while the IR is written costs nothing: an index plus 0 is the inde
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import TYPE_CHECKING
 
 from runtime.engines.native.ir.types import MASK, Type
@@ -24,19 +25,21 @@ class Value:
         type: what it is.
         function: where it was made and may be used.
         known: its value, where it is a constant.
+        multiple: a number that it is a multiple of, where it is an index: vectors begin at multiples of their lanes.
     """
 
     text: str
     type: Type
     function: Function
     known: float | None = None
+    multiple: int = 1
 
     def __add__(self, other: Operand) -> Value:
         if self.type.element is not None:
             return self.function.address(self, other)
         if not self.type.is_float and _is(other, 0):
             return self
-        return self._arithmetic("add", other)
+        return self._of_multiple(self._arithmetic("add", other), gcd(self.multiple, _multiple(other)))
 
     def __sub__(self, other: Operand) -> Value:
         if not self.type.is_float and _is(other, 0):
@@ -44,7 +47,9 @@ class Value:
         return self._arithmetic("sub", other)
 
     def __mul__(self, other: Operand) -> Value:
-        return self if _is(other, 1) else self._arithmetic("mul", other)
+        if _is(other, 1):
+            return self
+        return self._of_multiple(self._arithmetic("mul", other), self.multiple * _multiple(other))
 
     def __truediv__(self, other: Operand) -> Value:
         assert self.type.is_float, f"/ of {self.type}"
@@ -130,6 +135,12 @@ class Value:
             return self._binary(f"f{name}", other)
         return self._binary(name, other)
 
+    def _of_multiple(self, value: Value, multiple: int) -> Value:
+        """The value that was made, with what is known of it; 0 is a multiple of everything."""
+        if multiple == 1 or self.type.is_float or self.type.lanes:
+            return value
+        return Value(value.text, value.type, value.function, value.known, multiple or 1)
+
     def _pair(self, other: Operand) -> tuple[Value, Value]:
         right = self.like(other)
         left = right.like(self)
@@ -156,6 +167,13 @@ Operand = Value | int | float
 
 Index = Value | int
 """A number of elements, known while the IR is written or not."""
+
+
+def _multiple(operand: Operand) -> int:
+    number = operand.known if isinstance(operand, Value) else operand
+    if number is None:
+        return operand.multiple if isinstance(operand, Value) else 1
+    return int(number) if number == int(number) else 1
 
 
 def _is(operand: Operand, number: int) -> bool:

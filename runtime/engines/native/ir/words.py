@@ -65,8 +65,8 @@ def copysign(size: Operand, sign: Value) -> Value:
 
 
 def bits(x: Value, kind: Type) -> Value:
-    """The same bits as numbers of another kind and equal width."""
-    type = kind.of(x.type.lanes)
+    """The same bits as numbers of another kind; of another width too, where there are more lanes or fewer for it."""
+    type = kind.of(x.type.lanes * x.type.bits // kind.bits)
     return x.function.emit(f"bitcast {x.type} {x.text} to {type}", type)
 
 

@@ -11,6 +11,7 @@ hyperbolic     tanh, sigmoid, sinh, cosh
 error_function erf, erfc
 pairs          numbers of twice the digits, for pow
 power          pow
+philox         the words of random streams
 rounding       rint, floor, ceil, trunc
 division       fmod, remainder, floor_divide
 quarter_turns  angles without them, however large
@@ -41,11 +42,13 @@ from runtime.engines.native.math.inverse_trigonometric import atan2 as atan2
 from runtime.engines.native.math.logarithm import log as log
 from runtime.engines.native.math.logarithm import log1p as log1p
 from runtime.engines.native.math.logarithm import log2 as log2
+from runtime.engines.native.math.philox import philox as philox
 from runtime.engines.native.math.power import pow as pow
 from runtime.engines.native.math.rounding import ceil as ceil
 from runtime.engines.native.math.rounding import floor as floor
 from runtime.engines.native.math.rounding import rint as rint
 from runtime.engines.native.math.rounding import trunc as trunc
 from runtime.engines.native.math.trigonometric import cos as cos
+from runtime.engines.native.math.trigonometric import near_zero as near_zero
 from runtime.engines.native.math.trigonometric import sin as sin
 from runtime.engines.native.math.trigonometric import tan as tan
