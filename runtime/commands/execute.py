@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prograd_proto.lifespans import trains
 from prograd_proto.printable import result_line
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from runtime.commands.metrics_file import MetricsFile
 
 Between = Callable[[], None]
+AHEAD: Final = 4096
+"""Steps that may be made before the first of their events is shown; they take a moment all together."""
 Fields = list[tuple[str, object]]
 
 
@@ -129,6 +131,7 @@ def _train(
             every=options.every,
             keep=options.keep,
             force=options.force,
+            ahead=AHEAD,
             retarget_schedule=options.retarget_schedule,
             before_checkpoint=file.sync if file is not None else None,
         )

@@ -27,12 +27,14 @@ class AroundStep(NamedTuple):
         fetches: by fetch name, the values of the last step.
         before: calls before those of the ops.
         after: calls after them.
+        updates: whether some of those after change states, which the ops have not changed in place.
     """
 
     feeds: dict[str, Array]
     fetches: dict[str, Array]
     before: list[Call]
     after: list[Call]
+    updates: bool = False
 
 
 def around_step(
@@ -54,8 +56,8 @@ def around_step(
         dtype = given_dtype(types[tensor].dtype)
         fetches[name], copy = conversion(arrays[tensor], dtype, copies)
         (before if tensor in of_state else after).append(copy)
-    after += _updates(block, arrays, states, copies)
-    return AroundStep(feeds, fetches, before, after)
+    updates = _updates(block, arrays, states, copies)
+    return AroundStep(feeds, fetches, before, after + updates, bool(updates))
 
 
 def _updates(

@@ -15,7 +15,7 @@ bits, step by step, whatever the threads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -69,6 +69,24 @@ class Footprint(NamedTuple):
     copies: int = 0
 
 
+class InMemory(NamedTuple):
+    """Rows of a run that lie in memory, in an order.
+
+    Attributes:
+        columns: by feed, arrays whose axis 0 counts rows.
+        whole: by feed, what every step takes whole.
+        numbers: int64, the row that stands at each position.
+    """
+
+    columns: Mapping[str, Array]
+    whole: Mapping[str, Array]
+    numbers: Array
+
+
+Repeat = Callable[[int, int], Mapping[str, Array]]
+"""Makes steps with rows from a position on, so many; gives for each fetch its values, along axis 0."""
+
+
 class Executor(Protocol):
     """A bound entry, ready to step; one thread at a time uses it."""
 
@@ -115,6 +133,13 @@ class Executor(Protocol):
 
     def profile_step(self) -> list[Spell]:
         """A step, with the time that each of `parts` took; every part has at least one spell."""
+        ...
+
+    def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
+        """What makes many steps with these rows and keeps these fetches of each; None if they are made one by one.
+
+        It computes what `step` does, bit by bit, and raises nothing; interrupts wait for its end.
+        """
         ...
 
 

@@ -10,9 +10,11 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
+from runtime.engines.engine import Executor, InMemory, Repeat
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.rows.rows import SHUFFLING_BYTES, Rows
+from runtime.rows.stored_column import StoredColumn
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import Course, Plan, TrainingOptions, course_of
 from runtime.runs.evaluation import run_over
@@ -22,9 +24,10 @@ from runtime.runs.metrics import Metrics, scalar_fetches
 from runtime.runs.position import Position
 from runtime.runs.session import Session
 from runtime.runs.standing import Standing
-from runtime.runs.training import Deeds, Training
+from runtime.runs.training import Deeds, MakeSteps, Training
 
 MakeStep = Callable[[Rows, int], Mapping[str, Array]]
+Made = tuple[Executor, Rows, Repeat | None]
 Fill = Callable[[Rows, Mapping[str, Array], int, int], None]
 
 
@@ -69,7 +72,7 @@ def _begun(
         step = _steps_of(session, standing, course, options.fetch, fill)
         write = None if folder is None else _checkpoints_of(session, standing, folder, options.before_checkpoint)
         watched = _watched(course.bindings[0], standing.fetched)
-        deeds = Deeds(step, evaluate, write, between)
+        deeds = Deeds(step, _steps_at_once(session, standing, course, options.fetch), evaluate, write, between)
         training = Training(course, session.states, position, watched, deeds, session.memory)
     return _until_done(standing, plan, training, folder, end)
 
@@ -125,6 +128,35 @@ def _steps_of(session: Session, standing: Standing, course: Course, fetch: Seque
             return executor.fetches
 
     return step
+
+
+def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: Sequence[str]) -> MakeSteps:
+    """What makes many steps with the rows from a position on, where the engine takes rows by itself."""
+    first = course.bindings[0]
+    more = session.tensors(first, fetch)
+    names = [fetch.name for fetch in scalar_fetches(first)]
+    last: Made | None = None
+
+    def steps(rows: Rows, start: int, count: int) -> Mapping[str, Array] | None:
+        nonlocal last
+        if session.stepper.trace is not None or rows.stored:
+            return None
+        with session.workspaces.lent([first], more) as lent:
+            executor = lent.executor(first, more)
+            if last is None or last[0] is not executor or last[1] is not rows:
+                columns = {
+                    name: column for name, column in rows.columns.items() if not isinstance(column, StoredColumn)
+                }
+                last = executor, rows, executor.repeated(InMemory(columns, rows.whole, rows.numbers), names)
+            repeat = last[2]
+            if repeat is None:
+                return None
+            kept: dict[str, Array] = {}
+            session.stepper.call(lambda: kept.update(repeat(start, count)))
+            standing.fetched = executor.fetches
+            return kept
+
+    return steps
 
 
 def _checkpoints_of(

@@ -31,6 +31,8 @@ class TrainingOptions(NamedTuple):
         force: remove the checkpoints of another run from the folder, or later ones than that at which the run stands.
         before_checkpoint: called before a checkpoint is written, when all events before it were taken: what has to be
             on the disk with it, such as a file of metrics, is to be there then.
+        ahead: so many steps at most may be made before the first of their events is given, where the engine makes
+            several at once; the states are then those after the last of them. With 1 they are those of the event.
         retarget_schedule: go on although the run had another number of steps in all, which schedules depend on.
     """
 
@@ -43,6 +45,7 @@ class TrainingOptions(NamedTuple):
     every: int | None = None
     keep: int = 3
     force: bool = False
+    ahead: int = 1
     retarget_schedule: bool = False
     before_checkpoint: Callable[[], None] | None = None
 
@@ -60,6 +63,7 @@ class Plan(NamedTuple):
     keep_best: pb.KeepBestDesc | None
     stop_after: int  # evaluations without improvement, 0 for never
     every: int | None  # steps between checkpoints; None: at the end of each epoch
+    ahead: int  # steps that may be made before their events are given
 
 
 class Course(NamedTuple):
@@ -101,6 +105,7 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         keep_best=desc.keep_best if desc.HasField("keep_best") else None,
         stop_after=desc.stop_after,
         every=options.every,
+        ahead=options.ahead,
     )
     return Course([first] if last is None else [first, last], rows, plan)
 
@@ -135,7 +140,7 @@ def last_batch(
 
 
 def _require_sane(options: TrainingOptions) -> None:
-    for name in ("epochs", "steps", "every"):
+    for name in ("epochs", "steps", "every", "ahead"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UsageError(f"{name}={value}: it starts at 1")

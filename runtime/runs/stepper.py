@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -31,7 +32,10 @@ class Stepper:
 
     def step(self, executor: Executor) -> None:
         """Make a step of the executor; raises what it raises, and OutOfTime."""
-        step = executor.step if self.trace is None else partial(self.trace.step, executor)
+        self.call(executor.step if self.trace is None else partial(self.trace.step, executor))
+
+    def call(self, step: Callable[[], None]) -> None:
+        """Make one or more steps by a call that nobody looks into; raises likewise."""
         if self.overtime is None:
             step()
         else:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from time import perf_counter
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -26,11 +27,18 @@ from runtime.runs.states import States
 _log = logging.getLogger("prograd")
 
 
+MakeSteps = Callable[[Rows, int, int], Mapping[str, Array] | None]
+
+AT_ONCE: Final = 0.02
+"""Seconds of steps that are made at once, about: what waits for their end, a bar or an interrupt, waits no longer."""
+
+
 class Deeds(NamedTuple):
     """What the loop has others do.
 
     Attributes:
         step: makes a step with the rows from a position on, which updates the states; gives what it fetches.
+        steps: makes so many at once, and gives the scalars of each; or None, and has made none, where it cannot.
         evaluate: gives the metrics of the current states; its argument is to be called between its steps.
         checkpoint: writes one and gives its path; None for no checkpoints.
         between: called before each step; KeyboardInterrupt or ResourceLimit from it ends the run, after a
@@ -38,6 +46,7 @@ class Deeds(NamedTuple):
     """
 
     step: Callable[[Rows, int], Mapping[str, Array]]
+    steps: MakeSteps
     evaluate: Callable[[Callable[[], None]], Metrics]
     checkpoint: Callable[[], CheckpointWritten] | None
     between: Callable[[], None]
@@ -72,6 +81,7 @@ class Training:
         self._do = deeds
         self._memory = memory
         self._totals = totals = Totals(scalar_fetches(course.bindings[0]))
+        self._at_once = min(course.plan.ahead, 2)
         self._saved_at: tuple[int, int] | None = None
         self._stopped_by: BaseException | None = None
         totals.sums, totals.rows = dict(position.sums), position.summed_rows
@@ -93,8 +103,8 @@ class Training:
                     break
                 self._pause()
                 with self._states.turns.alone():
-                    end = self._step()
-                yield end
+                    ends = self._steps_at_once() or [self._step()]
+                yield from ends
                 if self._plan.every and position.steps % self._plan.every == 0 and not self._is_at_end():
                     yield from self._write_checkpoint()
         except (KeyboardInterrupt, ResourceLimit) as error:
@@ -124,6 +134,26 @@ class Training:
             plan, epoch = self._plan, self._position.epoch
             self._ordered = self._rows.shuffled(plan.seed, epoch, plan.window, self._memory)
 
+    def _steps_at_once(self) -> list[StepEnd]:
+        """Steps that may be made before their events are given; none if that is one, or the engine makes no more."""
+        position, plan = self._position, self._plan
+        first = position.step * plan.batch
+        count = min(self._at_once, plan.steps - position.steps, (len(self._ordered) - first) // plan.batch)
+        if plan.every is not None:
+            count = min(count, plan.every - position.steps % plan.every)
+        if count < 2:
+            return []
+        if position.step == 0:
+            self._states.reset_epoch()
+        start = perf_counter()
+        kept = self._do.steps(self._ordered, first, count)
+        if kept is None:
+            self._at_once = 1
+            return []
+        took = perf_counter() - start
+        self._at_once = min(plan.ahead, max(2, count * 2 if took < AT_ONCE / 2 else int(count * AT_ONCE / took)))
+        return [self._made({name: values[i] for name, values in kept.items()}, plan.batch) for i in range(count)]
+
     def _step(self) -> StepEnd:
         position = self._position
         if position.step == 0:
@@ -137,6 +167,12 @@ class Training:
             raise NonFinite(f"step {position.steps + 1}: {bad}{error}{fed}", error.step) from None
         except OutOfRange as error:
             raise OutOfRange(f"{error}{self._ordered.holding(error.number, first, count)}", error.number) from None
+        return self._made(fetched, count)
+
+    def _made(self, fetched: Mapping[str, Array], count: int) -> StepEnd:
+        """What there is to say of a step of so many rows that was made."""
+        position = self._position
+        first = position.step * self._plan.batch
         position.step += 1
         position.steps += 1
         metrics = self._totals.add(fetched, count)

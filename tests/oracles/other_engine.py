@@ -18,7 +18,7 @@ from oracles.philox import scalar_words
 from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted, given_dtype
-from runtime.engines.engine import EngineOptions, Footprint
+from runtime.engines.engine import EngineOptions, Footprint, InMemory, Repeat
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.engines.step_start import StepStart
 from runtime.entries import BoundEntry
@@ -73,6 +73,9 @@ class OtherExecutor:
 
     def step(self) -> None:
         self.profile_step()
+
+    def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
+        return None
 
     def profile_step(self) -> list[Spell]:
         arrays = {p.tensor: (self.states[p.state] if p.state else self.feeds[p.feed]) for p in self.block.parameters}

@@ -8,6 +8,7 @@ step       a bound entry lowered, compiled and bound to memory
 lowering/  a room of its own: from a block to groups with places in memory
 forms/     a room of its own: what ops are as loops
 emission/  a room of its own: from groups to code
+repeat     many steps in one call
 host       NumPy kernels for what has no form
 target     what code may be made of: instruction set, vector registers, fused multiply-add, caches of this CPU
 ir/        a room of its own: the builder that writes LLVM's IR

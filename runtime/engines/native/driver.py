@@ -28,23 +28,33 @@ YIELDS: Final = 64
 
 
 class Driver:
-    """Makes phases; one thread at a time drives, any others may help."""
+    """Makes phases; one thread at a time drives, any others may help.
+
+    Attributes:
+        phases: the table of phases.
+        chunks: the table of chunks.
+    """
 
     def __init__(self, target: Target, threads: int, phases: Array, chunks: Array, alive: object) -> None:
         """Phases and chunks are tables as `emission.driver` has them; `alive` keeps what they lead to."""
-        code = _code(target)
+        code = driver_code(target)
+        self._repeat: Callable[..., None] = code.function("repeat", 8)
         self._drive: Callable[..., None] = code.function("drive", 7)
         self._help: Callable[..., None] = code.function("help", 7)
         self._board = aligned_bytes(BOARD_WORDS * 8).view(np.int64)
         self._board[:] = 0
         self._board[CLAIM] = CLOSED
-        self._kept = (phases, chunks, alive)
+        self.phases, self.chunks, self._alive = phases, chunks, alive
         self._tables = tuple(array.ctypes.data for array in (self._board, phases, chunks))
         self._threads = threads
 
     def drive(self, first: int, last: int) -> None:
         """Make the phases from a first one to before a last one."""
         self._drive(*self._tables, first, last, self._threads, give_way())
+
+    def repeat(self, first: int, last: int, steps: Array) -> None:
+        """Make these phases many times, by a table as `emission.driver` has it."""
+        self._repeat(*self._tables, first, last, self._threads, give_way(), steps.ctypes.data)
 
     def help(self, thread: int) -> None:
         """On another thread: take chunks of what is driven, until there was none for a while."""
@@ -66,7 +76,8 @@ def give_way() -> int:
 
 
 @cache
-def _code(target: Target) -> Loaded:
+def driver_code(target: Target) -> Loaded:
+    """The functions of the driver, which are the same for all programs."""
     return compiled_code("", target, (b"driver",), lambda: _source(target)).loaded
 
 

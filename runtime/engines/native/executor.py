@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from runtime.dtypes import Array
 from runtime.engines.around_step import AroundStep
-from runtime.engines.engine import Footprint
+from runtime.engines.engine import Footprint, InMemory, Repeat
 from runtime.engines.faults import raise_named
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.lowering.memory import scratch_names
@@ -37,7 +38,8 @@ class NativeExecutor:
         """`locations` are the lines that ops name; a watch has a call for every group."""
         self._locations, self._compiled, self._lowered, self._helpers = locations, compiled, step, helpers
         self._watch = watch
-        self.feeds, self.fetches, before, self._after = around
+        self._around = around
+        self.feeds, self.fetches, before, self._after, _ = around
         self._before = before if watch is None else [watch.start.keep, *before]
         self.parts = [Part(group.name, tuple(node.op for node in group.nodes)) for group in step.groups]
         self.footprint = Footprint(step.memory.arena_bytes, step.memory.file_bytes)
@@ -66,6 +68,22 @@ class NativeExecutor:
 
         self._make(self._compiled.alone, timed)
         return spells
+
+    def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
+        """If all of a step is compiled; see `runtime.engines.native.repeat`."""
+        if self._watch is not None:
+            return None
+        from runtime.engines.native.repeat import repeated
+
+        found = repeated(self._lowered, self._compiled, self._around, rows, fetches)
+        if found is None:
+            return None
+
+        def steps(first: int, count: int) -> Mapping[str, Array]:
+            self._helpers.called(found.driver)
+            return found(first, count)
+
+        return steps
 
     def close(self) -> None:
         """There is nothing to end."""

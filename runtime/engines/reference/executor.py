@@ -17,7 +17,7 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
-from runtime.engines.engine import Footprint
+from runtime.engines.engine import Footprint, InMemory, Repeat
 from runtime.engines.parts import TRANSFERS, Part, Spell
 from runtime.engines.reference.bind import Call
 from runtime.engines.reference.bound_step import BoundStep, Memory, bind_step
@@ -71,7 +71,7 @@ class ReferenceExecutor:
 
     def __init__(self, locations: Sequence[str], step: BoundStep, manner: Manner, watch: NanWatch | None) -> None:
         """`locations` are the lines that ops name."""
-        self.feeds, self.fetches, before, after = step.around
+        self.feeds, self.fetches, before, after, _ = step.around
         self.parts = [Part(op.desc.type, (op.desc,)) for op in step.block.ops]
         self.buffers = step.block.buffers
         self.footprint = Footprint(step.block.arena_bytes, step.block.file_bytes)
@@ -102,6 +102,10 @@ class ReferenceExecutor:
         stopwatch = self._watched()
         self._make(stopwatch.calls)
         return stopwatch.spells()
+
+    def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
+        """Every step is made by itself."""
+        return None
 
     def close(self) -> None:
         """Let all threads end but the caller's; later steps are made on that alone."""

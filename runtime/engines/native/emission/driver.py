@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from runtime.engines.native.ir import INT64, Function, Index, Module, Value, pointer
+from runtime.engines.native.ir import INT64, UINT8, Function, Index, Module, Value, pointer
 from runtime.engines.native.ir.words import where
 
 CLAIM, DONE, STOP, BOARD_WORDS = 0, 8, 16, 24
@@ -29,7 +29,8 @@ CLOSED: Final = MOST_CHUNKS >> 1
 SPINS: Final = 4096
 """How often the caller looks for the last chunk before it lets others have its core, each time some 20 to 50 ns."""
 
-PHASE_WORDS, CHUNK_WORDS = 2, 4
+PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, 4, 4, 3
+"""Of a phase, of a chunk, of the head of a table of steps, and of each result in it."""
 
 
 class _Claim(NamedTuple):
@@ -39,14 +40,61 @@ class _Claim(NamedTuple):
 
 
 def write_driver(module: Module) -> None:
-    """Write `drive` and `help`.
+    """Write four functions.
 
     drive(board, phases, chunks, first phase, phase after the last, threads, yield): makes these phases.
+    repeat(board, phases, chunks, first phase, phase after the last, threads, yield, steps): makes them many times.
     help(board, phases, chunks, thread, yield, spins, yields): takes chunks until there was none for so long.
-    `yield` is the address of the system's function of that name, which takes nothing.
+    take_rows(table, start, stop, thread): a chunk, see `_take_rows`.
+
+    `yield` is the address of the system's function of that name, which takes nothing. `steps` is a table: how many
+    steps, the word that has the position of a step's first row, by how much that grows, how many results are kept, and
+    for each of those where it is, where it is kept, and its bytes.
     """
     _drive(module)
+    _repeat(module)
     _help(module)
+    _take_rows(module)
+
+
+def _repeat(module: Module) -> None:
+    words = pointer(INT64)
+    f = module.function("repeat", [words, words, words, INT64, INT64, INT64, words, words])
+    *of_drive, steps = f.arguments
+    count, batch, kept = (f.load(steps, i) for i in (0, 2, 3))
+    row = f.address_at(steps, 1, INT64)
+    for step in f.range(0, count):
+        f.call("drive", *of_drive)
+        f.store(f.load(row) + batch, row)
+        for i in f.range(0, kept):
+            record = steps + (f.index(i) * RECORD_WORDS + STEPS_WORDS)
+            result, keep = f.address_at(record, 0, UINT8), f.address_at(record, 1, UINT8)
+            size = f.load(record, 2)
+            for byte in f.range(0, size):
+                f.store(f.load(result, byte), keep, f.index(step) * size + byte)
+    f.end()
+
+
+def _take_rows(module: Module) -> None:
+    """Copy rows to where a step reads them: those at positions from that of the step's first row on.
+
+    The table has the address of all rows, where they go, their numbers in order, the word that has the position of the
+    first, and the bytes of a row.
+    """
+    f = module.function("take_rows", [pointer(INT64), INT64, INT64, INT64])
+    table, start, stop, _ = f.arguments
+    rows, to = f.address_at(table, 0, UINT8), f.address_at(table, 1, UINT8)
+    numbers, first = f.address_at(table, 2, INT64), f.load(f.address_at(table, 3, INT64))
+    size, lanes = f.load(table, 4), f.target.vector_bytes
+    whole = size & -lanes
+    for unit in f.range(start, stop):
+        row = rows + f.load(numbers, first + unit) * size
+        place = to + f.index(unit) * size
+        for i in f.range(0, whole, lanes):
+            f.store(f.load(row, i, lanes), place, i)
+        for i in f.range(whole, size):
+            f.store(f.load(row, i), place, i)
+    f.end()
 
 
 def _drive(module: Module) -> None:

@@ -25,7 +25,10 @@ class Stretch(NamedTuple):
 
 def stretches(stage: Stage, threads: int) -> list[tuple[int, int]]:
     """The units of a stage cut into chunks of nearly the same size."""
-    count = min(stage.units, threads * FOR_EACH_THREAD, int(stage.cost / LEAST_NANOSECONDS)) if threads > 1 else 1
-    count = max(count, 1)
-    ends = [stage.first + stage.units * i // count for i in range(count + 1)]
-    return list(pairwise(ends))
+    return [(stage.first + start, stage.first + stop) for start, stop in cut(stage.units, stage.cost, threads)]
+
+
+def cut(units: int, cost: float, threads: int) -> list[tuple[int, int]]:
+    """So many units, which take so many nanoseconds all together, as chunks."""
+    count = min(units, threads * FOR_EACH_THREAD, int(cost / LEAST_NANOSECONDS)) if threads > 1 else 1
+    return list(pairwise(units * i // max(count, 1) for i in range(max(count, 1) + 1)))

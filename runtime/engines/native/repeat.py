@@ -1,0 +1,99 @@
+"""Many steps in one call: the rows of each are taken, and its results kept, by compiled code.
+
+Only for a step that is compiled as a whole, with rows in memory: no op is left to NumPy, every state is updated in
+place, and what is fetched needs no conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from runtime.dtypes import Array
+from runtime.engines.around_step import AroundStep
+from runtime.engines.engine import InMemory
+from runtime.engines.native.driver import Driver, driver_code
+from runtime.engines.native.emission.driver import CHUNK_WORDS
+from runtime.engines.native.lowering.chunks import cut
+from runtime.engines.native.step import CompiledStep, Lowered
+
+NANOSECONDS: Final = 0.1
+"""For a byte of a row that is copied: a guess."""
+
+
+def repeated(
+    step: Lowered, compiled: CompiledStep, around: AroundStep, rows: InMemory, fetches: Sequence[str]
+) -> Repeated | None:
+    """Steps with these rows, of which these fetches are kept; None if each has to be made by itself."""
+    if len(compiled.segments) != 1 or compiled.segments[0].host is not None or around.before or around.updates:
+        return None
+    raw = {fetch.name: compiled.arrays[fetch.tensor] for fetch in step.nodes.block.desc.fetches}
+    if any(name not in raw or raw[name].dtype != around.fetches[name].dtype for name in fetches):
+        return None
+    sources = {name: rows.columns.get(name, rows.whole.get(name)) for name in around.feeds}
+    if not all(_fits(source, around.feeds[name]) for name, source in sources.items()):
+        return None
+    return Repeated(step, compiled, around, rows, {name: raw[name] for name in fetches})
+
+
+def _fits(source: Array | None, feed: Array) -> bool:
+    return source is not None and source.dtype == feed.dtype and source.flags.c_contiguous
+
+
+class Repeated:
+    """Steps of one executor with rows that stay."""
+
+    def __init__(
+        self, step: Lowered, compiled: CompiledStep, around: AroundStep, rows: InMemory, raw: Mapping[str, Array]
+    ) -> None:
+        self._around, self._raw, self._rows = around, raw, rows
+        self._numbers = np.ascontiguousarray(rows.numbers, np.int64)
+        self._position, self._nought = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._batch = next((len(around.feeds[name]) for name in around.feeds if name in rows.columns), 0)
+        tables = [self._table(name) for name in around.feeds]
+        self._tables = np.array(tables, np.int64).reshape(len(tables), -1)
+        self._count = step.phases.count
+        self._driver = self._driver_of(step, compiled)
+
+    def __call__(self, first: int, count: int) -> Mapping[str, Array]:
+        """See `runtime.engines.engine.Repeat`."""
+        kept = {name: np.empty((count, *array.shape), array.dtype) for name, array in self._raw.items()}
+        records = [(self._raw[name].ctypes.data, kept[name].ctypes.data, self._raw[name].nbytes) for name in kept]
+        head = (count, self._position.ctypes.data, self._batch, len(records))
+        self._position[0] = first
+        self._driver.repeat(0, self._count + 1, np.array([*head, *(word for r in records for word in r)], np.int64))
+        for call in self._around.after:
+            call()
+        return kept
+
+    @property
+    def driver(self) -> Driver:
+        """What makes the steps."""
+        return self._driver
+
+    def _table(self, name: str) -> tuple[int, ...]:
+        """See `take_rows` in `emission.driver`."""
+        feed = self._around.feeds[name]
+        if name in self._rows.columns:
+            column = self._rows.columns[name]
+            size = column[:1].nbytes if len(column) else 0
+            where = self._numbers.ctypes.data, self._position.ctypes.data
+            return column.ctypes.data, feed.ctypes.data, *where, size
+        where = self._nought.ctypes.data, self._nought.ctypes.data
+        return self._rows.whole[name].ctypes.data, feed.ctypes.data, *where, feed.nbytes
+
+    def _driver_of(self, step: Lowered, compiled: CompiledStep) -> Driver:
+        """One whose first phase takes the rows."""
+        take_rows = driver_code(step.target).address("take_rows")
+        records: list[tuple[int, int, int, int]] = []
+        for name, table in zip(self._around.feeds, self._tables, strict=True):
+            units = self._batch if name in self._rows.columns else 1
+            cost = self._around.feeds[name].nbytes * NANOSECONDS
+            records += [(take_rows, table.ctypes.data, start, stop) for start, stop in cut(units, cost, step.threads)]
+        phases, chunks = compiled.driver.phases[: self._count], compiled.driver.chunks
+        shifted = np.concatenate([[[0, len(records)]], phases + np.array([len(records), 0])])
+        taking = np.array(records, np.int64).reshape(-1, CHUNK_WORDS)
+        tables = np.ascontiguousarray(shifted, np.int64), np.concatenate([taking, chunks])
+        return Driver(step.target, step.threads, *tables, (self._tables, self._numbers, self._rows, compiled))

@@ -1,0 +1,69 @@
+"""Many steps in one call: the same events, states and fetches as steps that are made one by one."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+import runtime
+from compiler import Program, adam, ops
+from runtime.engines.engine import InMemory
+from runtime.errors import NonFinite
+
+ROWS = 50
+RNG = np.random.default_rng(0)
+DATA = {"x": RNG.standard_normal((ROWS, 5)).astype("f4"), "y": RNG.standard_normal((ROWS, 1))}
+
+
+def program(batch: int | tuple[int, ...] = 8) -> object:
+    program = Program("small")
+    x, y = program.input("x", "float32", ("batch", 5)), program.input("y", "float64", ("batch", 1))
+    w = program.parameter("w", (5, 1))
+    program.minimize(ops.mean(ops.square(ops.cast(x @ w, dtype="float64") - y)), adam(0.1))
+    return program.compile(batch=batch)
+
+
+def trained(ahead: int, threads: int = 1, data: dict[str, np.ndarray] = DATA, **options: object) -> runtime.Run:
+    run = runtime.Run(program((8, 2)), engine="native", threads=threads)
+    run.events = [repr(event) for event in run.train(data=data, ahead=ahead, **options)]
+    return run
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_events_and_states_are_those_of_single_steps(threads: int, tmp_path):
+    alone = trained(1, epochs=5)
+    together = trained(1000, threads, epochs=5)
+    assert together.events == alone.events
+    for name, array in alone.states.arrays.items():
+        assert together.states.arrays[name].tobytes() == array.tobytes(), name
+    assert {n: a.tobytes() for n, a in together.fetched.items()} == {n: a.tobytes() for n, a in alone.fetched.items()}
+
+
+def test_checkpoints_are_written_where_they_were_asked_for(tmp_path):
+    events = [trained(ahead, epochs=4, checkpoint=tmp_path / str(ahead), every=5).events for ahead in (1, 1000)]
+    assert [e.replace("/1/", "/1000/") for e in events[0]] == events[1]
+
+
+def test_a_loss_that_is_not_finite_is_said_of_the_right_step():
+    data = {**DATA, "y": DATA["y"].copy()}
+    data["y"][29] = np.inf
+    sentences = []
+    for ahead in (1, 1000):
+        with pytest.raises(NonFinite) as error:
+            trained(ahead, data=data)
+        sentences.append(str(error.value))
+    assert sentences[0] == sentences[1]
+    assert sentences[0].startswith("step 4: row 29 of the feed 'y' has NaN or Inf: loss is inf")
+
+
+def test_rows_are_taken_in_their_order_and_other_dtypes_are_left_to_single_steps():
+    run = runtime.Run(program(), engine="native")
+    with run.session.workspaces.lent(run.session.bindings("train")[:1], []) as lent:
+        executor = lent.executor(run.session.bindings("train")[0], [])
+        numbers = np.arange(ROWS)[::-1].copy()
+        repeat = executor.repeated(InMemory(DATA, {}, numbers), ["loss"])
+        assert repeat is not None
+        assert repeat(8, 2)["loss"].shape[0] == 2
+        np.testing.assert_array_equal(executor.feeds["x"], DATA["x"][numbers[16:24]])
+        wide = {**DATA, "x": DATA["x"].astype("f8")}
+        assert executor.repeated(InMemory(wide, {}, numbers), ["loss"]) is None
