@@ -15,7 +15,8 @@ from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from registry import OPS, Block
 from runtime.dtypes import array_type, numpy_dtype
-from runtime.engines.native.emission.code import emit, loaded
+from runtime.engines.native import jit
+from runtime.engines.native.emission.code import emit
 from runtime.engines.native.emission.kinds import stages_of
 from runtime.engines.native.emission.task import task_of
 from runtime.engines.native.forms import Loops
@@ -64,11 +65,11 @@ def staged(
     task = task_of(nodes, group, group.makes)
     stages = stages_of(target, task)
     source = emit(target, [task], [stages])
-    code = loaded(source)
+    code = jit.load(jit.compiled(source.module), target)
     arrays = dict(zip(op.inputs, (guarded(x, end) for x in inputs), strict=True))
     arrays |= {name: guarded(garbage(nodes.types[name]), end) for name in op.outputs}
-    scratch = [np.full(size, GARBAGE, np.uint8) for size in stages.shared]
-    scratch += [np.full(-(-size // 64) * 64 * threads, GARBAGE, np.uint8) for size in stages.own]
+    scratch = [guarded(np.full(size, GARBAGE, np.uint8)) for size in stages.shared]
+    scratch += [guarded(np.full(-(-size // 64) * 64 * threads, GARBAGE, np.uint8)) for size in stages.own]
     table = np.array([a.ctypes.data for a in [*(arrays[name] for name in task.table), *scratch]], np.int64)
     for stage, name in zip(stages.stages, source.functions[0], strict=True):
         function = code.function(name, 4)

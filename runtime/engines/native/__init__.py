@@ -18,5 +18,6 @@ jit        from IR to functions that can be called
 objects/   a room of its own: objects of compiled code, read and made callable without LLVM
 math/      a room of its own: elementary functions
 product/   a room of its own: products of matrices
+convolution/  a room of its own: convolutions of images
 reduction  sums and their like along rows and down columns, in a fixed tree
 """

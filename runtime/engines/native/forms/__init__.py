@@ -17,6 +17,7 @@ update      sgd, momentum
 adam        Adam and its kin
 adaptive    Adagrad, Adadelta, Lion, RMSprop
 products    products of matrices
+conv        convolutions and their gradients
 reductions  sums, products, means, extremes and truths along axes
 shape       the same elements in another arrangement
 moves/      a room of its own: boxes of elements copied or filled
@@ -27,6 +28,7 @@ moves/      a room of its own: boxes of elements copied or filled
 from runtime.engines.native.forms import activation as activation
 from runtime.engines.native.forms import adam as adam
 from runtime.engines.native.forms import adaptive as adaptive
+from runtime.engines.native.forms import conv as conv
 from runtime.engines.native.forms import copy as copy
 from runtime.engines.native.forms import elementary as elementary
 from runtime.engines.native.forms import fill as fill

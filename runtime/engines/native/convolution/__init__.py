@@ -1,0 +1,10 @@
+"""Convolutions of images: products whose rows are places and whose depth is taps and channels.
+
+axes         one axis as places and taps, forwards and backwards
+plan         how a convolution is cut for registers, caches and threads
+borders      copies of images with zeros around them
+tile         the rows and vectors of a result that fit into registers, along a depth of several loops
+correlation  the convolution, and the gradient of its input
+filters      how the gradient of its filter is cut
+filter_loops the gradient of its filter
+"""

@@ -1,0 +1,102 @@
+"""Copies of images with borders of zeros around them, so that no loop asks where an image ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runtime.engines.native.ir import Function, Index, Type, Value
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images, or parts of them, where a convolution reads them.
+
+    Attributes:
+        at: the first element.
+        image: elements from one to the next.
+        row: likewise, from row to row.
+        pixel: likewise, from pixel to pixel.
+    """
+
+    at: Value
+    image: int
+    row: int
+    pixel: int
+
+
+@dataclass(frozen=True)
+class Border:
+    """How images are copied.
+
+    Attributes:
+        rows, columns: of an image.
+        above, before: zeros that are put above and before it; what is negative is left out instead.
+        height, width: of a copy.
+        channels: that are copied.
+        between: elements from pixel to pixel of the image.
+        pixel: likewise, of the copy.
+    """
+
+    rows: int
+    columns: int
+    above: int
+    before: int
+    height: int
+    width: int
+    channels: int
+    between: int
+    pixel: int
+
+    @property
+    def size(self) -> int:
+        """Elements of a copy."""
+        return self.height * self.width * self.pixel
+
+
+def bordered(
+    f: Function, border: Border, source: Value, to: Value, images: Index, first: Index, height: Index, vector: Type
+) -> Images:
+    """Copies of so many images: `height` rows, from the one at `first` of the image with its border."""
+    line = border.width * border.pixel
+    start, stop = max(border.before, 0), min(border.before + border.columns, border.width)
+    inside = max(stop - start, 0)
+    for image in f.range(0, images):
+        for row in f.range(0, height):
+            place = to + image * border.size + row * line
+            wanted = f.index(first) + row - border.above
+            exists = (wanted >= 0) & (wanted < border.rows)
+            with f.when(exists):
+                begin = (f.index(image) * border.rows + wanted) * border.columns + max(-border.before, 0)
+                zeros(f, place, start * border.pixel, vector)
+                _pixels(f, border, source + begin * border.between, place + start * border.pixel, inside, vector)
+                end = (start + inside) * border.pixel
+                zeros(f, place + end, line - end, vector)
+            with f.when(~exists):
+                zeros(f, place, line, vector)
+    return Images(to, border.size, line, border.pixel)
+
+
+def _pixels(f: Function, border: Border, source: Value, to: Value, count: int, vector: Type) -> None:
+    if border.between == border.pixel == border.channels:
+        copied(f, source, to, count * border.channels, vector)
+        return
+    for i in f.range(0, count):
+        copied(f, source + i * border.between, to + i * border.pixel, border.channels, vector)
+
+
+def copied(f: Function, source: Value, to: Value, count: int, vector: Type) -> None:
+    """Copy so many elements."""
+    whole = count // vector.lanes * vector.lanes
+    for i in f.range(0, whole, vector.lanes):
+        f.store(f.load(source, i, vector.lanes), to, i)
+    if tail := count - whole:
+        f.store(f.load(source, whole, vector.lanes, tail), to, whole, tail)
+
+
+def zeros(f: Function, to: Value, count: int, vector: Type) -> None:
+    """Write so many zeros."""
+    whole = count // vector.lanes * vector.lanes
+    for i in f.range(0, whole, vector.lanes):
+        f.store(f.constant(vector, 0), to, i)
+    if tail := count - whole:
+        f.store(f.constant(vector, 0), to, whole, tail)

@@ -1,0 +1,100 @@
+"""Rows and vectors of a result in registers, along a depth of several loops.
+
+The rows read the left operand at distances that are known, so they may be any places of an image, or channels of any
+taps: one address serves all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from runtime.engines.native.ir import Function, Index, Type, Value
+from runtime.engines.native.ir.words import where
+
+UNROLL: Final = 4
+"""Steps of the innermost loop written out in its body."""
+
+
+class Along(NamedTuple):
+    """A loop of the depth: how many turns, and elements from turn to turn in both operands."""
+
+    turns: Index
+    left: Index
+    right: Index
+
+
+def tile(
+    f: Function,
+    left: Value,
+    rows: Sequence[int],
+    right: Value,
+    columns: int,
+    vector: Type,
+    depth: Sequence[Along],
+) -> list[Value]:
+    """The sums of products, by row the vectors of so many columns.
+
+    Args:
+        f: where it is written.
+        left: the address of the left operand.
+        rows: how far from there each row begins.
+        right: the address of the right operand, whose rows are contiguous.
+        columns: of the right operand.
+        vector: of its elements.
+        depth: the loops, the innermost last.
+    """
+    tails = [min(vector.lanes, columns - j) for j in range(0, columns, vector.lanes)]
+    sums = [f.constant(vector, 0)] * (len(rows) * len(tails))
+    return _nested(_Step(f, rows, tails, vector.lanes), sums, left, right, depth)
+
+
+class _Step(NamedTuple):
+    """A step of the depth: vectors of the right operand, and an element of the left one for every row."""
+
+    f: Function
+    rows: Sequence[int]
+    tails: Sequence[int]
+    lanes: int
+
+    def added(self, sums: list[Value], left: Value, right: Value) -> list[Value]:
+        """The sums with what the step adds to them."""
+        f = self.f
+        line = [f.load(right, i * self.lanes, self.lanes, tail) for i, tail in enumerate(self.tails)]
+        out: list[Value] = []
+        for row in self.rows:
+            x = f.splat(f.load(left, row), self.lanes)
+            out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
+        return out
+
+
+def _nested(step: _Step, sums: list[Value], left: Value, right: Value, depth: Sequence[Along]) -> list[Value]:
+    if len(depth) == 1:
+        return _innermost(step, sums, left, right, depth[0])
+    loop = step.f.loop(0, depth[0].turns, 1, sums)
+    for i, carried in loop:
+        loop.carry(_nested(step, carried, left + i * depth[0].left, right + i * depth[0].right, depth[1:]))
+    return loop.results
+
+
+def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along: Along) -> list[Value]:
+    whole = along.turns // UNROLL * UNROLL if isinstance(along.turns, int) else along.turns & -UNROLL
+    for start, stop, count in ((0, whole, UNROLL), (whole, along.turns, 1)):
+        loop = step.f.loop(start, stop, count, sums)
+        for i, carried in loop:
+            a, b = left + i * along.left, right + i * along.right
+            for u in range(count):
+                carried = step.added(carried, a + along.left * u, b + along.right * u)
+            loop.carry(carried)
+        sums = loop.results
+    return sums
+
+
+def choice(f: Function, number: Index, options: Sequence[int]) -> Index:
+    """The option of this number: known if it is, or if all are the same."""
+    if isinstance(number, int) or len(set(options)) == 1:
+        return options[number if isinstance(number, int) else 0]
+    chosen: Index = f.index(options[-1])
+    for i, option in enumerate(options[:-1]):
+        chosen = where(number.equal(i), f.index(option), chosen)
+    return chosen

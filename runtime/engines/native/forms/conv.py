@@ -1,0 +1,87 @@
+"""Convolutions and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prograd_proto import TensorType
+from runtime.engines.native.convolution.axes import backwards, forwards
+from runtime.engines.native.convolution.correlation import correlation_stages
+from runtime.engines.native.convolution.filter_loops import filter_stages
+from runtime.engines.native.convolution.filters import DEPTH, Filters, Side
+from runtime.engines.native.convolution.plan import Shape, planned
+from runtime.engines.native.forms.form import FORMS, Loops
+from runtime.engines.native.forms.stages import Stages
+from runtime.engines.native.ir import DTYPES
+from runtime.engines.native.target import Target
+
+Types = Sequence[TensorType | None]
+
+
+def convolution(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    """Forwards."""
+    x, w = (_there(type) for type in inputs)
+    return _stages(target, x, w, outputs[0], attributes)
+
+
+def input_gradient(
+    target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> Stages:
+    """Backwards to the input: a convolution of the gradient with the filter turned around."""
+    dy, w = (_there(type) for type in inputs)
+    return _stages(target, dy, w, outputs[0], attributes, is_gradient=True)
+
+
+def filter_gradient(
+    target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> Stages:
+    """Backwards to the filter."""
+    x, dy = (_there(type) for type in inputs)
+    stride, padding, dilation, groups = (attributes[name] for name in ("stride", "padding", "dilation", "groups"))
+    window, element = outputs[0].static_shape[:2], DTYPES[x.dtype]
+    n, *extents, _ = x.static_shape
+    places = list(dy.static_shape[1:3])
+    if window == stride == (1, 1) and not any(padding) and extents[0] * extents[1] <= DEPTH:
+        extents = places = [1, extents[0] * extents[1]]
+    rows, columns = (Side(extents[i], places[i], window[i], stride[i], padding[i], dilation[i]) for i in range(2))
+    deep, wide = x.static_shape[3] // groups, dy.static_shape[3] // groups
+    shape = Filters(element, n, rows, columns, groups, deep, wide, target.lanes(element.bits))
+    return filter_stages(target, shape)
+
+
+def _stages(
+    target: Target,
+    source: TensorType,
+    w: TensorType,
+    result: TensorType,
+    attributes: Mapping[str, Any],
+    is_gradient: bool = False,
+) -> Stages:
+    stride, padding, dilation, groups = (attributes[name] for name in ("stride", "padding", "dilation", "groups"))
+    window = w.static_shape[:2]
+    n, *extents, channels = source.static_shape
+    places = list(result.static_shape[1:3])
+    if window == stride == (1, 1) and not any(padding) and n >= 4:
+        extents, places = [1, extents[0] * extents[1]], [1, places[0] * places[1]]
+    axis = backwards if is_gradient else forwards
+    axes = [axis(extents[i], window[i], stride[i], padding[i], dilation[i], places[i]) for i in range(2)]
+    wide = result.static_shape[3] // groups
+    shape = Shape(n, axes[0], axes[1], groups, channels // groups, wide, (window[0], window[1]), is_gradient)
+    element = DTYPES[source.dtype]
+    return correlation_stages(target, element, shape, planned(target, element.bits, shape))
+
+
+def _there(type: TensorType | None) -> TensorType:
+    assert type is not None, "a convolution has no absent operands"
+    return type
+
+
+def _is_dense(groups: int, image: TensorType | None) -> bool:
+    """Whether groups have more than one channel: those of one go another way."""
+    return groups == 1 or (image is not None and image.static_shape[3] > groups)
+
+
+FORMS["conv2d"] = Loops(convolution, takes=lambda x, y, a: _is_dense(a["groups"], x[0]))
+FORMS["conv2d_input_gradient"] = Loops(input_gradient, takes=lambda x, y, a: _is_dense(a["groups"], y[0]))
+FORMS["conv2d_filter_gradient"] = Loops(filter_gradient, takes=lambda x, y, a: _is_dense(a["groups"], x[0]))
