@@ -1,6 +1,7 @@
 """The reader and loader of objects: the same results as LLVM's loader, and refusals of what is not known."""
 
 import struct
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +155,14 @@ def test_a_relocation_of_another_kind_is_refused():
         image_of(replace(object, relocations=changed))
 
 
+def test_a_function_outside_of_the_code_is_refused():
+    object = read_object(jit.compiled(exponentials(target("avx2"))))
+    symbols = object.symbols.copy()
+    symbols["value"][object.names["twice"]] = PAGE
+    with pytest.raises(Refused, match=r"^a function is outside of the code$"):
+        image_of(replace(object, symbols=symbols))
+
+
 def test_an_object_that_ends_early_or_is_none_is_refused():
     objects = jit.compiled(exponentials(target("avx2")))
     for size in range(0, len(objects) - 1, 61):
@@ -207,6 +216,25 @@ def test_where_memory_cannot_be_executed_the_reason_is_a_sentence(monkeypatch):
     with pytest.raises(Unavailable, match=f"^{sentence}$"):
         jit.load(jit.compiled(exponentials(this_machine())), this_machine())
     assert jit.unavailable() == sentence
+
+
+REFUSE_EXECUTION = """
+import ctypes, sys
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN
+    sys.exit("no such kernel")
+from runtime.engines.native import jit
+print(jit.unavailable())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process forbid itself executable memory")
+def test_a_kernel_that_refuses_executable_memory_is_told_of_in_a_sentence():
+    done = subprocess.run([sys.executable, "-c", REFUSE_EXECUTION], capture_output=True, text=True)
+    if done.stderr == "no such kernel\n":
+        pytest.skip("the kernel is older than 6.3")
+    assert done.stdout == (
+        "the native engine needs memory that can be executed, and this system forbids it: Permission denied\n"
+    )
 
 
 def test_a_function_of_whole_numbers_gets_them():

@@ -47,6 +47,8 @@ def image_of(object: Object) -> Image:
             start = starts[section.number]
             _relocate(object, image[start : start + len(section.content)], section.number, start, symbols)
     addresses = {name: int(symbols[number]) for name, number in object.names.items() if symbols[number] >= 0}
+    if any(at >= code_bytes for at in addresses.values()):
+        raise Refused("a function is outside of the code")
     return Image(image.tobytes(), code_bytes, addresses)
 
 
