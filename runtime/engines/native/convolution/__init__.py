@@ -1,4 +1,4 @@
-"""Convolutions of images: products whose rows are places and whose depth is taps and channels.
+"""Windows over images. Convolutions are products whose rows are places and whose depth is taps and channels.
 
 axes         one axis as places and taps, forwards and backwards
 plan         how a convolution is cut for registers, caches and threads
@@ -7,4 +7,7 @@ tile         the rows and vectors of a result that fit into registers, along a d
 correlation  the convolution, and the gradient of its input
 filters      how the gradient of its filter is cut
 filter_loops the gradient of its filter
+taps         loops over what lies under a window
+pooling      maxima and means under a window
+pool_gradients  their gradients
 """

@@ -18,6 +18,7 @@ adam        Adam and its kin
 adaptive    Adagrad, Adadelta, Lion, RMSprop
 products    products of matrices
 conv        convolutions and their gradients
+pool        maxima and means under windows, and their gradients
 reductions  sums, products, means, extremes and truths along axes
 shape       the same elements in another arrangement
 moves/      a room of its own: boxes of elements copied or filled
@@ -34,6 +35,7 @@ from runtime.engines.native.forms import elementary as elementary
 from runtime.engines.native.forms import fill as fill
 from runtime.engines.native.forms import logic as logic
 from runtime.engines.native.forms import pointwise as pointwise
+from runtime.engines.native.forms import pool as pool
 from runtime.engines.native.forms import products as products
 from runtime.engines.native.forms import random as random
 from runtime.engines.native.forms import reductions as reductions
