@@ -84,7 +84,9 @@ class InMemory(NamedTuple):
 
 
 Repeat = Callable[[int, int], Mapping[str, Array]]
-"""Makes steps with rows from a position on, so many; gives for each fetch its values, along axis 0."""
+"""Makes steps with rows from a position on, so many; gives for each fetch its values, along axis 0.
+
+They are fewer where an op refuses what the next step reads, such as a label of no class: `step` says so."""
 
 
 class Executor(Protocol):

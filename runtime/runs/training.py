@@ -152,7 +152,8 @@ class Training:
             return []
         took = perf_counter() - start
         self._at_once = min(plan.ahead, max(2, count * 2 if took < AT_ONCE / 2 else int(count * AT_ONCE / took)))
-        return [self._made({name: values[i] for name, values in kept.items()}, plan.batch) for i in range(count)]
+        made = min((len(values) for values in kept.values()), default=count)
+        return [self._made({name: values[i] for name, values in kept.items()}, plan.batch) for i in range(made)]
 
     def _step(self) -> StepEnd:
         position = self._position

@@ -70,9 +70,12 @@ def staged(
     arrays |= {name: guarded(garbage(nodes.types[name]), end) for name in op.outputs}
     scratch = [guarded(np.full(size, GARBAGE, np.uint8)) for size in stages.shared]
     scratch += [guarded(np.full(-(-size // 64) * 64 * threads, GARBAGE, np.uint8)) for size in stages.own]
-    table = np.array([a.ctypes.data for a in [*(arrays[name] for name in task.table), *scratch]], np.int64)
+    words = np.zeros(2, np.int64)
+    operands = [arrays[name] for name in task.table]
+    table = np.array([a.ctypes.data for a in [*operands, *scratch, words, words[1:]]], np.int64)
     for stage, name in zip(stages.stages, source.functions[0], strict=True):
         function = code.function(name, 4)
         for unit in reversed(range(stage.first, stage.first + stage.units)):
             function(table.ctypes.data, unit, unit + 1, unit % threads)
+    assert not words.any(), "nothing is to be refused"
     return [arrays[name] for name in op.outputs]

@@ -10,7 +10,7 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 from native.building import every_target
 from native.staged import expected, op_of, staged
 
-from prograd_proto.dtypes import HALVES, ITEM_BYTES
+from prograd_proto.dtypes import ITEM_BYTES
 from runtime.dtypes import numpy_dtype
 from runtime.engines.native.target import this_machine
 
@@ -49,10 +49,6 @@ def test_elements_of_any_dtype_are_moved(dtype: str):
     check("concat", x, y, x, axis=1)
     check("broadcast_to", x.reshape(3, 1, 70), shape=(2, 3, 4, 70))
     check("broadcast_to", y[:, :1].copy(), shape=(3, 131))
-    check("full", shape=(7, 19), value=1.0, dtype=dtype)
-    if dtype not in HALVES:
-        check("eye", shape=(2, 5, 7), offset=-1, dtype=dtype)
-        check("eye", shape=(5, 3), offset=2, dtype=dtype)
 
 
 @settings(max_examples=25, deadline=None)

@@ -14,7 +14,7 @@ from runtime.aligned_memory import aligned_bytes
 from runtime.dtypes import Array
 from runtime.engines.native.compiled import compiled_code
 from runtime.engines.native.emission.code import Source
-from runtime.engines.native.emission.driver import BOARD_WORDS, CLAIM, CLOSED, STOP, write_driver
+from runtime.engines.native.emission.driver import ALARM, BOARD_WORDS, CLAIM, CLOSED, STOP, write_driver
 from runtime.engines.native.ir import Module
 from runtime.engines.native.jit import Loaded
 from runtime.engines.native.target import Target
@@ -35,8 +35,11 @@ class Driver:
         chunks: the table of chunks.
     """
 
-    def __init__(self, target: Target, threads: int, phases: Array, chunks: Array, alive: object) -> None:
-        """Phases and chunks are tables as `emission.driver` has them; `alive` keeps what they lead to."""
+    def __init__(self, target: Target, threads: int, phases: Array, chunks: Array, alarm: Array, alive: object) -> None:
+        """Phases and chunks are tables as `emission.driver` has them; `alive` keeps what they lead to.
+
+        The first word of `alarm` is 0 while no chunk found what its op refuses.
+        """
         code = driver_code(target)
         self._repeat: Callable[..., None] = code.function("repeat", 8)
         self._drive: Callable[..., None] = code.function("drive", 7)
@@ -44,7 +47,8 @@ class Driver:
         self._board = aligned_bytes(BOARD_WORDS * 8).view(np.int64)
         self._board[:] = 0
         self._board[CLAIM] = CLOSED
-        self.phases, self.chunks, self._alive = phases, chunks, alive
+        self._board[ALARM] = alarm.ctypes.data
+        self.phases, self.chunks, self._alive = phases, chunks, (alarm, alive)
         self._tables = tuple(array.ctypes.data for array in (self._board, phases, chunks))
         self._threads = threads
 

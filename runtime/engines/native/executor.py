@@ -15,6 +15,7 @@ from runtime.engines.engine import Footprint, InMemory, Repeat
 from runtime.engines.faults import raise_named
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.lowering.memory import scratch_names
+from runtime.engines.native.refusals import Refused
 from runtime.engines.native.step import CompiledStep, Lowered, Segment
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.placement.alignment import aligned
@@ -100,6 +101,8 @@ class NativeExecutor:
             for segment in segments:
                 try:
                     run(segment)
+                except Refused as refused:
+                    raise_named(refused.error, refused.op, self._locations)
                 except Exception as error:
                     explain = None if self._watch is None else partial(self._watch.explained, segment.first)
                     raise_named(error, self._lowered.groups[segment.first].nodes[-1].op, self._locations, explain)

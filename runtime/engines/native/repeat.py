@@ -30,6 +30,8 @@ def repeated(
     if len(compiled.segments) != 1 or compiled.segments[0].host is not None or around.before or around.updates:
         return None
     raw = {fetch.name: compiled.arrays[fetch.tensor] for fetch in step.nodes.block.desc.fetches}
+    if not fetches and any(staged.refuses for staged in step.stages):
+        return None  # nothing would say how many steps were made
     if any(name not in raw or raw[name].dtype != around.fetches[name].dtype for name in fetches):
         return None
     sources = {name: rows.columns.get(name, rows.whole.get(name)) for name in around.feeds}
@@ -48,7 +50,7 @@ class Repeated:
     def __init__(
         self, step: Lowered, compiled: CompiledStep, around: AroundStep, rows: InMemory, raw: Mapping[str, Array]
     ) -> None:
-        self._around, self._raw, self._rows = around, raw, rows
+        self._around, self._raw, self._rows, self._refusals = around, raw, rows, compiled.refusals
         self._numbers = np.ascontiguousarray(rows.numbers, np.int64)
         self._position, self._nought = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self._batch = next((len(around.feeds[name]) for name in around.feeds if name in rows.columns), 0)
@@ -63,10 +65,12 @@ class Repeated:
         records = [(self._raw[name].ctypes.data, kept[name].ctypes.data, self._raw[name].nbytes) for name in kept]
         head = (count, self._position.ctypes.data, self._batch, len(records))
         self._position[0] = first
-        self._driver.repeat(0, self._count + 1, np.array([*head, *(word for r in records for word in r)], np.int64))
+        table = np.array([*head, *(word for r in records for word in r)], np.int64)
+        self._driver.repeat(0, self._count + 1, table)
+        self._refusals.clear()
         for call in self._around.after:
             call()
-        return kept
+        return {name: values[: table[0]] for name, values in kept.items()}
 
     @property
     def driver(self) -> Driver:
@@ -96,4 +100,5 @@ class Repeated:
         shifted = np.concatenate([[[0, len(records)]], phases + np.array([len(records), 0])])
         taking = np.array(records, np.int64).reshape(-1, CHUNK_WORDS)
         tables = np.ascontiguousarray(shifted, np.int64), np.concatenate([taking, chunks])
-        return Driver(step.target, step.threads, *tables, (self._tables, self._numbers, self._rows, compiled))
+        alarm = compiled.refusals.words
+        return Driver(step.target, step.threads, *tables, alarm, (self._tables, self._numbers, self._rows, compiled))

@@ -25,6 +25,7 @@ from runtime.engines.native.lowering.memory import Memory, place_groups, updates
 from runtime.engines.native.lowering.nodes import Nodes, read_nodes
 from runtime.engines.native.lowering.order import updates_late
 from runtime.engines.native.lowering.phases import Phases, phases_of
+from runtime.engines.native.refusals import Refusals
 from runtime.engines.native.target import Target
 from runtime.placement.alignment import aligned
 
@@ -119,19 +120,25 @@ class CompiledStep:
         driver: what makes phases.
         segments: of the whole step.
         alone: of every group by itself, in order, for who measures them.
+        groups: in order.
+        refusals: what compiled code found that an op refuses.
     """
 
     arrays: dict[str, Array]
     driver: Driver
     segments: list[Segment]
     alone: list[Segment]
+    groups: list[Group]
+    refusals: Refusals
 
     def run(self, segment: Segment) -> None:
-        """Make a segment."""
+        """Make a segment. Raises Refused where an op does not take what it was given."""
         if segment.host is not None:
             segment.host()
         else:
             self.driver.drive(*segment.phases)
+            if self.refusals.any:
+                self.refusals.say(self.groups, self.arrays)
 
     def __call__(self) -> None:
         """Make the step."""
@@ -154,19 +161,22 @@ def bind_compiled(
         program, step.target, keys, lambda: emit(step.target, tasks, [step.stages[i] for i in native])
     )
     functions = {i: [code.address(name) for name in names] for i, names in zip(native, named, strict=True)}
-    tables, addresses = _tables(step, arrays, arena)
+    refusals = Refusals(len(step.groups))
+    tables, addresses = _tables(step, arrays, arena, refusals)
     whole, alone = _divided(step)
     records = [
         (functions[s.group][s.stage], tables[s.group], s.start, s.stop) for phase in (*whole, *alone) for s in phase
     ]
     chunks = np.array(records, np.int64).reshape(-1, CHUNK_WORDS)
-    driver = Driver(step.target, step.threads, _begins([*whole, *alone]), chunks, (code, addresses))
+    driver = Driver(step.target, step.threads, _begins([*whole, *alone]), chunks, refusals.words, (code, addresses))
     hosts = {
         i: host_call(step.nodes, group.nodes[0], step.memory.scratch[i], arrays, arena)
         for i, group in enumerate(step.groups)
         if group.is_host
     }
-    return CompiledStep(arrays, driver, _segments(step, hosts), _segments_alone(step, hosts, len(whole)))
+    return CompiledStep(
+        arrays, driver, _segments(step, hosts), _segments_alone(step, hosts, len(whole)), step.groups, refusals
+    )
 
 
 def _divided(step: Lowered) -> tuple[list[list[Stretch]], list[list[Stretch]]]:
@@ -225,14 +235,15 @@ def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array, file: Arra
     return arrays
 
 
-def _tables(step: Lowered, arrays: Mapping[str, Array], arena: Array) -> tuple[list[int], Array]:
+def _tables(step: Lowered, arrays: Mapping[str, Array], arena: Array, refusals: Refusals) -> tuple[list[int], Array]:
     """For each group the address of its table, and all tables."""
     starts: list[int] = []
     table: list[int] = []
-    for task, scratch in zip(step.tasks, step.memory.scratch, strict=True):
+    for i, (task, staged) in enumerate(zip(step.tasks, step.stages, strict=True)):
         starts.append(len(table))
         if task is not None:
             table += [arrays[name].ctypes.data for name in task.table]
-            table += [arena.ctypes.data + offset for offset in scratch]
+            table += [arena.ctypes.data + offset for offset in step.memory.scratch[i]]
+            table += refusals.addresses(i) if staged.refuses else []
     addresses = np.array(table or [0], np.int64)
     return [addresses.ctypes.data + ADDRESS * start for start in starts], addresses

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 from runtime.engines.native.ir import INT64, UINT8, Function, Index, Module, Value, pointer
 from runtime.engines.native.ir.words import where
 
-CLAIM, DONE, STOP, BOARD_WORDS = 0, 8, 16, 24
+CLAIM, DONE, STOP, ALARM, BOARD_WORDS = 0, 8, 16, 24, 32
 """Words of the board, each in a cache line of its own: the claim, how many chunks helpers have done, whether they are
-to leave; and how many words that takes."""
+to leave, the address of a word that is 0 while no chunk found what its op refuses; and how many words that takes."""
 
 COUNT_BITS: Final = 22
 MOST_CHUNKS: Final = (1 << COUNT_BITS) - 1
@@ -42,14 +42,15 @@ class _Claim(NamedTuple):
 def write_driver(module: Module) -> None:
     """Write four functions.
 
-    drive(board, phases, chunks, first phase, phase after the last, threads, yield): makes these phases.
+    drive(board, phases, chunks, first phase, phase after the last, threads, yield): makes these phases, but none after
+    one in which a chunk found what its op refuses.
     repeat(board, phases, chunks, first phase, phase after the last, threads, yield, steps): makes them many times.
     help(board, phases, chunks, thread, yield, spins, yields): takes chunks until there was none for so long.
     take_rows(table, start, stop, thread): a chunk, see `_take_rows`.
 
     `yield` is the address of the system's function of that name, which takes nothing. `steps` is a table: how many
-    steps, the word that has the position of a step's first row, by how much that grows, how many results are kept, and
-    for each of those where it is, where it is kept, and its bytes.
+    steps, then how many were made before one that an op refused; the word that has the position of a step's first row,
+    by how much that grows, how many results are kept, and for each of those where it is, where it is kept, its bytes.
     """
     _drive(module)
     _repeat(module)
@@ -62,16 +63,19 @@ def _repeat(module: Module) -> None:
     f = module.function("repeat", [words, words, words, INT64, INT64, INT64, words, words])
     *of_drive, steps = f.arguments
     count, batch, kept = (f.load(steps, i) for i in (0, 2, 3))
-    row = f.address_at(steps, 1, INT64)
+    row, alarm = f.address_at(steps, 1, INT64), f.address_at(of_drive[0], ALARM, INT64)
+    f.store(f.index(0), steps)
     for step in f.range(0, count):
         f.call("drive", *of_drive)
-        f.store(f.load(row) + batch, row)
-        for i in f.range(0, kept):
-            record = steps + (f.index(i) * RECORD_WORDS + STEPS_WORDS)
-            result, keep = f.address_at(record, 0, UINT8), f.address_at(record, 1, UINT8)
-            size = f.load(record, 2)
-            for byte in f.range(0, size):
-                f.store(f.load(result, byte), keep, f.index(step) * size + byte)
+        with f.when(f.load(alarm).equal(0)):
+            f.store(f.index(step) + 1, steps)
+            f.store(f.load(row) + batch, row)
+            for i in f.range(0, kept):
+                record = steps + (f.index(i) * RECORD_WORDS + STEPS_WORDS)
+                result, keep = f.address_at(record, 0, UINT8), f.address_at(record, 1, UINT8)
+                size = f.load(record, 2)
+                for byte in f.range(0, size):
+                    f.store(f.load(result, byte), keep, f.index(step) * size + byte)
     f.end()
 
 
@@ -102,9 +106,10 @@ def _drive(module: Module) -> None:
     f = module.function("drive", [words, words, words, INT64, INT64, INT64, words])
     board, phases, chunks, first, last, threads, give_way = f.arguments
     mine, spins = f.local(), f.local()
-    zero = f.index(0)
+    zero, alarm = f.index(0), f.address_at(board, ALARM, INT64)
     for phase in f.range(first, last):
         begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
+        count = where(f.load(alarm).equal(0), count, zero)
         alone = (threads < 2) | (count < 2)
         with f.when(alone):
             for chunk in f.range(0, count):

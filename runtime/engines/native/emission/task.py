@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.engines.native.forms import Pointwise, Stages, Work
-from runtime.engines.native.ir import DTYPES, UINT8, UINT16, Function, Type, Value
+from runtime.engines.native.ir import DTYPES, INT64, UINT8, UINT16, Function, Type, Value
 from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Nodes
 from runtime.placement.alignment import aligned
+
+REFUSAL_WORDS: Final = 2
+"""Addresses behind the scratch of a group that may refuse: of the word of all groups, and of one of its own."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,16 @@ class Task:
             start = f.address_at(table, first + len(stages.shared) + number, UINT8)
             return f.cast(start + thread * aligned(stages.own[number]), element)
 
+        def refuse() -> None:
+            at = first + len(stages.shared) + len(stages.own)
+            assert stages.refuses, "the stages do not say that they do"
+            for word in range(REFUSAL_WORDS):
+                f.store(f.index(1), f.address_at(table, at + word, INT64))
+
         node = self.group.nodes[0]
         inputs = [places.get(name) if name else None for name in node.inputs]
         outputs = [places[name] for name in node.outputs if name in places]
-        return Work(f, inputs, outputs, shared, own, places)
+        return Work(f, inputs, outputs, shared, own, places, refuse)
 
     @cached_property
     def key(self) -> str:

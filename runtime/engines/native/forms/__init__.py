@@ -20,6 +20,8 @@ products    products of matrices
 conv        convolutions and their gradients
 pool        maxima and means under windows, and their gradients
 reductions  sums, products, means, extremes and truths along axes
+index       rows by numbers that are data: read, added to, counted
+lookup      what rows of indices name
 shape       the same elements in another arrangement
 moves/      a room of its own: boxes of elements copied or filled
 
@@ -33,6 +35,7 @@ from runtime.engines.native.forms import conv as conv
 from runtime.engines.native.forms import copy as copy
 from runtime.engines.native.forms import elementary as elementary
 from runtime.engines.native.forms import fill as fill
+from runtime.engines.native.forms import index as index
 from runtime.engines.native.forms import logic as logic
 from runtime.engines.native.forms import pointwise as pointwise
 from runtime.engines.native.forms import pool as pool

@@ -100,22 +100,6 @@ def concat(inputs: Types, outputs: Types, *, axis: int) -> Layers:
     return [parts]
 
 
-def full(inputs: Types, outputs: Types, *, shape: Any, value: float, dtype: str) -> Layers:
-    return [[Move(outputs[0].static_shape, whole(outputs[0]), bits_of(value, dtype))]]
-
-
-def eye(inputs: Types, outputs: Types, *, shape: Any, offset: int, dtype: str) -> Layers:
-    *around, rows, columns = outputs[0].static_shape
-    *steps, row, column = row_major(outputs[0].static_shape)
-    length = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
-    zeros = [Move(outputs[0].static_shape, whole(outputs[0]), 0)]
-    if length <= 0:
-        return [zeros]
-    start = offset if offset >= 0 else -offset * row
-    diagonal = Strided(0, start, (*steps, row + column))
-    return [zeros, [Move((*around, length), diagonal, bits_of(1, dtype))]]
-
-
 def whole(type: TensorType) -> Strided:
     """All elements of the first result."""
     return Strided(0, 0, row_major(type.static_shape))
@@ -163,5 +147,3 @@ moving("unslice", unslice)
 moving("pad", pad)
 moving("split", split)
 moving("concat", concat)
-moving("full", full)
-moving("eye", eye)

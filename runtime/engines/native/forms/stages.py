@@ -31,6 +31,7 @@ class Work:
         shared: the address of shared scratch by number, as elements of a type.
         own: likewise of the thread's own scratch.
         places: the addresses of all tensors of the group by name.
+        refuse: writes that something was found which the op refuses; see `Stages.refuses`.
     """
 
     f: Function
@@ -39,6 +40,7 @@ class Work:
     shared: Callable[[int, Type], Value]
     own: Callable[[int, Type], Value]
     places: Mapping[str, Value]
+    refuse: Callable[[], None]
 
 
 Write = Callable[[Work, Value, Value], None]
@@ -68,8 +70,12 @@ class Stages(NamedTuple):
         stages: in order.
         shared: bytes of each scratch that all threads share.
         own: bytes of each scratch that every thread has for itself.
+        refuses: whether it may find a number that the op refuses, such as an index of no row. It then touches nothing
+            by that number, and goes on or not as it likes; the step ends after this phase, and the reference kernels
+            of the group say what is wrong.
     """
 
     stages: tuple[Stage, ...]
     shared: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
+    refuses: bool = False

@@ -8,15 +8,16 @@ Elements: neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from runtime.engines.native.emission.nest import leading, moved, over, spread
+from runtime.engines.native.forms.moves.line import line, power_below
 from runtime.engines.native.forms.moves.move import Move, Strided
 from runtime.engines.native.forms.stages import Work
-from runtime.engines.native.ir import Function, Index, Type, Value
+from runtime.engines.native.ir import Index, Type, Value
 from runtime.engines.native.product.packing import transposed
 from runtime.engines.native.target import Target
 
@@ -28,9 +29,6 @@ WANTED: Final = 32
 
 MOST_SIDE: Final = 16
 """Of a square: its vectors, before and after, have to stay in registers."""
-
-UNROLL: Final = 4
-"""Vectors that are copied in one turn of a loop."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def written(target: Target, bits: int, move: Move) -> Written:
     if not isinstance(move.source, Strided) or move.source.steps[-1] in (0, 1):
         return _lines(move, element, lanes)
     beside = [axis for axis, step in enumerate(move.source.steps) if step == 1 and move.extents[axis] > 1]
-    side = _power_below(min(lanes, MOST_SIDE, move.extents[-1], *(move.extents[axis] for axis in beside[-1:])))
+    side = power_below(min(lanes, MOST_SIDE, move.extents[-1], *(move.extents[axis] for axis in beside[-1:])))
     if not beside or side < 2:
         return _spread(move.extents, elements * 0.6, lambda work: _Elements(work, element, move).write)
     axis = beside[-1]
@@ -128,7 +126,7 @@ class _Lines(_Elements):
         target = self.target + moved([*around, first], self.move.to.steps)
         source = None if self.source is None else self.source + moved([*around, first], _steps(self.move))
         known = self._known(source)
-        for i, lanes in _pieces(self.f, count, self.lanes):
+        for i, lanes in line(self.f, count, self.lanes):
             if known is not None:
                 x = self.f.splat(known, lanes) if lanes else known
             else:
@@ -201,21 +199,3 @@ def _source(work: Work, element: Type, move: Move) -> Value | None:
 
 def _steps(move: Move) -> tuple[int, ...]:
     return move.source.steps if isinstance(move.source, Strided) else (0,) * len(move.extents)
-
-
-def _pieces(f: Function, count: int, lanes: int) -> Iterator[tuple[Index, int]]:
-    """Starts and lanes of vectors: whole ones, then halves, quarters and so on; single elements have no lanes."""
-    together = count // (lanes * UNROLL) * lanes * UNROLL
-    for i in f.range(0, together, lanes * UNROLL):
-        for part in range(UNROLL):
-            yield i + part * lanes, lanes
-    start = together
-    while start < count:
-        lanes = min(lanes, _power_below(count - start))
-        yield start, lanes if lanes > 1 else 0
-        start += lanes
-
-
-def _power_below(number: int) -> int:
-    """The largest power of two that is not larger."""
-    return 1 << (number.bit_length() - 1)

@@ -1,0 +1,77 @@
+"""What compiled code found that an op refuses, such as an index of no row, and the sentence that says so.
+
+Code cannot raise. It writes a word, and no phase begins after that; then the reference kernels compute the group again
+in memory of their own, and the one that refuses raises what it raises in the reference engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from runtime.aligned_memory import aligned_array
+from runtime.dtypes import Array, array_type
+from runtime.engines.native.emission.code import ADDRESS
+from runtime.engines.native.lowering.groups import Group
+from runtime.one_op import call_of
+from runtime.operators import CONTRACTS
+
+
+class Refused(Exception):
+    """An op did not take what it was given.
+
+    Attributes:
+        op: which.
+        error: what its reference kernel raised.
+    """
+
+    def __init__(self, op: pb.OpDesc, error: Exception) -> None:
+        super().__init__(f"{op.type}: {error}")
+        self.op, self.error = op, error
+
+
+class Refusals:
+    """Words that code writes.
+
+    Attributes:
+        words: one that is 0 while nothing was refused, and one for every group.
+    """
+
+    def __init__(self, groups: int) -> None:
+        self.words: Array = np.zeros(1 + groups, np.int64)
+
+    def addresses(self, group: int) -> list[int]:
+        """What the code of a group is given."""
+        return [self.words.ctypes.data, self.words.ctypes.data + ADDRESS * (1 + group)]
+
+    @property
+    def any(self) -> bool:
+        """Whether anything was refused."""
+        return bool(self.words[0])
+
+    def clear(self) -> None:
+        """Forget what was refused."""
+        self.words[:] = 0
+
+    def say(self, groups: Sequence[Group], arrays: Mapping[str, Array]) -> None:
+        """Raise Refused for the first group that refused; `arrays` are still as it read them."""
+        refusing = np.flatnonzero(self.words[1:])
+        self.clear()
+        group = groups[int(refusing[0])]
+        _compute(group, arrays)
+        raise AssertionError(f"{group.name} refuses what its reference kernels take")
+
+
+def _compute(group: Group, arrays: Mapping[str, Array]) -> None:
+    known = dict(arrays)
+    for node in group.nodes:
+        inputs = [np.array(known[name], order="C") if name else None for name in node.inputs]
+        types = [None if x is None else array_type(x) for x in inputs]
+        outputs = [aligned_array(type) for type in CONTRACTS[node.op.type].outputs(*types, **node.attributes)]
+        try:
+            call_of(node.op.type, node.attributes, inputs, outputs, random_stream=node.op.random_stream)()
+        except Exception as error:
+            raise Refused(node.op, error) from error
+        known.update(zip(node.outputs, outputs, strict=True))

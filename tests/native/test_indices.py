@@ -1,0 +1,114 @@
+"""Rows by numbers that are data, against the kernels: the same bits, whichever unit is made first."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from native.building import every_target
+from native.staged import expected, op_of, staged
+
+import runtime
+from compiler import Program, ops, sgd
+from prograd_proto.dtypes import ITEM_BYTES
+from runtime.dtypes import numpy_dtype
+from runtime.engines.native.target import this_machine
+
+
+def numbers(shape: tuple[int, ...], dtype: str = "float32", below: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(len(shape))
+    if below:
+        return rng.integers(0, below, shape).astype(dtype)
+    return rng.normal(0, 50, shape).astype(dtype)
+
+
+def check(name: str, *inputs: np.ndarray, target=None, end: bool = True, **attributes):
+    block = op_of(name, inputs, attributes)
+    made = staged(target or this_machine(), block, inputs, end)
+    for got, wanted in zip(made, expected(block.ops[0], inputs), strict=True):
+        assert got.tobytes() == wanted.tobytes(), (name, attributes, [x.shape for x in inputs])
+
+
+@every_target
+def test_rows_are_read_and_added_to(target):
+    for dtype in ("int32", "int64"):
+        indices = numbers((3, 4), dtype, 5)
+        check("gather", numbers((2, 5, 37)), indices, axis=1, target=target)
+        check("scatter_add", numbers((2, 5, 37)), indices, numbers((2, 3, 4, 37)), axis=1, target=target)
+
+
+@pytest.mark.parametrize("dtype", sorted(ITEM_BYTES))
+def test_rows_of_any_dtype_are_read(dtype: str):
+    raw = np.random.default_rng(0).integers(0, 2, 7 * 19 * 8).astype(np.uint8)
+    x = raw[: 7 * 19 * ITEM_BYTES[dtype]].view(numpy_dtype(dtype)).reshape(7, 19)
+    check("gather", x, numbers((11,), "int64", 19), axis=-1)
+    check("gather", x, numbers((), "int32", 7), axis=0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_shapes_of_any_kind(data):
+    extents = st.sampled_from([1, 2, 3, 7, 16, 33])
+    shape = tuple(data.draw(st.lists(extents, min_size=1, max_size=3)))
+    axis, more = data.draw(st.integers(0, len(shape) - 1)), tuple(data.draw(st.lists(extents, max_size=2)))
+    dtype = data.draw(st.sampled_from(["float32", "float64", "int32", "int64", "uint8"]))
+    indices, end = numbers(more, "int64", shape[axis]), data.draw(st.booleans())
+    check("gather", numbers(shape, dtype), indices, axis=axis, end=end)
+    updates = numbers((*shape[:axis], *more, *shape[axis + 1 :]), dtype)
+    check("scatter_add", numbers(shape, dtype), indices, updates, axis=axis, end=end)
+    check("bincount", indices, depth=shape[axis] + 2)
+
+
+def test_many_updates_are_shared_by_ranges_of_rows():
+    indices = numbers((900,), "int32", 31)
+    check("scatter_add", numbers((31, 50)), indices, numbers((900, 50)), axis=0)
+    check("bincount", numbers((40000,), "int64", 31), depth=31)
+
+
+def looked_up(engine: str, index: int, threads: int = 1) -> tuple[str, np.ndarray, np.ndarray]:
+    """What a run says of an index, and a state before and after."""
+    program = Program("looked up")
+    table = program.parameter("table", (5, 3))
+    rows = ops.gather(table, program.input("word", "int64", ("batch",)), axis=0)
+    program.minimize(ops.mean(ops.square(rows)), sgd(0.1))
+    run = runtime.Run(program.compile(batch=4).desc, engine=engine, threads=threads)
+    run.step({"word": np.array([0, 1, 2, 4])})
+    before = run.states.arrays["table"].copy()
+    with pytest.raises(runtime.ExecutionError) as caught:
+        run.step({"word": np.array([0, index, 4, 4])})
+    after = run.states.arrays["table"].copy()
+    run.step({"word": np.array([0, 1, 2, 4])})
+    return str(caught.value), before, after
+
+
+@pytest.mark.parametrize("index", [-1, 5, 1 << 40])
+def test_an_index_of_no_row_is_refused_as_the_reference_does(index: int):
+    sentence, *_ = looked_up("reference", index)
+    assert f"index {index} is out of range: there are 5 places, from 0" in sentence
+    for threads in (1, 2):
+        said, before, after = looked_up("native", index, threads)
+        assert said == sentence
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("bad", [1, 2, 17])
+def test_of_many_steps_in_one_call_those_before_a_refused_one_are_made(bad: int):
+    program = Program("looked up")
+    table = program.parameter("table", (5, 3))
+    rows = ops.gather(table, program.input("word", "int64", ("batch",)), axis=0)
+    program.minimize(ops.mean(ops.square(rows)), sgd(0.1))
+    desc = program.compile(batch=4).desc
+    words = np.random.default_rng(0).integers(0, 5, 80)
+    words[4 * (bad - 1) + 2] = 9
+    seen = {}
+    for engine in ("reference", "native"):
+        run, events = runtime.Run(desc, engine=engine), []
+        with pytest.raises(runtime.ExecutionError) as caught:
+            events.extend(run.train(data={"word": words}, epochs=1, ahead=1000))
+        seen[engine] = str(caught.value), len(events), run.states.arrays["table"].copy()
+    assert seen["native"][:2] == seen["reference"][:2]
+    assert seen["native"][1] == bad - 1
+    assert seen["native"][0].endswith(f"row {4 * (bad - 1) + 2} of the feed 'word' has it")
+    np.testing.assert_allclose(seen["native"][2], seen["reference"][2], rtol=1e-5)
