@@ -21,6 +21,7 @@ for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # commands inherit what a shell in
     if number is not None and signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
+os.environ["PROGRAD_ENGINE"] = "reference"  # tests of the native engine name it
 os.environ["PROGRAD_CACHE"] = ""  # no test writes into the cache of who runs it, nor reads there; nor do its commands
 
 

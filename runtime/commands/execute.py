@@ -17,7 +17,7 @@ from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put
 from runtime.commands.feeds import read_feeds
 from runtime.commands.fetches import differences, expectations, give, wanted_fetches
-from runtime.commands.metric_fields import metric_fields
+from runtime.commands.metric_fields import engine_fields, metric_fields
 from runtime.commands.progress import LogHandler, Progress, new_progress
 from runtime.commands.reproduce import reproducing
 from runtime.commands.settings import chosen_settings, setting_fields
@@ -353,7 +353,7 @@ def _common_fields(options: argparse.Namespace, run: Run, seconds: float) -> Fie
         *spilled,
         ("state", run.states.nbytes),
         ("rss", peak_rss()),
-        ("engine", run.session.engine.name),
+        *engine_fields(run),
         ("math", run.session.engine.math),
         ("state_sha256", run.states.sha256()),
     ]

@@ -15,6 +15,7 @@ from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put, say
 from runtime.commands.feeds import read_feeds
+from runtime.commands.metric_fields import engine_fields
 from runtime.commands.settings import chosen_settings
 from runtime.commands.trace import TraceFile, stage_of, thread_name
 from runtime.dtypes import numpy_dtype
@@ -158,7 +159,7 @@ def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: E
     fields += [("backward", sum(stages.get(name, 0.0) for name in ("gradient", "derivative", "recompute")))]
     fields += [("update", stages.get("update", 0.0))]
     fields += [("transfer", stages["transfer"])] if "transfer" in stages else []
-    fields += [("arena", executor.footprint.arena), ("peak", peak), ("engine", run.session.engine.name)]
+    fields += [("arena", executor.footprint.arena), ("peak", peak), *engine_fields(run)]
     put(result_line("OK", fields))
 
 

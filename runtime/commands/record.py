@@ -30,7 +30,7 @@ def record(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) 
         math=run.session.engine.math,
         settings={name: repr(number) for name, number in run.settings.items()},
         state_sha256=str(fields["state_sha256"]),
-        machine=this_machine(),
+        machine=this_machine(run.session.engine.instructions),
     )
     write_record(options.record, made, force=options.force)
 

@@ -19,7 +19,7 @@ from runtime.errors import DataError, UsageError
 from runtime.runs.machine import this_machine
 from runtime.runs.run_record import RunRecord, file_sha256, read_record
 
-_FOR_BITS = ("prograd", "numpy", "simd", "blas", "blas_core", "libc", "system")
+_FOR_BITS = ("prograd", "numpy", "simd", "blas", "blas_core", "libc", "system", "instructions")
 """What of a machine may change bits, as docs/reproducibility.md says."""
 
 
@@ -39,7 +39,9 @@ def replay(options: argparse.Namespace) -> int:
             options.metrics = Path(folder) / f"metrics{options.expect_metrics.suffix}"
         done = perform(options)
         found = str(dict(done.fields)["state_sha256"])
-        failures = [] if found == expected else [_other_states(found, expected, record)]
+        failures = (
+            [] if found == expected else [_other_states(found, expected, record, done.run.session.engine.instructions)]
+        )
         if options.expect_metrics is not None:
             failures += _other_metrics(options.metrics, options.expect_metrics)
     for failure in failures:
@@ -107,8 +109,8 @@ def _other_files(options: argparse.Namespace, record: RunRecord) -> str:
     return ""
 
 
-def _other_states(found: str, expected: str, record: RunRecord | None) -> str:
-    here = this_machine()
+def _other_states(found: str, expected: str, record: RunRecord | None, instructions: str) -> str:
+    here = this_machine(instructions)
     words = f"the states differ: state_sha256 is {found[:16]}..., expected is {expected[:16]}...; "
     if record is None:
         return words + (
@@ -116,7 +118,7 @@ def _other_states(found: str, expected: str, record: RunRecord | None) -> str:
             f"here are numpy {here['numpy']}, {here['blas']}, {here['blas_core']}; "
             "a record, by execute --record, says what was there"
         )
-    changed = [name for name in _FOR_BITS if here[name] != record.machine.get(name, "unknown")]
+    changed = [name for name in _FOR_BITS if here.get(name, "unknown") != record.machine.get(name, "unknown")]
     if changed:
         return words + f"this may be why: {'; '.join(_change(name, record.machine, here) for name in changed)}"
     if record.resumed:
@@ -125,7 +127,7 @@ def _other_states(found: str, expected: str, record: RunRecord | None) -> str:
 
 
 def _change(name: str, then: Mapping[str, str], now: Mapping[str, str]) -> str:
-    before, after = then.get(name, "unknown"), now[name]
+    before, after = then.get(name, "unknown"), now.get(name, "unknown")
     if name == "simd":  # a long list: what only one of them has
         lost, new = (set(a.split()) - set(b.split()) for a, b in ((before, after), (after, before)))
         return f"simd {' '.join(f'-{w}' for w in sorted(lost))} {' '.join(f'+{w}' for w in sorted(new))}".rstrip()

@@ -8,9 +8,8 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.printable import WORD, sentence
+from runtime.commands.metric_fields import OWN
 from runtime.commands.sweep_runs import Outcome
-
-_OWN: Final = frozenset("entry steps wall arena spill state rss engine math state_sha256".split())  # noqa: SIM905 - words, one after another
 
 LONGEST: Final = 4000
 """Letters of a command that is printed."""
@@ -84,7 +83,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
 def _metrics(outcome: Outcome) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, text in outcome.fields.items():
-        if name not in _OWN and not name.startswith("set."):
+        if name not in OWN and not name.startswith("set."):
             try:
                 found[name] = float(text)
             except ValueError:

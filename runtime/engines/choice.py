@@ -5,6 +5,8 @@ To add one: a function here that imports it, a line in `ENGINES`, a word in `Eng
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False  # as the module typing has it: the command line reads the names before anything else is imported
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,19 +19,36 @@ if TYPE_CHECKING:
     Make = Callable[[pb.ProgramDesc, EngineOptions], Engine]
 
 
-def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOptions) -> Engine:
-    """The engine of that name, or the first one if there is no name, for a checked program.
+def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOptions) -> tuple[Engine, str]:
+    """The engine of that name for a checked program, and a word for why it is not the fastest one, if that was meant.
+
+    Without a name it is the one that PROGRAD_ENGINE names; without that, native code where it can be made here.
 
     Raises UsageError if there is no such engine or it does not have what is asked, Unavailable if it cannot run here.
     """
-    name = name or next(iter(ENGINES))
-    if name not in ENGINES:
+    asked = name or os.environ.get(VARIABLE)
+    if not asked:
+        return _fastest(program, options)
+    if asked not in ENGINES:
         from prograd_proto.spelling import closest
         from runtime.errors import UsageError
 
-        hint = closest(name, ENGINES) or f"; the engines are {', '.join(ENGINES)}"
-        raise UsageError(f"there is no engine {name!r}{hint}")
-    return ENGINES[name](program, options)
+        hint = closest(asked, ENGINES) or f"; the engines are {', '.join(ENGINES)}"
+        raise UsageError(f"{'' if name else f'{VARIABLE}: '}there is no engine {asked!r}{hint}")
+    return ENGINES[asked](program, options), ""
+
+
+def _fastest(program: pb.ProgramDesc, options: EngineOptions) -> tuple[Engine, str]:
+    from importlib.util import find_spec
+
+    if find_spec("llvmlite") is None:
+        return _reference(program, options), "no_llvmlite"
+    from runtime.engines.engine import Unavailable
+
+    try:
+        return _native(program, options), ""
+    except Unavailable as error:
+        return _reference(program, options), error.word
 
 
 def _reference(program: pb.ProgramDesc, options: EngineOptions) -> Engine:
@@ -47,4 +66,7 @@ def _native(program: pb.ProgramDesc, options: EngineOptions) -> Engine:
 
 
 ENGINES: dict[str, Make] = {"reference": _reference, "native": _native}
-"""By name, what makes an engine; the first one is used unless another one is asked for."""
+"""By name, what makes an engine."""
+
+VARIABLE = "PROGRAD_ENGINE"
+"""Of the environment: names the engine where nothing else does."""

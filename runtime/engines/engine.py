@@ -36,7 +36,15 @@ NO_FOLDER: Final = (
 
 
 class Unavailable(UsageError):
-    """The engine cannot compute here; the sentence says what it lacks, and what to do about it."""
+    """The engine cannot compute here; the sentence says what it lacks, and what to do about it.
+
+    Attributes:
+        word: the same for a result line, where another engine computed instead.
+    """
+
+    def __init__(self, sentence: str, word: str = "unavailable") -> None:
+        super().__init__(sentence)
+        self.word = word
 
 
 class EngineOptions(NamedTuple):
@@ -185,6 +193,11 @@ class Engine(Protocol):
     @property
     def math(self) -> str:
         """Likewise; states are compared bit for bit only where both are equal."""
+        ...
+
+    @property
+    def instructions(self) -> str:
+        """The instruction set that it computes with, if bits depend on that; else nothing."""
         ...
 
     def needs(self, bound: BoundEntry) -> Footprint:

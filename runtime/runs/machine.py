@@ -12,8 +12,11 @@ import numpy as np
 from runtime.blas import blas_core
 
 
-def this_machine() -> dict[str, str]:
-    """By name, words that differ where bits may differ; docs/reproducibility.md says what each one can change."""
+def this_machine(instructions: str = "") -> dict[str, str]:
+    """By name, words that differ where bits may differ; docs/reproducibility.md says what each one can change.
+
+    `instructions` are those of the engine that computes, if its bits depend on them.
+    """
     config = cast(dict[str, Any], np.show_config(mode="dicts"))
     simd = config.get("SIMD Extensions", {})
     blas = config.get("Build Dependencies", {}).get("blas", {})
@@ -28,6 +31,7 @@ def this_machine() -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
         "protobuf": _version("protobuf"),
+        **({"instructions": instructions} if instructions else {}),
     }
 
 

@@ -34,6 +34,7 @@ class Session:
         memory: what is counted of it, for the limit.
         data: the program's own rows.
         engine: what computes.
+        why_not_native: a word, where native code was meant and cannot be made here.
         states: of the program, not yet initialised.
         workspaces: of the engine, for the threads of the run.
         stepper: makes the steps of trainings and evaluations.
@@ -48,7 +49,7 @@ class Session:
         self.memory = options.memory
         self.memory.loaded(program.ByteSize())
         self.data = Data(program, folder, data, self.memory)
-        self.engine = make_engine(engine, program, options)
+        self.engine, self.why_not_native = make_engine(engine, program, options)
         self.states = new_states(program, folder, self.memory)
         self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
         self.stepper = Stepper()

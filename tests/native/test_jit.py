@@ -35,12 +35,13 @@ def test_an_object_is_the_same_bytes_each_time_and_runs_wherever_it_is_put(targe
 def test_without_llvmlite_the_reason_is_a_sentence_and_the_runtime_works():
     script = (
         "import sys; sys.modules['llvmlite'] = None\n"
-        "import runtime, runtime.runs.run\nfrom runtime.engines.native import jit\nprint(jit.unavailable())"
+        "import runtime, runtime.runs.run\nfrom runtime.engines.engine import Unavailable\n"
+        "from runtime.engines.native import jit\ntry: jit.require_available()\nexcept Unavailable as e: print(e, e.word)"  # noqa: E501
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == (
         'the native engine needs llvmlite (pip install "prograd[native]"): '
-        "No module named 'llvmlite.binding'; 'llvmlite' is not a package\n"
+        "No module named 'llvmlite.binding'; 'llvmlite' is not a package no_llvmlite\n"
     )
 
 
@@ -54,12 +55,14 @@ def test_an_llvmlite_that_does_not_load_is_said_when_it_is_needed(monkeypatch):
 def test_on_a_cpu_without_an_instruction_set_the_reason_is_a_sentence(monkeypatch):
     monkeypatch.setattr(target.platform, "machine", lambda: "s390x")
     target.this_machine.cache_clear()
-    assert jit.unavailable() == "the native engine has no code for this CPU, s390x"
+    with pytest.raises(Unavailable, match=r"^the native engine has no code for this CPU, s390x$") as error:
+        jit.require_available()
+    assert error.value.word == "no_code_for_this_cpu"
     target.this_machine.cache_clear()
 
 
 def test_here_it_is_available():
-    assert jit.unavailable() is None
+    jit.require_available()
 
 
 def test_a_function_that_is_not_there_is_a_mistake_of_its_author():

@@ -215,7 +215,9 @@ def test_where_memory_cannot_be_executed_the_reason_is_a_sentence(monkeypatch):
     sentence = "the native engine needs memory that can be executed, and this system forbids it: Permission denied"
     with pytest.raises(Unavailable, match=f"^{sentence}$"):
         jit.load(jit.compiled(exponentials(this_machine())), this_machine())
-    assert jit.unavailable() == sentence
+    with pytest.raises(Unavailable, match=f"^{sentence}$") as error:
+        jit.require_available()
+    assert error.value.word == "no_executable_memory"
 
 
 REFUSE_EXECUTION = """

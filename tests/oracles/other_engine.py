@@ -26,7 +26,7 @@ from runtime.errors import NonFinite
 
 
 class OtherEngine:
-    name, math = "other", "exact"
+    name, math, instructions = "other", "exact", ""
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
         self.program, self.options = program, options

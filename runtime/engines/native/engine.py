@@ -8,7 +8,7 @@ from weakref import finalize
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
 from runtime.engines.around_step import around_step
-from runtime.engines.engine import EngineOptions, Footprint, Unavailable
+from runtime.engines.engine import EngineOptions, Footprint
 from runtime.engines.native import jit
 from runtime.engines.native.executor import NativeExecutor, watched_ops
 from runtime.engines.native.helpers import Helpers
@@ -27,14 +27,13 @@ class NativeEngine:
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
         """Raises Unavailable where nothing can be compiled, UsageError for what it does not have."""
-        reason = jit.unavailable()
-        if reason is not None:
-            raise Unavailable(reason)
+        jit.require_available()
         if options.math != "exact":
             raise UsageError(f"the engine 'native' does not have the math {options.math!r}; use the engine 'reference'")
         self._program = program
         self._options = options
         self._target = this_machine()
+        self.instructions = self._target.name
         self._known: dict[int, Lowered] = {}  # by the number of the block
 
     def needs(self, bound: BoundEntry) -> Footprint:

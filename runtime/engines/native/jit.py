@@ -30,16 +30,12 @@ CPU: Final = {"x86_64": "x86-64", "aarch64": "generic"}
 """What LLVM starts from; the features of the target are all that is added."""
 
 
-def unavailable() -> str | None:
-    """Why nothing can be compiled here, in a sentence; None if it can, as far as that is seen without LLVM."""
-    try:
-        this_machine()
-        check_executable()
-        if find_spec("llvmlite") is None:
-            _llvm()
-    except Unavailable as error:
-        return str(error)
-    return None
+def require_available() -> None:
+    """Raise Unavailable if nothing can be compiled here, as far as that is seen without LLVM."""
+    this_machine()
+    check_executable()
+    if find_spec("llvmlite") is None:
+        _llvm()
 
 
 def compiled(module: Module) -> bytes:
@@ -121,7 +117,8 @@ def _llvm() -> Any:
     try:
         llvm = import_module("llvmlite.binding")
     except (ImportError, OSError) as error:  # not installed; or built for another system
-        raise Unavailable(f'the native engine needs llvmlite (pip install "prograd[native]"): {error}') from None
+        sentence = f'the native engine needs llvmlite (pip install "prograd[native]"): {error}'
+        raise Unavailable(sentence, "no_llvmlite") from None
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm

@@ -82,7 +82,8 @@ def this_machine() -> Target:
     """The best target of this machine; raises Unavailable if there is none."""
     found = usable(cpu_features(), platform.machine())
     if not found:
-        raise Unavailable(f"the native engine has no code for this CPU, {platform.machine() or 'unknown'}")
+        cpu = platform.machine() or "unknown"
+        raise Unavailable(f"the native engine has no code for this CPU, {cpu}", "no_code_for_this_cpu")
     return replace(target(found[0]), **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
 
 

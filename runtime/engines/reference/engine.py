@@ -17,6 +17,7 @@ class ReferenceEngine:
 
     name = "reference"
     math = "exact"
+    instructions = ""  # NumPy's BLAS chooses them
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
         """Raises UsageError for a math that it does not have."""

@@ -25,7 +25,8 @@ def allow(start: int, size: int, *, executed: bool) -> None:
     """Let pages be read, and executed if asked, and no longer be written; raises Unavailable if that is forbidden."""
     if _system().mprotect(start, size, READ | EXECUTE if executed else READ):
         reason = os.strerror(ctypes.get_errno())
-        raise Unavailable(f"the native engine needs memory that can be executed, and this system forbids it: {reason}")
+        sentence = f"the native engine needs memory that can be executed, and this system forbids it: {reason}"
+        raise Unavailable(sentence, "no_executable_memory")
     if executed and sys.platform == "darwin":  # Linux sees to it itself when pages become executable
         _system().sys_icache_invalidate(ctypes.c_void_p(start), ctypes.c_size_t(size))
 

@@ -38,7 +38,8 @@ def allow(start: int, size: int, *, executed: bool) -> None:
     """Let pages be read, and executed if asked, and no longer be written; raises Unavailable if that is forbidden."""
     system, before = _system(), ctypes.c_ulong()
     if not system.VirtualProtect(start, size, READ_AND_EXECUTE if executed else READ, ctypes.byref(before)):
-        raise Unavailable("the native engine needs memory that can be executed, and this system forbids it")
+        sentence = "the native engine needs memory that can be executed, and this system forbids it"
+        raise Unavailable(sentence, "no_executable_memory")
     if executed:
         system.FlushInstructionCache(system.GetCurrentProcess(), start, size)
 

@@ -1,0 +1,72 @@
+"""Which engine computes where none is named: native code if it can be made here, else NumPy, and the line says why."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from subjects.commands import run_runtime as command
+from subjects.small_programs import rich, save
+
+import runtime
+from runtime.engines import choice
+from runtime.engines.engine import Unavailable
+from runtime.engines.native.target import this_machine
+
+
+def fields(line: str) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in line.split()[1:])
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("PROGRAD_ENGINE")
+    return save(rich(), tmp_path)
+
+
+def test_native_code_computes_where_it_can_be_made(program: Path, capsys: pytest.CaptureFixture[str]):
+    code, out, err = command(capsys, "execute", program, "-q")
+    assert (code, err) == (0, "")
+    line = fields(out[-1])
+    assert (line["engine"], line["instructions"]) == ("native", this_machine().name)
+    assert "native" not in line
+
+
+@pytest.mark.parametrize("word", ["no_llvmlite", "no_executable_memory"])
+def test_else_the_reference_computes_and_the_line_says_why(
+    word: str, program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def unavailable(*_: object) -> None:
+        raise Unavailable("it cannot be made here", word)
+
+    if word == "no_llvmlite":
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    else:
+        monkeypatch.setattr(choice, "_native", unavailable)
+    code, out, err = command(capsys, "execute", program, "-q")
+    assert (code, err) == (0, "")
+    line = fields(out[-1])
+    assert (line["engine"], line["native"]) == ("reference", word)
+    assert "instructions" not in line
+
+
+def test_a_variable_names_another_one(
+    program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PROGRAD_ENGINE", "reference")
+    line = fields(command(capsys, "execute", program, "-q")[1][-1])
+    assert (line["engine"], line.get("native")) == ("reference", None)
+    assert runtime.load(program, engine="native").session.engine.name == "native"
+    monkeypatch.setenv("PROGRAD_ENGINE", "natve")
+    code, _, err = command(capsys, "execute", program, "-q")
+    assert (code, err) == (2, "runtime: PROGRAD_ENGINE: there is no engine 'natve'; did you mean 'native'?\n")
+
+
+def test_a_record_is_replayed_by_the_engine_that_made_it(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    assert command(capsys, "execute", program, "-q", "--record", tmp_path / "run.json")[0] == 0
+    monkeypatch.setenv("PROGRAD_ENGINE", "reference")
+    code, out, err = command(capsys, "replay", program, "--record", tmp_path / "run.json", "-q")
+    assert (code, err, fields(out[-1])["engine"]) == (0, "", "native")
