@@ -35,15 +35,16 @@ def _writer() -> str:
     for folders in OURS:
         for folder in folders:
             for path in _sources(folder):
-                content = Path(path).read_bytes()
-                total.update(f"{os.path.relpath(path, folder)} {len(content)}\n".encode())
+                with open(path, "rb", buffering=0) as file:
+                    content = file.read()
+                total.update(b"%s %d\n" % (os.fsencode(path[len(folder) :]), len(content)))
                 total.update(content)
     return total.hexdigest()
 
 
 def _sources(folder: str) -> Iterator[str]:
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        if entry.is_dir():
+        if entry.is_dir() and entry.name != "__pycache__":
             yield from _sources(entry.path)
         elif entry.name.endswith(".py"):
             yield entry.path
