@@ -179,8 +179,8 @@ def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, symbols: list[str], give
     _add_binding(entry, sizes)
     if rows not in symbols:
         return
-    more = in_order(given[rows])[1:] if trains(program, program.blocks[entry.source_block]) else [1]
-    for size in more:
+    singles = [] if trains(program, program.blocks[entry.source_block]) else [1]
+    for size in dict.fromkeys([*in_order(given[rows])[1:], *singles]):
         if size != sizes[rows]:
             _add_binding(entry, sizes | {rows: size})
 

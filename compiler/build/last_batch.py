@@ -34,7 +34,7 @@ def sizes_of(program: pb.ProgramDesc) -> dict[str, int | Sequence[int]]:
     sizes: dict[str, list[int]] = {}
     for entry in program.entries:
         several = trains(program, program.blocks[entry.source_block])
-        for binding in entry.bindings if several else entry.bindings[:1]:
+        for binding in entry.bindings if several else entry.bindings[:-1] or entry.bindings:  # the last: single rows
             for dim in binding.dims:
                 sizes.setdefault(dim.symbol, []).append(dim.size)
     return {symbol: found[0] if len(set(found)) == 1 else found for symbol, found in sizes.items()}

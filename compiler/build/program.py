@@ -503,8 +503,8 @@ class Program:
         Other passes than `PASSES` of `compiler.passes.pipeline` are made from these, as in
         `compile(PASSES.without("merge_identical"), batch=32)`.
 
-        Several sizes of the symbol that counts rows give training steps of each: with the largest as long as there are
-        rows for it, and with another for those that are left.
+        Several sizes of the symbol that counts rows give steps of each: with the largest as long as there are rows for
+        it, and with the others for those that are left.
 
         Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, a split
         or a metric that `run` names and there is not, or a program that computes nothing.

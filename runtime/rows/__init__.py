@@ -6,6 +6,7 @@ data_files     one data file or several as one: arrays in memory, or columns tha
 stored_column  a column that stays in its files, and is read row by row
 rows           rows: the values of feeds, from which the steps of a run take their batches
 orders         which row stands at which position
+filled_up      the last row once more, as often as a step needs
 windows        rows shuffled within windows, so that memory does not grow with their number
 read_ahead     the rows of the next step, read on a thread while a step is made
 casts          the one cast that rows go through unasked

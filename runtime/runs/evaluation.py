@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,13 @@ from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite, OutOfRange
 from runtime.memory_limit import MemoryLimit
+from runtime.rows.filled_up import filled_up
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
 from runtime.runs.session import Session
+
+WORTH: Final = 16
+"""Rows of a large step take about as long as one by itself: fewer that are left are computed one by one."""
 
 
 class Results(NamedTuple):
@@ -42,6 +46,9 @@ def run_over(
 ) -> Results:
     """Run an entry over all rows: as many full steps as there are, the rest with smaller bindings.
 
+    Where each row is made of the same row of the feeds alone, the rest stands in a step that it does not fill, as long
+    as that is not much larger: the rows behind it are copies of the last, and what is made of them is not looked at.
+
     The states are those between two steps of a training, and afterwards what they were: what the entry updates is its
     own, and starts at its initial value.
 
@@ -59,7 +66,9 @@ def run_over(
     bindings = session.bindings(entry)
     session.require_length(bindings[0])
     fetch = session.tensors(bindings[0], fetch)
-    turns = _turns(bindings, len(rows))
+    turns = _turns(bindings, len(rows), may_fill_up=session.is_row_wise(bindings[0], fetch))
+    count = sum(bound.rows * steps for bound, steps in turns)
+    rows_of_steps = rows if count == len(rows) else filled_up(rows, count)
     with session.apart([bound for bound, _ in turns], fetch) as lent:
         totals = Totals(scalar_fetches(bindings[0]))
         collected = _Collected(bindings[0], fetch, len(rows), session.memory)
@@ -68,7 +77,7 @@ def run_over(
             executor = lent.executor(bound, fetch)
             for _ in range(steps):
                 between()
-                rows.fill(executor.feeds, start)
+                rows_of_steps.fill(executor.feeds, start)
                 try:
                     session.stepper.step(executor)
                 except NonFinite as error:
@@ -76,21 +85,25 @@ def run_over(
                     raise NonFinite(f"entry {bound.name!r}: {bad}{error}{fed}", error.step) from None
                 except OutOfRange as error:
                     raise OutOfRange(f"{error}{rows.holding(error.number, start, bound.rows)}", error.number) from None
-                totals.add(executor.fetches, bound.rows)
-                collected.add(executor.fetches, bound.rows)
-                start += bound.rows
+                made = min(bound.rows, len(rows) - start)
+                totals.add(executor.fetches, made)
+                collected.add(executor.fetches, made)
+                start += made
         arrays, metrics = collected.result(start), totals.result()
     tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.name not in bindings[0].row_names}
     tables = {name: array for name, array in tables.items() if name not in metrics}
     return Results(metrics, tables, arrays, sum(steps for _, steps in turns))
 
 
-def _turns(bindings: Sequence[BoundEntry], count: int) -> list[tuple[BoundEntry, int]]:
+def _turns(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) -> list[tuple[BoundEntry, int]]:
     """Bindings with how many steps of each take all rows, the larger ones first. Raises DataError if rows are left."""
     turns: list[tuple[BoundEntry, int]] = []
     rest = count
-    for bound in bindings:
+    for i, bound in enumerate(bindings):
         steps, rest = divmod(rest, bound.rows)
+        smaller = bindings[i + 1].rows if i + 1 < len(bindings) else 0
+        if may_fill_up and rest > max(smaller, bound.rows // WORTH):
+            steps, rest = steps + 1, 0
         if steps:
             turns.append((bound, steps))
     if rest or not count:
@@ -119,7 +132,7 @@ class _Collected:
         """Take what a step of that many rows fetched."""
         for name, array in fetched.items():
             if name in self._joined:
-                self._place(name, array)
+                self._place(name, array[:rows])
             elif self._over.get(name) in (pb.OVER_SUM, pb.OVER_MEAN):
                 wide = array.astype(np.float64) if array.dtype.kind == "f" or self._mean(name) else array
                 self._sums[name] = self._sums.get(name, 0) + wide * (rows if self._mean(name) else 1)

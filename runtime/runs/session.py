@@ -20,6 +20,7 @@ from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import UsageError
 from runtime.rows.data import Data
 from runtime.rows.rows import Rows, given_rows
+from runtime.runs.row_wise import is_row_wise
 from runtime.runs.states import new_states
 from runtime.runs.stepper import Stepper
 from runtime.runs.workspaces import Lent, Workspaces
@@ -55,6 +56,7 @@ class Session:
         self.stepper = Stepper()
         self._spill = options.spill
         self._bound: dict[str, list[BoundEntry]] = {}
+        self._row_wise: dict[tuple[int, frozenset[str]], bool] = {}
 
     @cached_property
     def sha256(self) -> str:
@@ -115,6 +117,13 @@ class Session:
     def trains(self, bound: BoundEntry) -> bool:
         """Whether a bound entry changes states that live on."""
         return trains(self.program, bound.block)
+
+    def is_row_wise(self, bound: BoundEntry, fetch: Sequence[str]) -> bool:
+        """Whether each row of what an entry fetches is made of the same row of its feeds alone."""
+        key = bound.number, frozenset(fetch)
+        if key not in self._row_wise:
+            self._row_wise[key] = is_row_wise(bound, fetch)
+        return self._row_wise[key]
 
     @contextmanager
     def apart(self, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> Generator[Lent]:

@@ -256,10 +256,12 @@ def test_feeds_without_rows_are_the_same_for_every_step():
     x = program.input("x", "float32", ("batch",))
     scale = program.input("scale", "float32", ())
     program.outputs(y=x * scale)
+    program.entry("sums", y=x * scale, sum=ops.sum(x))
     run = runtime.Run(program.compile(batch=2).desc)
-    found = text(runtime.DataError, lambda: run.predict({"x": [1, 2, 3], "scale": 2}))
-    assert found == "entry 'predict' takes 2 rows a step, and of 3 rows 1 are left"
+    found = text(runtime.DataError, lambda: run.predict({"x": [1, 2, 3], "scale": 2}, entry="sums"))
+    assert found == "entry 'sums' takes 2 rows a step, and of 3 rows 1 are left"
     assert run.predict({"x": [1, 2, 3, 4], "scale": 2})["y"].tolist() == [2, 4, 6, 8]
+    assert run.predict({"x": [1, 2, 3], "scale": 2})["y"].tolist() == [2, 4, 6], "the fourth row is a copy of the third"
 
 
 def test_a_program_in_memory_runs_without_a_file():
