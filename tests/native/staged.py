@@ -1,4 +1,4 @@
-"""Ops with loops of their own, made unit by unit, the last one first, between forbidden pages."""
+"""Ops alone, made unit by unit, the last one first, between forbidden pages."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,6 @@ from runtime.engines.native import jit
 from runtime.engines.native.emission.code import emit
 from runtime.engines.native.emission.kinds import stages_of
 from runtime.engines.native.emission.task import task_of
-from runtime.engines.native.forms import Loops
 from runtime.engines.native.lowering.groups import fuse
 from runtime.engines.native.lowering.nodes import read_nodes
 from runtime.engines.native.target import Target
@@ -61,7 +60,7 @@ def staged(
     [op] = block.ops
     nodes = read_nodes(block)
     [group] = fuse(nodes)
-    assert isinstance(group.nodes[0].form, Loops), f"{op.type} has no loops of its own for this"
+    assert group.nodes[0].form is not None, f"{op.type} has no form for this"
     task = task_of(nodes, group, group.makes)
     stages = stages_of(target, task)
     source = emit(target, [task], [stages])

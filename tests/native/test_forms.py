@@ -9,6 +9,7 @@ import runtime.engines.reference.kernels  # noqa: F401 -- fills KERNELS
 from prograd_proto import ProgramError, TensorType
 from runtime.engines.native import jit
 from runtime.engines.native.forms import FORMS, Pointwise, form_of, in_memory, in_register
+from runtime.engines.native.forms.form import ALL
 from runtime.engines.native.ir import DTYPES, Module, pointer
 from runtime.kernel import KERNELS
 
@@ -24,7 +25,8 @@ ATTRIBUTES = {
     "hard_sigmoid": [{"alpha": 0.2, "beta": 0.5}],
     "hard_tanh": [{"min": -1.5, "max": 0.5}],
     "threshold": [{"threshold": 0.5, "value": -7.0}],
-    "cast": [{"dtype": dtype} for dtype in DTYPES],
+    "cast": [{"dtype": dtype} for dtype in ALL],
+    "broadcast_to": [{"shape": (203,)}],
     "sgd": [{"decay": 0.0}, {"decay": 0.1}],
     "momentum": [{"momentum": 0.9, "nesterov": nesterov, "decay": 0.1} for nesterov in (False, True)],
     "adam": [{"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": decay} for decay in (0.0, 0.1)],
@@ -187,7 +189,7 @@ def vector(f, form, operands, once, results, i, tail=None):
 
 
 @every_target
-@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize("dtype", sorted(ALL))
 def test_every_form_gives_what_its_reference_kernel_gives(target, dtype):
     module, wanted = Module(target), {}
     for function, name, operands, attributes in cases(dtype):
@@ -218,7 +220,7 @@ def defined(name, operands, want):
 
 
 def test_every_form_is_tried_with_some_dtype():
-    tried = {name for dtype in DTYPES for _, name, _, _ in cases(dtype)}
+    tried = {name for dtype in ALL for _, name, _, _ in cases(dtype)}
     assert tried == {name for name, form in FORMS.items() if isinstance(form, Pointwise) and not form.places}
     assert set(FORMS) <= set(KERNELS)
 

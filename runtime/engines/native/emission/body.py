@@ -9,8 +9,9 @@ from typing import Any
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.constants import constant_array
+from runtime.conversion import converted
 from runtime.engines.native.emission.nest import Steps, moved, row_major
-from runtime.engines.native.forms import ALL_AXES, Places, Pointwise, in_memory, in_register
+from runtime.engines.native.forms import ALL_AXES, Places, Pointwise, constant, in_memory, in_register
 from runtime.engines.native.ir import DTYPES, Function, Index, Value
 from runtime.engines.native.lowering.nodes import Node
 
@@ -141,8 +142,9 @@ class Body:
     def _single(self, name: str, constants: Mapping[str, pb.OpDesc]) -> Value:
         if name not in constants:
             return self._as_read(self.f.load(self.places[name]), name)
-        number = constant_array(constants[name].attributes[0].tensor_value).item()
-        return self._as_read(self.f.constant(DTYPES[self.types[name].dtype], number), name)
+        array, dtype = constant_array(constants[name].attributes[0].tensor_value), self.types[name].dtype
+        number = converted(array, "float32").item() if dtype == "bfloat16" else array.item()
+        return constant(self.f, dtype, number)
 
     def _as_read(self, value: Value, name: str) -> Value:
         return in_register(value, self.types[name].dtype)

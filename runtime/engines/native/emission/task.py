@@ -10,7 +10,7 @@ from typing import Final
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.engines.native.forms import Pointwise, Stages, Work
-from runtime.engines.native.ir import DTYPES, INT64, UINT8, UINT16, Function, Type, Value
+from runtime.engines.native.ir import DTYPES, INT64, UINT8, Function, Type, Value
 from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Nodes
 from runtime.placement.alignment import aligned
@@ -40,7 +40,7 @@ class Task:
     def work(self, f: Function, stages: Stages) -> Work:
         """What its stages are written with, in a function that takes the table and the number of its thread."""
         table, thread = f.arguments[0], f.arguments[3]
-        places = {name: f.address_at(table, i, _element(self.types[name].dtype)) for i, name in enumerate(self.table)}
+        places = {name: f.address_at(table, i, DTYPES[self.types[name].dtype]) for i, name in enumerate(self.table)}
         first = len(self.table)
 
         def shared(number: int, element: Type) -> Value:
@@ -92,11 +92,6 @@ def task_of(block: Nodes, group: Group, stored: Sequence[str]) -> Task:
     return Task(
         group, block.types, stored, tuple(table), {name: block.constants[name] for name in reads if name in ones}
     )
-
-
-def _element(dtype: str) -> Type:
-    """What elements are in memory; 16-bit floats are bits."""
-    return DTYPES.get(dtype, UINT16)
 
 
 def _is_one(type: TensorType) -> bool:

@@ -55,6 +55,7 @@ from runtime.engines.native.forms.form import Reduction as Reduction
 from runtime.engines.native.forms.form import form_of as form_of
 from runtime.engines.native.forms.places import ALL_AXES as ALL_AXES
 from runtime.engines.native.forms.places import Places as Places
+from runtime.engines.native.forms.registers import constant as constant
 from runtime.engines.native.forms.registers import in_memory as in_memory
 from runtime.engines.native.forms.registers import in_register as in_register
 from runtime.engines.native.forms.registers import register_type as register_type

@@ -1,11 +1,10 @@
-"""Casts between the dtypes that registers hold; 16-bit floats have no form yet."""
+"""Casts, and elements that are the same in many places."""
 
 from __future__ import annotations
 
-from runtime.engines.native.forms.form import pointwise
+from runtime.engines.native.forms.form import EVERY, pointwise
 from runtime.engines.native.forms.registers import register_type
 from runtime.engines.native.ir import Value
-from runtime.engines.native.ir.types import DTYPES
 from runtime.engines.native.ir.words import convert
 
 
@@ -13,4 +12,9 @@ def cast(x: Value, *, dtype: str) -> Value:
     return convert(x, register_type(dtype))
 
 
-pointwise("cast", cast, set(DTYPES))
+def broadcast_to(x: Value, **_: object) -> Value:
+    return x  # whose places follow from its shape
+
+
+pointwise("cast", cast, EVERY)
+pointwise("broadcast_to", broadcast_to, EVERY)

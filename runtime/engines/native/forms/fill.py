@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from runtime.engines.native.forms.form import pointwise
+from runtime.engines.native.forms.form import EVERY, pointwise
 from runtime.engines.native.forms.places import ALL_AXES, Places
-from runtime.engines.native.forms.registers import register_type
+from runtime.engines.native.forms.registers import constant, register_type
 from runtime.engines.native.ir import FLOAT64, Value
 from runtime.engines.native.ir.words import convert, where
 
 
 def full(*, value: float, dtype: str, places: Places, **_: Any) -> Value:
-    return places.first.function.constant(register_type(dtype), value)
+    return constant(places.first.function, dtype, value)
 
 
 def size(*, shape: tuple[int, ...], dtype: str, places: Places) -> Value:
@@ -50,7 +50,7 @@ def beyond(row: Places, column: Places, offset: int) -> Value:
     return column.numbers() - (row.numbers() + max(-row.extent, min(offset, column.extent)))
 
 
-pointwise("full", full, places={"places": ALL_AXES})
+pointwise("full", full, EVERY, places={"places": ALL_AXES})
 pointwise("size", size, places={"places": ALL_AXES})
 pointwise("range", range_, places={"places": ALL_AXES})
 pointwise("linspace", linspace, places={"places": ALL_AXES})

@@ -23,7 +23,9 @@ Expression = Callable[..., Value | tuple[Value, ...]]
 FORMS: Final[dict[str, Form]] = {}
 """Forms by the name of the operator."""
 
-ALL: Final = frozenset(DTYPES)
+EVERY: Final = frozenset(DTYPES)
+ALL: Final = EVERY - {"float16", "bfloat16"}
+"""Those that are computed in."""
 FLOATS: Final = frozenset({"float32", "float64"})
 NUMBERS: Final = ALL - {"bool"}
 

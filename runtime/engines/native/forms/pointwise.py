@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.engines.native import math
-from runtime.engines.native.forms.form import FLOATS, of_one, of_two, pointwise
+from runtime.engines.native.forms.form import EVERY, FLOATS, of_one, of_two, pointwise
 from runtime.engines.native.ir import Value
 from runtime.engines.native.ir.words import absolute, maximum, minimum, sqrt, where
 
@@ -53,5 +53,5 @@ of_one("cos", math.cos, FLOATS)
 of_one("tanh", math.tanh, FLOATS)
 of_one("relu", lambda x: maximum(x, 0.0), FLOATS)
 of_one("sigmoid", math.sigmoid, FLOATS)
-pointwise("where", where)
+pointwise("where", where, EVERY)
 pointwise("lerp", lerp, FLOATS)

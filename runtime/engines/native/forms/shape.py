@@ -7,13 +7,11 @@ from itertools import accumulate
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
 from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
-from runtime.conversion import converted
 from runtime.engines.native.forms.form import FORMS, Loops
 from runtime.engines.native.forms.moves import Move, Strided, move_stages, row_major
+from runtime.engines.native.forms.registers import bits_of
 from runtime.engines.native.forms.stages import Stages
 from runtime.engines.native.target import Target
 
@@ -49,12 +47,6 @@ def moving(name: str, moves: Moves) -> None:
 def transpose(inputs: Types, outputs: Types, *, axes: Ints) -> Layers:
     steps = row_major(inputs[0].static_shape)
     return [[Move(outputs[0].static_shape, whole(outputs[0]), Strided(0, 0, tuple(steps[axis] for axis in axes)))]]
-
-
-def broadcast_to(inputs: Types, outputs: Types, *, shape: Any) -> Layers:
-    x, y = inputs[0].static_shape, outputs[0].static_shape
-    steps = [step if extent != 1 else 0 for extent, step in zip(x, row_major(x), strict=True)]
-    return [[Move(y, whole(outputs[0]), Strided(0, 0, (*[0] * (len(y) - len(x)), *steps)))]]
 
 
 def slice_(inputs: Types, outputs: Types, *, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> Layers:
@@ -110,16 +102,6 @@ def moved(at: Iterable[int], steps: Iterable[int]) -> int:
     return sum(i * step for i, step in zip(at, steps, strict=True))
 
 
-def bits_of(value: float, dtype: str) -> int:
-    """The number as it lies in memory."""
-    if dtype == "bfloat16":
-        one = converted(np.array([value]), dtype)
-    else:
-        one = np.zeros(1, dtype)
-        one.fill(value)
-    return int(one.view(f"u{one.itemsize}")[0])
-
-
 def _window(shape: Ints, axes: Ints, starts: Ints, strides: Ints) -> Strided:
     steps = [*row_major(shape)]
     offset = sum(start * steps[axis] for axis, start in zip(axes, starts, strict=True))
@@ -141,7 +123,6 @@ def _around(shape: Ints, before: Sequence[int], inner: Ints, bits: int) -> list[
 
 
 moving("transpose", transpose)
-moving("broadcast_to", broadcast_to)
 moving("slice", slice_)
 moving("unslice", unslice)
 moving("pad", pad)

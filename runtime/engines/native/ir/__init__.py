@@ -2,6 +2,7 @@
 
 types     what a value is: a kind of number of so many bits, alone or in lanes; numbers as LLVM spells them
 value     a value and its operators
+halves    floats of 16 bits, widened and narrowed
 words     what has no operator: multiply-add, choice, roots, conversions, lanes
 function  instructions, memory, branches and calls of one function
 loop      its loops
@@ -11,8 +12,10 @@ module    functions, what they declare, and the whole as text
 from runtime.engines.native.ir.function import Function as Function
 from runtime.engines.native.ir.loop import Loop as Loop
 from runtime.engines.native.ir.module import Module as Module
+from runtime.engines.native.ir.types import BFLOAT16 as BFLOAT16
 from runtime.engines.native.ir.types import BOOL as BOOL
 from runtime.engines.native.ir.types import DTYPES as DTYPES
+from runtime.engines.native.ir.types import FLOAT16 as FLOAT16
 from runtime.engines.native.ir.types import FLOAT32 as FLOAT32
 from runtime.engines.native.ir.types import FLOAT64 as FLOAT64
 from runtime.engines.native.ir.types import INT8 as INT8

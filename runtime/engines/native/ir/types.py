@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
-Kind = Literal["float", "signed", "unsigned", "mask", "pointer"]
+Kind = Literal["float", "signed", "unsigned", "mask", "pointer", "float16", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Type:
     """The type of a value.
 
     Attributes:
-        kind: how its bits are read; a mask is what comparisons give.
+        kind: how its bits are read; a mask is what comparisons give. Floats of 16 bits are bits until they are widened.
         bits: of one element.
         lanes: of a vector; 0 for a value alone.
         element: what a pointer points at.
@@ -73,6 +73,8 @@ INT32: Final = Type("signed", 32)
 UINT32: Final = Type("unsigned", 32)
 INT64: Final = Type("signed", 64)
 UINT64: Final = Type("unsigned", 64)
+FLOAT16: Final = Type("float16", 16)
+BFLOAT16: Final = Type("bfloat16", 16)
 FLOAT32: Final = Type("float", 32)
 FLOAT64: Final = Type("float", 64)
 
@@ -81,6 +83,8 @@ DTYPES: Final = {
     "uint8": UINT8,
     "int32": INT32,
     "int64": INT64,
+    "float16": FLOAT16,
+    "bfloat16": BFLOAT16,
     "float32": FLOAT32,
     "float64": FLOAT64,
 }

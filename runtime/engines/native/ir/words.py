@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from runtime.engines.native.ir.types import MASK, Type
+from runtime.engines.native.ir.halves import narrowed, widened
+from runtime.engines.native.ir.types import FLOAT32, FLOAT64, MASK, Type
 from runtime.engines.native.ir.value import Index, Operand, Value
+
+HALVES: Final = ("float16", "bfloat16")
+"""Kinds of numbers that are nothing but bits to all words but `convert`."""
 
 
 def fma(a: Value, b: Operand, c: Operand) -> Value:
@@ -71,10 +76,14 @@ def bits(x: Value, kind: Type) -> Value:
 
 
 def convert(x: Value, element: Type) -> Value:
-    """The same numbers as elements of another type; towards zero where a point is lost."""
+    """The same numbers as elements of another type; towards zero where a point is lost, 16-bit floats the nearest."""
     to = element.of(x.type.lanes)
     if to == x.type:
         return x
+    if x.type.kind in HALVES:
+        return convert(widened(x), element)
+    if to.kind in HALVES:
+        return narrowed(x if x.type.is_float else convert(x, FLOAT64 if x.type.bits > 16 else FLOAT32), element)
     if to.kind == "mask":
         return x.not_equal(0)
     if to.text == x.type.text:
