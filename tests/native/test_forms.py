@@ -49,6 +49,7 @@ OPERANDS = {
     "clip": ("xxx", "xx-", "x-x"),
     "where": ("?xx",),
     "lerp": ("xxx",),
+    "sigmoid_cross_entropy": ("xx-", "xxx"),
     "sgd": ("xxr",),
     "momentum": ("xxxr",),
     "adam": ("xxxsrt",),

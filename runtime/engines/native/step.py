@@ -66,7 +66,7 @@ def lowered(
 
     A step that is watched has a group for every op, in the order of the block, and all results in memory.
     """
-    nodes = read_nodes(desc, tuple(pinned))
+    nodes = read_nodes(desc, tuple(pinned), whole=watched)
     groups = unfused(nodes) if watched else updates_late(nodes, fuse(nodes))
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
     stages = _divided_alike(target, everything)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from runtime.engines.native.emission.elements import element_stages
 from runtime.engines.native.emission.products import product_stages
 from runtime.engines.native.emission.reductions import reduction_stages
+from runtime.engines.native.emission.rows import row_stages
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Loops, Stages
 from runtime.engines.native.target import Target
@@ -18,4 +19,6 @@ def stages_of(target: Target, task: Task) -> Stages:
         return node.form.plan(target, inputs, [task.types[name] for name in node.outputs], node.attributes)
     if task.group.product:
         return product_stages(target, task)
-    return reduction_stages(target, task) if task.group.reduction else element_stages(target, task)
+    if task.group.is_rows:
+        return row_stages(target, task)
+    return reduction_stages(target, task) if task.group.is_reduced else element_stages(target, task)

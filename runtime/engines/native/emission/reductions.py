@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from runtime.engines.native.emission.body import Body, counted
 from runtime.engines.native.emission.nest import Nest, Steps, moved, nest, row_major, unravelled
@@ -19,6 +19,7 @@ from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Reduction, Stage, Stages, Work, register_type
 from runtime.engines.native.ir import DTYPES, Function, Index, Type, Value
 from runtime.engines.native.ir.words import across, convert
+from runtime.engines.native.lowering.fitting import axes_of
 from runtime.engines.native.lowering.nodes import Node
 from runtime.engines.native.reduction import Joining, by_pairs, down_rows, in_lanes
 from runtime.engines.native.target import Target
@@ -124,12 +125,6 @@ def shape_of(target: Target, task: Task) -> Shape:
     return Shape(reductions, loops, kept, joined, lanes, prod(extents[axis] for axis in kept), columns, parts)
 
 
-def axes_of(node: Node, rank: int) -> frozenset[int]:
-    """The axes that a reduction joins, counted from the first."""
-    axes = cast("tuple[int, ...]", node.attributes["axes"]) or range(rank)
-    return frozenset(axis % rank for axis in axes)
-
-
 def kept_steps(domain: Sequence[int], axes: frozenset[int]) -> Steps:
     """Of a result that is contiguous, whether or not it has axes for those that are joined."""
     steps, size = [0] * len(domain), 1
@@ -175,11 +170,13 @@ class Joined(NamedTuple):
 
 def joinings_of(task: Task, shape: Shape) -> list[Joined]:
     """The reductions of a group."""
-    found: list[Joined] = []
-    for node in shape.reductions:
-        assert isinstance(node.form, Reduction), "these are reductions"
-        found.append(Joined(node, node.form, node.form.joined_as(register_type(task.types[node.inputs[0]].dtype))))
-    return found
+    return [joined_by(task, node) for node in shape.reductions]
+
+
+def joined_by(task: Task, node: Node) -> Joined:
+    """A node that is a reduction."""
+    assert isinstance(node.form, Reduction), f"{node.op.type} joins nothing"
+    return Joined(node, node.form, node.form.joined_as(register_type(task.types[node.inputs[0]].dtype)))
 
 
 class _Reductions:

@@ -78,7 +78,7 @@ class Task:
             operands = [f"{named(name)}:{self.types[name]}" if name else "" for name in node.inputs]
             results = [f"{named(name)}:{self.types[name]}" for name in node.outputs]
             attributes = [attribute.SerializeToString().hex() for attribute in node.op.attributes]
-            parts.append(f"{node.op.type} {operands} {results} {attributes} {node.op.random_stream}")
+            parts.append(f"{node.op.type} {node.part} {operands} {results} {attributes} {node.op.random_stream}")
         return "\n".join(parts)
 
 

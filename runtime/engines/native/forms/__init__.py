@@ -1,6 +1,7 @@
 """Forms: what an op is to the native engine, a family a file, named as the reference kernels' families.
 
 form        the kinds of forms, and the table of them by operator
+composition ops spelled with others
 stages      how the work of a form with loops of its own is divided
 places      indices of elements, for forms that ask for them
 registers   elements as expressions see them, and as they lie in memory
@@ -19,6 +20,10 @@ adaptive    Adagrad, Adadelta, Lion, RMSprop
 products    products of matrices
 conv        convolutions and their gradients
 pool        maxima and means under windows, and their gradients
+norm        softmax and batch normalisation
+layer_norm  layer, RMS and group normalisation
+statistics  variances, deviations, norms, logarithms of sums of powers
+loss        losses
 reductions  sums, products, means, extremes and truths along axes
 index       rows by numbers that are data: read, added to, counted
 lookup      what rows of indices name
@@ -36,7 +41,10 @@ from runtime.engines.native.forms import copy as copy
 from runtime.engines.native.forms import elementary as elementary
 from runtime.engines.native.forms import fill as fill
 from runtime.engines.native.forms import index as index
+from runtime.engines.native.forms import layer_norm as layer_norm
 from runtime.engines.native.forms import logic as logic
+from runtime.engines.native.forms import loss as loss
+from runtime.engines.native.forms import norm as norm
 from runtime.engines.native.forms import pointwise as pointwise
 from runtime.engines.native.forms import pool as pool
 from runtime.engines.native.forms import products as products
@@ -45,8 +53,12 @@ from runtime.engines.native.forms import reductions as reductions
 from runtime.engines.native.forms import rounding as rounding
 from runtime.engines.native.forms import shape as shape
 from runtime.engines.native.forms import special as special
+from runtime.engines.native.forms import statistics as statistics
 from runtime.engines.native.forms import update as update
+from runtime.engines.native.forms.composition import Composition as Composition
+from runtime.engines.native.forms.composition import Part as Part
 from runtime.engines.native.forms.form import FORMS as FORMS
+from runtime.engines.native.forms.form import Composite as Composite
 from runtime.engines.native.forms.form import Form as Form
 from runtime.engines.native.forms.form import Loops as Loops
 from runtime.engines.native.forms.form import Pointwise as Pointwise

@@ -145,7 +145,24 @@ class Loops:
     )
 
 
-Form = Pointwise | Product | Reduction | Loops
+@dataclass(frozen=True)
+class Composite:
+    """An op that is read as others.
+
+    Attributes:
+        spell: writes them: of a Composition, the operands as its parts and the attributes by name; gives the results.
+        dtypes: of the operands.
+        takes: as of Loops.
+    """
+
+    spell: Callable[..., Any]
+    dtypes: frozenset[str] = FLOATS
+    takes: Callable[[Sequence[TensorType | None], Sequence[TensorType], Mapping[str, Any]], bool] = (
+        lambda inputs, outputs, attributes: True
+    )
+
+
+Form = Pointwise | Product | Reduction | Loops | Composite
 
 
 def pointwise(

@@ -255,6 +255,11 @@ class Function:
         return before
 
     @property
+    def size(self) -> int:
+        """How many lines are written."""
+        return len(self._lines)
+
+    @property
     def block(self) -> str:
         """The block that is being written."""
         return self._block

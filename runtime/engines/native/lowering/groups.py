@@ -6,6 +6,8 @@
    stays where it is, and takes the node in if all that the node reads is there by then.
 3. Groups of two operands of one node become one if both may be computed where the node stands.
 
+4. A node reads a reduction of its own group only if that goes over rows: what fits then is in `fitting`.
+
 Operands are read as they were at the start of the step, and every tensor is written once; so the order of groups is
 right if every group stands after those that make what it reads.
 """
@@ -18,7 +20,9 @@ from itertools import count
 from operator import attrgetter
 from typing import Final
 
+from prograd_proto import program_pb2 as pb
 from runtime.engines.native.forms import Loops, Pointwise, Product, Reduction
+from runtime.engines.native.lowering.fitting import axes_of, fits, goes_over_rows, may_be_one
 from runtime.engines.native.lowering.nodes import Node, Nodes
 
 MOST: Final = 64
@@ -35,12 +39,16 @@ class Group:
             without a form is alone.
         reads: the roots of the tensors that it takes from memory.
         rank: where it stands among the groups.
+        joined: the axes that its reductions join; all join the same.
+        of_rows: tensors that it makes with one element for each row of those axes.
     """
 
     domain: tuple[int, ...]
     nodes: list[Node] = field(default_factory=list[Node])
     reads: set[str] = field(default_factory=set[str])
     rank: int = 0
+    joined: frozenset[int] = frozenset()
+    of_rows: set[str] = field(default_factory=set[str])
 
     @property
     def makes(self) -> list[str]:
@@ -53,9 +61,14 @@ class Group:
         return self.nodes[0] if isinstance(self.nodes[0].form, Product) else None
 
     @property
-    def reduction(self) -> Node | None:
-        """The reduction that it ends with, if there is one."""
-        return self.nodes[-1] if isinstance(self.nodes[-1].form, Reduction) else None
+    def is_reduced(self) -> bool:
+        """Whether something is joined in it."""
+        return any(isinstance(node.form, Reduction) for node in self.nodes)
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether it goes over rows, one after the other, more than once if need be: see `goes_over_rows`."""
+        return self.is_reduced and goes_over_rows(self.domain, self.joined)
 
     @property
     def is_host(self) -> bool:
@@ -70,7 +83,12 @@ class Group:
     @property
     def name(self) -> str:
         """What it computes, in short."""
-        return "+".join(node.op.type for node in self.nodes)
+        return "+".join(op.type for op in self.ops)
+
+    @property
+    def ops(self) -> list[pb.OpDesc]:
+        """The ops of the block that it has a part of, in order."""
+        return list({id(node.op): node.op for node in self.nodes}.values())
 
 
 def fuse(block: Nodes) -> list[Group]:
@@ -109,6 +127,11 @@ class _Fusion:
         domain = domain_of(self.block, node)
         group = self._joined(node, domain) or self._placed_last(Group(domain))
         group.nodes.append(node)
+        if isinstance(node.form, Reduction):
+            group.joined = axes_of(node, len(group.domain))
+            group.of_rows.update(node.outputs)
+        elif group.domain != domain:
+            group.of_rows.update(node.outputs)
         self.maker.update((name, group) for name in node.outputs)
         self._reads(group, self._roots(node))
 
@@ -142,12 +165,12 @@ class _Fusion:
 
     def _fits(self, group: Group, node: Node, domain: tuple[int, ...]) -> bool:
         """Whether the node may be computed with the group, element by element."""
-        if group.domain != domain or group.is_alone or group.reduction or len(group.nodes) >= MOST:
-            return False
-        if isinstance(node.form, Reduction) and group.product:
+        if group.is_alone or len(group.nodes) >= MOST:
             return False
         names = [name for name in node.inputs if name]
-        return all(self.maker.get(name) is group for name in names if self.maker.get(self.block.root[name]) is group)
+        if any(self.maker.get(x) is not group for x in names if self.maker.get(self.block.root[x]) is group):
+            return False
+        return fits(group, node, domain, self.block.types)
 
     def _is_needed_later(self, group: Group) -> bool:
         """Whether something that stands after the group reads what it makes."""
@@ -155,16 +178,18 @@ class _Fusion:
         return any(reader.rank > group.rank for reader in readers)
 
     def _merged(self, groups: list[Group]) -> Group:
-        """One group, at the end, of several that nothing reads so far; a second product stays apart, before it."""
+        """One group, at the end, of several that nothing reads so far; what cannot be one stays apart, before it."""
         first = next((group for group in groups if group.product), groups[0])
         for group in groups:
             if group is first:
                 continue
-            if group.product and first.product:
+            if not may_be_one(first, group):
                 group.rank = next(self.ranks)
                 continue
             del self.groups[group]
             first.nodes += group.nodes
+            first.joined |= group.joined
+            first.of_rows |= group.of_rows
             self.maker.update((name, first) for name in group.makes)
             self._reads(first, group.reads)
             for name in group.reads:

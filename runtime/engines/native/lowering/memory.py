@@ -126,7 +126,7 @@ def _may_be_lost(old: str, last: int, at: int, group: Group, block: Nodes) -> bo
     """Whether the old value of a state may be written over by the group at this position, element by element."""
     if last != at:
         return last < at
-    return all(
+    return not group.is_rows and all(
         isinstance(node.form, Pointwise) and block.types[name].static_shape == group.domain
         for node in group.nodes
         for name in node.inputs

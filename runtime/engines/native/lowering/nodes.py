@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from prograd_proto import Attribute, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.engines.native.forms import Form, Loops, Pointwise, form_of
+from runtime.engines.native.forms import Composite, Form, Loops, Pointwise, form_of
 from runtime.engines.native.ir import DTYPES
+from runtime.engines.native.lowering.composites import Composites, constant_op
 from runtime.operators import CONTRACTS
 
 
@@ -23,6 +24,7 @@ class Node(NamedTuple):
         inputs: names of tensors, "" for absent ones; a view of the same shape is named as what it is of.
         outputs: names of tensors.
         attributes: by name.
+        part: which one it is of those that the op is spelled with.
     """
 
     op: pb.OpDesc
@@ -30,6 +32,7 @@ class Node(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Attribute]
+    part: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,35 +60,69 @@ class Nodes:
     ends: set[str]
 
 
-def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = ()) -> Nodes:
-    """The nodes of a bound block; `pinned` are tensors that the end of the step reads besides fetches and updates."""
+def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = (), whole: bool = False) -> Nodes:
+    """The nodes of a bound block.
+
+    Args:
+        desc: the block.
+        pinned: tensors that the end of the step reads besides fetches and updates.
+        whole: whether every op stays one node.
+    """
     block = Reading(desc)
-    root = {parameter.tensor: parameter.tensor for parameter in desc.parameters}
-    nodes: list[Node] = []
-    constants: dict[str, pb.OpDesc] = {}
-    types = block.types
+    reader = _Reader(whole, {parameter.tensor: parameter.tensor for parameter in desc.parameters}, dict(block.types))
     for op, inputs, outputs in zip(block.ops, block.inputs, block.outputs, strict=True):
-        root.update((name, name) for name in outputs)
-        if op.type == "constant":
-            constants[outputs[0]] = op
-        elif CONTRACTS[op.type].view:
-            root[outputs[0]] = root[inputs[0]]
-        else:
-            operands = [types[name] if name else None for name in inputs]
-            form = _usable_form(op, operands, [types[name] for name in outputs])
-            names = [root[name] if name and types[root[name]] == types[name] else name for name in inputs]
-            nodes.append(Node(op, form, tuple(names), tuple(outputs), attributes_of(op)))
+        reader.add(op, inputs, outputs)
     ends = [fetch.tensor for fetch in desc.fetches] + [update.tensor for update in desc.updates] + list(pinned)
     return Nodes(
         block,
-        nodes,
-        root,
-        types,
+        reader.nodes,
+        reader.root,
+        reader.types,
         {p.tensor: p.state for p in desc.parameters if p.WhichOneof("source") == "state"},
         [p.tensor for p in desc.parameters if p.WhichOneof("source") == "feed"],
-        constants,
-        {root[name] for name in ends},
+        reader.constants,
+        {reader.root[name] for name in ends},
     )
+
+
+@dataclass
+class _Reader:
+    whole: bool
+    root: dict[str, str]
+    types: dict[str, TensorType]
+    nodes: list[Node] = field(default_factory=list[Node])
+    constants: dict[str, pb.OpDesc] = field(default_factory=dict[str, pb.OpDesc])
+    composites: Composites = field(default_factory=Composites)
+
+    def add(self, op: pb.OpDesc, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self.root.update((name, name) for name in outputs)
+        if op.type == "constant":
+            self.constants[outputs[0]] = op
+        elif CONTRACTS[op.type].view:
+            self.root[outputs[0]] = self.root[inputs[0]]
+        else:
+            form = _usable_form(op, [self.types[x] if x else None for x in inputs], [self.types[x] for x in outputs])
+            if isinstance(form, Composite) and not self.whole:
+                self._spell(op, form, inputs, outputs)
+            else:
+                form = None if isinstance(form, Composite) else form
+                self.nodes.append(Node(op, form, self._names(inputs), tuple(outputs), attributes_of(op)))
+
+    def _spell(self, op: pb.OpDesc, form: Composite, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        names, attributes = self._names(inputs), attributes_of(op)
+        spelled = self.composites.spelled(len(self.nodes), form, names, tuple(outputs), self.types, attributes)
+        self.types.update(spelled.types)
+        self.constants.update((name, constant_op(name, x)) for name, x in spelled.counts.items())
+        self.root.update((name, name) for name in spelled.types)
+        for name, of in spelled.views.items():
+            self.root[name] = self.root[of]
+        for part, form_of_part, names, output, attributes in spelled.steps:
+            self.nodes.append(Node(op, form_of_part, self._names(names), (output.name,), attributes, part))
+
+    def _names(self, names: Sequence[str]) -> tuple[str, ...]:
+        """A view of the same shape is named as what it is of."""
+        roots = ((name, self.root[name]) if name else ("", "") for name in names)
+        return tuple(root if name and self.types[root] == self.types[name] else name for name, root in roots)
 
 
 def _usable_form(op: pb.OpDesc, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Form | None:
@@ -94,7 +131,7 @@ def _usable_form(op: pb.OpDesc, inputs: Sequence[TensorType | None], outputs: Se
     form = form_of(op.type, [type.dtype for type in operands])
     if form is None or any(0 in type.static_shape for type in (*operands, *outputs)):
         return None
-    if isinstance(form, Loops):
+    if isinstance(form, Loops | Composite):
         return form if form.takes(inputs, outputs, attributes_of(op)) else None
     if any(type.dtype not in DTYPES for type in outputs):
         return None
