@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,15 @@ def test_clear_removes_it_and_leaves_the_rest(folder, capsys):
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
     assert main(["cache", "--clear", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["removed"] == []
+
+
+def test_a_file_that_cannot_be_removed_is_named(folder, monkeypatch, capsys):
+    def refuse(self, missing_ok=False):
+        raise PermissionError(30, "Read-only file system", str(self))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert main(["cache", "--clear"]) == 4
+    assert capsys.readouterr() == ("", f"runtime: {folder / ('2' * 64)}.code: read-only file system\n")
 
 
 def test_a_folder_that_is_not_there_has_nothing(tmp_path, monkeypatch, capsys):

@@ -147,7 +147,7 @@ class CompiledStep:
 
 
 def bind_compiled(
-    step: Lowered, states: Mapping[str, Array], arena: Array, file: Array | None = None, program: str = ""
+    step: Lowered, states: Mapping[str, Array], arena: Array, file: Array | None = None, program: str = "no program"
 ) -> CompiledStep:
     """Compile the groups, and bind them to states, arena and the file beside it, if there is one.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -81,8 +82,11 @@ def kept() -> list[Kept]:
 
 
 def clear() -> list[Kept]:
-    """Remove all files of the cache, and no others; what was removed."""
-    return [file for file in kept() if _removed(file.path)]
+    """Remove all files of the cache, and no others; what was removed. Raises OSError for one that cannot be."""
+    files = kept()
+    for file in files:
+        file.path.unlink(missing_ok=True)
+    return files
 
 
 def _read(path: Path) -> Entry | None:
@@ -122,12 +126,5 @@ def _make_room(folder: Path, most_bytes: int) -> None:
         abandoned = file.path.name.endswith(UNFINISHED) and file.used < time() - ABANDONED_SECONDS
         total += file.nbytes
         if abandoned or total > most_bytes:
-            _removed(file.path)
-
-
-def _removed(path: Path) -> bool:
-    try:
-        path.unlink()
-    except OSError:
-        return False
-    return True
+            with suppress(OSError):  # another process removed it, or nobody may
+                file.path.unlink()
