@@ -7,6 +7,7 @@ train         what minimize appends: gradients, updates, learning rates, clippin
 passes        what compile does to a program: the table, and one file a pass
 analyses      questions about a block: graphs, costs, lifespans, reports
 planning      what plan does to a finished program: budgets, values that wait in a file, room for threads
+data          rows packed from tables, arrays, images and text
 compare       what differs between two programs
 reference     pages made from what the registry and the tables of passes say
 commands      the verbs of the command

@@ -6,6 +6,7 @@
     prograd.load("digits.pb").evaluate("test")
 
 layers        functions that declare states and call operators: dense, conv, lstm, attention …
+data          rows: packed from tables, images and text, written from arrays, encoded and decoded
 found_rooms   imports the packages that the names lie in, and says so where a file of the user's hides one
 
 A name is looked up when it is first used, in the package that has it: `load` and `Run` need neither `compiler` nor
@@ -17,6 +18,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # pyright: ignore[reportConstantRedefinition]: the star below brings another; typing is slow to import
 if TYPE_CHECKING:
     from compiler import *  # noqa: F403 - all that it gives; use_plugin is its own, for both halves of a plugin
+    from prograd import data as data
     from prograd import layers as layers
     from runtime import CheckpointWritten as CheckpointWritten
     from runtime import DataError as DataError
@@ -40,6 +42,8 @@ _RUN = """
 """.split()  # noqa: SIM905 - a table to be read
 """Names of the library; all others are the builder's."""
 
+_MODULES = "data", "layers"
+
 
 def __getattr__(name: str) -> object:
     if name.startswith("__"):  # what tools ask every module for
@@ -51,14 +55,14 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     from prograd.found_rooms import found_room
 
-    return sorted({*dir(found_room("compiler")), *_RUN, "layers"})
+    return sorted({*dir(found_room("compiler")), *_RUN, *_MODULES})
 
 
 def _found(name: str) -> object:
-    if name == "layers":
+    if name in _MODULES:
         from importlib import import_module
 
-        return import_module("prograd.layers")
+        return import_module(f"prograd.{name}")
     from prograd.found_rooms import found_room
 
     room = found_room("runtime" if name in _RUN else "compiler")

@@ -6,19 +6,36 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
 from runtime.command_line.parsing import add_old_word, add_verb, new_parser, parsed
 from runtime.command_line.values import duration, one_of, positive, positive_size, size
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options; an error of usage ends the process with code 2."""
-    return parsed(command_parser(), arguments)
+    return parsed(command_parser(), with_verbs_of_two_words(arguments))
 
 
 def command_parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser of the whole command, and its verbs by name in `choices`."""
     parser, verbs = new_parser("compiler", "Looks at, checks and compiles program files.")
-    for add in (_show, _summary, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops):
+    several = (
+        _show,
+        _summary,
+        _check,
+        _compile,
+        _upgrade,
+        _diff,
+        _freeze,
+        _thaw,
+        _plan,
+        _place,
+        _passes,
+        _ops,
+        add_pack,
+        add_show,
+    )
+    for add in several:
         add(verbs)
     return parser, verbs
 

@@ -67,6 +67,10 @@ def _execute(verbs: Any, name: str) -> None:
         help="print what the entry fetches, or any tensor of it, or write it to a .npy file",
     )  # fmt: skip
     out.add_argument(
+        "--decode", action="append", default=[], metavar="NAME[=COLUMN]",
+        help="give numbers that the entry fetches as the values of a packed column that they stand for",
+    )  # fmt: skip
+    out.add_argument(
         "--expect", action="append", default=[], metavar="NAME=@FILE",
         help="compare with a .npy file, and end with code 1 if it differs",
     )  # fmt: skip
@@ -98,7 +102,7 @@ def _replay(verbs: Any, name: str) -> None:
     _add_rows(verb)
     verb.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
     _add_reports(verb)
-    verb.set_defaults(fetch=[], expect=[], rtol=0.0, atol=0.0, save=None, in_place=False, force=False)
+    verb.set_defaults(fetch=[], decode=[], expect=[], rtol=0.0, atol=0.0, save=None, in_place=False, force=False)
     verb.set_defaults(only=[], rename=[], layout="prograd")
     verb.set_defaults(checkpoint=None, every=None, keep=3, resume=False, retarget_schedule=False)
     verb.set_defaults(change_settings=False)
@@ -244,7 +248,9 @@ def _add_limits(group: Any) -> None:
 
 def _add_rows(verb: argparse.ArgumentParser) -> None:
     rows = verb.add_argument_group("rows in")
-    rows.add_argument("--data", type=Path, metavar="FILE", help="in place of the program's data file, with its keys")
+    rows.add_argument(
+        "--data", type=Path, metavar="FILE", help="in place of the program's data file, with its keys; or a .csv"
+    )
     rows.add_argument(
         "--split", metavar="NAME", help="the rows; those that the program names for the entry unless given"
     )

@@ -15,6 +15,7 @@ from prograd_proto.printable import result_line
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put
+from runtime.commands.decoding import asked_columns, decoded
 from runtime.commands.feeds import read_feeds
 from runtime.commands.fetches import differences, expectations, give, wanted_fetches
 from runtime.commands.metric_fields import engine_fields, metric_fields
@@ -69,7 +70,9 @@ def perform(options: argparse.Namespace) -> Performed:
     """Run a program, and write what was asked for but the result line."""
     start = perf_counter()
     _require_consistent(options)
+    columns = asked_columns(options.decode)
     wanted = wanted_fetches(options.fetch)
+    wanted += wanted_fetches([name for name in columns if name not in {fetch.name for fetch in wanted}])
     if options.sandbox:
         from runtime.commands.sandbox import enter_sandbox  # for few
 
@@ -99,7 +102,7 @@ def perform(options: argparse.Namespace) -> Performed:
                 arrays, fields = _run_over(options, run, entry, feeds, names, between)
         if trace is not None:
             trace.write(force=options.force)
-    give(wanted, arrays, force=options.force)
+    give(wanted, decoded(run, columns, arrays), force=options.force)
     if options.save or options.in_place:
         run.save(options.save or options.load, force=options.force or options.in_place)
     failures = differences(expected, arrays, rtol=options.rtol, atol=options.atol)

@@ -87,7 +87,7 @@ def _write(file: Path, array: Array, force: bool) -> None:
 
 
 def _type(array: Array) -> str:
-    return str(TensorType(array.dtype.name, array.shape))
+    return str(TensorType("text" if array.dtype.kind == "U" else array.dtype.name, array.shape))
 
 
 def _shown(array: Array) -> str:

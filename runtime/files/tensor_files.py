@@ -73,10 +73,15 @@ def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
 def read_metadata(path: Path) -> dict[str, str]:
     """The metadata of a safetensors file alone. Raises Damaged if it is none, DataError if it cannot be read."""
     with unverified(path) as reader:
-        try:
-            return read_header(reader).metadata
-        except (OSError, ValueError) as error:
-            raise unreadable(path, "safetensors", error) from None
+        return metadata_of(path, reader)
+
+
+def metadata_of(path: Path, reader: FileReader) -> dict[str, str]:
+    """The same of a file that is open."""
+    try:
+        return read_header(reader).metadata
+    except (OSError, ValueError) as error:
+        raise unreadable(path, "safetensors", error) from None
 
 
 def read_arrays(path: Path, reader: FileReader, keys: Iterable[str], also: Iterable[str] = ()) -> dict[str, Array]:
@@ -118,6 +123,21 @@ def shapes_of(path: Path, keys: Collection[str]) -> dict[str, tuple[int, ...]]:
             raise unreadable(path, "safetensors", error) from None
         require_keys(path, keys, extents)
         return {key: extents[key].shape for key in keys}
+
+
+def keys_of(path: Path) -> list[str]:
+    """The names of all arrays of a .npz or else safetensors file. Raises DataError as `read_arrays` does."""
+    with unverified(path) as reader:
+        try:
+            if path.suffix != ".npz":
+                return list(read_header(reader).extents)
+            from io import BytesIO
+            from zipfile import ZipFile
+
+            with _parsing(), ZipFile(BytesIO(reader.rest())) as archive:
+                return [name.removesuffix(".npy") for name in archive.namelist()]
+        except (OSError, ValueError) as error:
+            raise unreadable(path, path.suffix[1:] or "safetensors", error) from None
 
 
 def read_npy(path: Path, memory: MemoryLimit = NO_LIMIT) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError, UsageError
 from runtime.files.file_reader import FileReader
 from runtime.files.program_files import verified
-from runtime.files.tensor_files import unverified
+from runtime.files.tensor_files import metadata_of, unverified
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.rows.casts import cast_rows, is_cast, say_cast
 from runtime.rows.data_files import Columns, read_columns
@@ -27,8 +27,14 @@ from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
 from runtime.rows.rows import Rows, common_length
 from runtime.rows.stored_column import Column, StoredColumn, StoredNumbers
 
-OTHER_FORMS: Final = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".npy", ".pkl", ".pt", ".h5", ".xlsx")
+TABLES: Final = (".csv", ".tsv")
+"""Of files whose rows are encoded as the program's own were."""
+
+OTHER_FORMS: Final = (".txt", ".json", ".jsonl", ".parquet", ".npy", ".pkl", ".pt", ".h5", ".xlsx")
 """Of files that people have rows in; what else is called otherwise may be a safetensors file."""
+
+if TYPE_CHECKING:
+    from runtime.rows.encoding.encoding import Encoding
 
 _CHECKED: Final = 1 << 17
 """Row numbers that are looked at at once."""
@@ -43,8 +49,8 @@ class Data:
         """`file` takes the place of the program's own data file, and may be any file with the same keys."""
         if file is not None and file.suffix.lower() in OTHER_FORMS:
             raise DataError(
-                f"{file}: rows are read from .safetensors and .npz files, whose arrays are the columns; "
-                "numpy.savez('rows.npz', x=x, label=label) writes one"
+                f"{file}: rows are read from .safetensors, .npz and .csv files; "
+                f"compiler data pack {file} -o rows.safetensors makes one of what it can"
             )
         self._program = program
         self._folder = folder
@@ -69,7 +75,7 @@ class Data:
         for feed in bound.feeds.values():
             if feed.name not in keys:
                 raise DataError(f"entry {bound.name!r} reads the feed {feed.name!r}, which no column of the data gives")
-        selection = self._split(split) if split is not None else None
+        selection = self._split(split) if split is not None and not self._is_table else None
         self._read([keys[name] for name in bound.feeds], selection)
         columns = {feed.name: self._column(feed, keys[feed.name]) for feed in bound.feeds.values()}
         count = common_length(columns, "column", 0)
@@ -77,6 +83,16 @@ class Data:
         if not any(isinstance(column, StoredColumn) for column in columns.values()):
             self._memory.require(count * NUMBER_BYTES, "the numbers of the rows")
         return Rows(columns, {}, self._selected(selection, first, count))
+
+    def encoding(self) -> Encoding:
+        """How the rows of the program's own file were made. Raises DataError if it does not say so."""
+        from runtime.rows.encoding.encoding import Encoding  # for who has tables: start-up time
+
+        names = matching(self._program.data.file, [file.path for file in self._program.files])
+        file = self._folder / names[0]
+        with verified(self._program, self._folder, names[0]) as reader:
+            metadata = metadata_of(file, reader)
+        return Encoding.of_metadata(file, metadata)
 
     def _split(self, name: str) -> pb.SplitDesc | None:
         splits = {split.name: split for split in self._program.data.splits}
@@ -160,9 +176,32 @@ class Data:
         keys = [*keys, split.key] if split is not None and split.WhichOneof("selection") == "key" else keys
         if all(key in self._columns.by_key for key in keys):
             return
+        if self._is_table:
+            self._columns = self._of_table(keys)
+            return
         desc = self._program.data
         also = {column.key for column in desc.columns} | {split.key for split in desc.splits if split.key}
         self._columns = read_columns(self._files(), self._verified, keys, also, self._memory)
+
+    @property
+    def _is_table(self) -> bool:
+        """Whether rows are those of a table, all of them: it has no splits."""
+        return self._given is not None and self._given.suffix.lower() in TABLES
+
+    def _of_table(self, keys: Sequence[str]) -> Columns:
+        """The rows of a table, encoded as the program's own."""
+        from runtime.rows.encoding.csv_rows import read_csv
+
+        encoding = self.encoding()
+        table = read_csv(self._file, self._memory)
+        try:
+            arrays = encoding.encode(table, keys)
+        except DataError as error:
+            raise DataError(f"{self._file}: {error}") from None
+        for array in arrays.values():
+            self._memory.take(array.nbytes, f"the rows of {self._file}")
+            self._memory.note(array)
+        return Columns(dict(arrays), [{key: len(array) for key, array in arrays.items()}])
 
     def _files(self) -> list[Path]:
         if self._given is None:

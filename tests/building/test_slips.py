@@ -139,10 +139,10 @@ def test_options_that_there_are_not(here: Path):
 
 
 def test_rows_of_another_kind_of_file(here: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["execute", "p.pb", "--data", "d.csv"]) == 4
+    assert main(["execute", "p.pb", "--data", "d.parquet"]) == 4
     assert capsys.readouterr().err == (
-        "runtime: d.csv: rows are read from .safetensors and .npz files, whose arrays are the columns; "
-        "numpy.savez('rows.npz', x=x, label=label) writes one\n"
+        "runtime: d.parquet: rows are read from .safetensors, .npz and .csv files; "
+        "compiler data pack d.parquet -o rows.safetensors makes one of what it can\n"
     )
 
 

@@ -1,0 +1,74 @@
+"""`compiler data pack` and `compiler data show`: rows as people have them, and what became of them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from compiler.data.options import PackOptions
+from compiler.data.pack import packed, packed_like
+from compiler.data.show import lines_of
+from compiler.data.write import write
+from compiler.errors import UsageError
+from prograd_proto.printable import result_line
+from runtime.command_line.streams import put
+from runtime.rows.encoding.encoding import Encoding
+
+
+def pack(options: argparse.Namespace) -> None:
+    """Write a source as a file of rows, with how it was made in its header."""
+    if not options.output.endswith(".safetensors"):
+        raise UsageError(f"-o {options.output}: the name of a file of rows ends in .safetensors")
+    asked = _asked(options)
+    if options.like is None:
+        found = packed(options.source, asked)
+    else:
+        _require_alone(asked)
+        found = packed_like(options.source, Encoding.of_file(Path(options.like)), asked)
+    write(
+        options.output,
+        found.arrays,
+        splits=found.splits,
+        metadata=found.encoding.metadata,
+        force=options.force,
+    )
+    rows = len(next(iter(found.arrays.values())))
+    splits = [(name, len(numbers)) for name, numbers in found.splits.items()]
+    put(result_line("OK", [("rows", rows), ("arrays", ",".join(found.arrays)), *splits]))
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print the arrays of a file of rows."""
+    for line in lines_of(Path(options.file), options.rows):
+        put(line)
+
+
+def _asked(options: argparse.Namespace) -> PackOptions:
+    by, of = options.by
+    return PackOptions(
+        classes=_names(options.classes),
+        whole=_names(options.whole),
+        text=dict(options.text),
+        words=dict(options.words),
+        drop=_names(options.drop),
+        join={name: patterns.split(",") for name, patterns in options.join},
+        standardise=_names(options.standardise),
+        missing=dict(options.missing),
+        split=dict(options.split),
+        by=by,
+        of=of,
+        seed=options.seed,
+        size=options.size,
+        grey=options.grey,
+        window=options.window,
+        vocabulary=options.vocabulary,
+    )
+
+
+def _names(given: list[str]) -> list[str]:
+    return [name for names in given for name in names.split(",")]
+
+
+def _require_alone(asked: PackOptions) -> None:
+    if any(asked.named.values()) or asked.split or asked.of:
+        raise UsageError("--like says how columns are encoded, and rows are not split; give it without such options")

@@ -1,0 +1,126 @@
+"""What can be said to `compiler data`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from typing import Any
+
+from prograd_proto.spelling import closest
+from runtime.command_line.parsing import add_verb
+from runtime.command_line.values import int64, positive
+
+_WAYS = ("random", "stratified", "time", "group")
+
+
+def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with `data` and what follows it as one word."""
+    words = list(arguments)
+    at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
+    if words[at : at + 1] == ["data"] and len(words) > at + 1:
+        words[at : at + 2] = [" ".join(words[at : at + 2])]
+    return words
+
+
+def add_pack(verbs: Any) -> None:
+    """The verb `data pack`."""
+    verb = add_verb(
+        verbs,
+        "data pack",
+        "write a table, arrays, a folder of images or text as a file of rows",
+        "How columns became numbers is kept in the file, so that new rows are encoded alike. Columns of texts become\n"
+        'classes, numbers stay numbers. Parquet and images need pip install "prograd[data]".',
+        "compiler data pack iris.csv -o rows.safetensors --join 'x=*_width,*_length' --split train=0.8",
+        "compiler data pack people.csv -o rows.safetensors --missing age=median --standardise age --class city",
+        "compiler data pack photos/ -o rows.safetensors --size 32x32 --split train=0.9 --by stratified=label",
+        "compiler data pack new.csv -o new.safetensors --like rows.safetensors",
+    )
+    verb.set_defaults(module="data", verb="pack")
+    verb.add_argument(
+        "source", metavar="SOURCE", help="a .csv, .tsv, .parquet, .npy, .npz or .txt file, or a folder of images"
+    )
+    verb.add_argument("-o", "--output", metavar="FILE", required=True, help="the .safetensors file to write")
+    verb.add_argument("--force", action="store_true", help="replace the file of -o if it exists")
+    verb.add_argument("--like", metavar="FILE", help="encode as the rows of this file were, and nothing else")
+    columns = verb.add_argument_group("columns, by names or patterns such as 'size_*', with commas between them")
+    many = [
+        ("--class", "classes", "values become numbers from 0 on, as those of a label do"),
+        ("--whole", "whole", "whole numbers that stay so, as int64"),
+        ("--drop", "drop", "leave out"),
+        ("--standardise", "standardise", "mean 0 and deviation 1 over the training rows"),
+    ]
+    for flag, dest, help in many:
+        columns.add_argument(flag, dest=dest, action="append", default=[], metavar="NAMES", help=help)
+    pairs = [
+        ("--join", _pair, "NAME=NAMES", "put columns of numbers side by side, as an array [rows, columns]"),
+        ("--missing", _pair, "NAME=VALUE", "for a missing value; or mean, median, most, or drop for the row"),
+        ("--text", _length, "NAME=LENGTH", "so many bytes of each text, from 1 on, then 0"),
+        ("--words", _length, "NAME=LENGTH", "so many words of each text, from 2 on; 1 is another word, 0 none"),
+    ]
+    for flag, kind, metavar, help in pairs:
+        columns.add_argument(flag, action="append", default=[], type=kind, metavar=metavar, help=help)
+    columns.add_argument("--vocabulary", type=positive, default=20_000, metavar="N", help="of words; default 20000")
+    splits = verb.add_argument_group("splits")
+    splits.add_argument(
+        "--split", action="append", default=[], type=_share, metavar="NAME=SHARE",
+        help="a fraction of the rows, as in train=0.8; the first one is what trains",
+    )  # fmt: skip
+    splits.add_argument(
+        "--by", type=_way, default=("random", None), metavar="HOW=NAME",
+        help="stratified, time or group, with a column; at random unless given",
+    )  # fmt: skip
+    splits.add_argument("--seed", type=int64, default=0, metavar="N", help="of chance; default 0")
+    others = verb.add_argument_group("images and text")
+    others.add_argument("--size", type=_size, metavar="HEIGHTxWIDTH", help="of images, as in 32x32")
+    others.add_argument("--grey", action="store_true", help="one channel")
+    others.add_argument("--window", type=positive, metavar="N", help="rows of a .txt file are so many bytes, not lines")
+
+
+def add_show(verbs: Any) -> None:
+    """The verb `data show`."""
+    verb = add_verb(
+        verbs,
+        "data show",
+        "print the arrays of a file of rows: types, ranges, first rows, and how they were made",
+        "The file is a .safetensors or .npz file.",
+        "compiler data show rows.safetensors",
+    )
+    verb.set_defaults(module="data", verb="show")
+    verb.add_argument("file", metavar="FILE", help="a file of rows")
+    verb.add_argument("--rows", type=positive, default=3, metavar="N", help="to show; default 3")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals or not value:
+        raise ArgumentTypeError(f"{text!r} is not NAME=VALUE, as in age=mean")
+    return name, value
+
+
+def _length(text: str) -> tuple[str, int]:
+    name, value = _pair(text)
+    return name, positive(value)
+
+
+def _share(text: str) -> tuple[str, float]:
+    name, value = _pair(text)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not NAME=SHARE, as in train=0.8") from None
+
+
+def _way(text: str) -> tuple[str, str | None]:
+    way, equals, name = text.partition("=")
+    if way not in _WAYS:
+        raise ArgumentTypeError(f"{way!r} is not one of {', '.join(_WAYS)}{closest(way, _WAYS)}")
+    if (way == "random") == bool(equals and name):
+        raise ArgumentTypeError(f"{text!r} is not HOW=NAME, as in stratified=label")
+    return way, name or None
+
+
+def _size(text: str) -> tuple[int, int]:
+    height, cross, width = text.partition("x")
+    if not cross:
+        raise ArgumentTypeError(f"{text!r} is not HEIGHTxWIDTH, as in 32x32")
+    return positive(height), positive(width)

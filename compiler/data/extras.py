@@ -1,0 +1,17 @@
+"""Packages that only some sources need, and that `pip install "prograd[data]"` brings."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from compiler.errors import UsageError
+
+
+def extra(module: str, what: str) -> ModuleType:
+    """A module of the extra `data`, imported. Raises UsageError if it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError:
+        package = {"PIL": "pillow"}.get(module.partition(".")[0], module.partition(".")[0])
+        raise UsageError(f'{what} needs {package}, which is not installed; pip install "prograd[data]"') from None

@@ -1,0 +1,118 @@
+"""What a column becomes: its kind, its vocabulary, its mean, and what stands for missing values.
+
+Means, deviations, medians and words are those of the training rows alone. Values of classes are those of all rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import numpy as np
+
+from compiler.data.options import PackOptions, matches
+from compiler.errors import DataError
+from runtime.dtypes import Array
+from runtime.rows.encoding.column import MISSING, Column, numbers_of, texts_of, words_of
+
+_MANY: Final = 1000
+"""Different texts that are still taken for classes unasked, however many rows there are."""
+
+
+def fitted(name: str, raw: Array, training: Array, options: PackOptions) -> Column:
+    """How a column is encoded. Raises DataError for a missing value that nothing stands for, or texts that are none."""
+    length = _named(name, options.text) or _named(name, options.words)
+    if length:
+        words = _vocabulary(raw[training], options.vocabulary) if _named(name, options.words) else ()
+        return Column(name, "text", words, length=length)
+    fill = options.missing.get(name, next((v for k, v in options.missing.items() if matches(name, [k])), None))
+    if matches(name, options.classes) or not is_number(raw):
+        return _classes(name, raw, training, fill, asked=matches(name, options.classes))
+    kind = "whole" if matches(name, options.whole) else "number"
+    return _numbers(name, raw, training, fill, whole=kind == "whole", standard=matches(name, options.standardise))
+
+
+def is_number(raw: Array) -> bool:
+    """Whether all values that are there are numbers."""
+    if raw.dtype.kind in "iufb":
+        return True
+    for text in raw.tolist():
+        if text not in MISSING:
+            try:
+                float(text)
+            except ValueError:
+                return False
+    return True
+
+
+def is_missing(raw: Array) -> Array:
+    """By row, whether there is no value."""
+    if raw.dtype.kind == "f":
+        return np.isnan(raw)
+    if raw.dtype.kind == "O":
+        return np.array([text in MISSING for text in raw.tolist()], bool)
+    return np.zeros(len(raw), bool)
+
+
+def _named(name: str, lengths: object) -> int:
+    assert isinstance(lengths, dict)
+    return next((length for pattern, length in lengths.items() if matches(name, [pattern])), 0)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]: PackOptions says what it is
+
+
+def _classes(name: str, raw: Array, training: Array, fill: str | float | None, *, asked: bool) -> Column:
+    texts = texts_of(raw)
+    there = [text for text in texts.tolist() if text]
+    values: list[str] = sorted(set(there), key=int) if _are_whole(there) else sorted(set(there))
+    if not asked and len(values) > max(_MANY, len(raw) // 2):
+        raise DataError(
+            f"{name!r} has {len(values)} different texts in {len(raw)} rows; "
+            f"leave it out by --drop {name}, keep it as text by --text {name}=100, or as classes by --class {name}"
+        )
+    if fill == "most":
+        seen = Counter(text for text in texts[training].tolist() if text)
+        fill = min(seen, key=lambda text: (-seen[text], text)) if seen else None
+    if fill is None and len(there) < len(texts):
+        raise _missing(name, texts == "", "other")
+    if fill is not None and str(fill) not in values:
+        values.append(str(fill))
+    return Column(name, "class", tuple(values), fill=None if fill is None else str(fill))
+
+
+def _numbers(
+    name: str, raw: Array, training: Array, fill: str | float | None, *, whole: bool, standard: bool
+) -> Column:
+    numbers = numbers_of(name, raw)
+    known = numbers[training][~np.isnan(numbers[training])]
+    if fill in ("mean", "median"):
+        if not len(known):
+            raise DataError(f"{name!r} has no value in the training rows, so there is no {fill} of them")
+        fill = float(np.mean(known) if fill == "mean" else np.median(known))
+    if fill is not None:
+        try:
+            fill = float(fill)
+        except ValueError:
+            raise DataError(f"{name!r} is a column of numbers, and {fill!r} for a missing one is none") from None
+    elif np.isnan(numbers).any():
+        raise _missing(name, np.isnan(numbers), "mean")
+    if not standard:
+        return Column(name, "whole" if whole else "number", fill=fill)
+    trained = np.where(np.isnan(numbers[training]), fill, numbers[training]) if fill is not None else known
+    deviation = float(np.std(trained)) if len(trained) else 0.0
+    return Column(name, "number", fill=fill, mean=float(np.mean(trained)), deviation=deviation or 1.0)
+
+
+def _are_whole(texts: list[str]) -> bool:
+    """Whether all are whole numbers, which have an order of their own."""
+    return all(text.removeprefix("-").isdecimal() and len(text) < 19 for text in texts)
+
+
+def _missing(name: str, missing: Array, example: str) -> DataError:
+    return DataError(
+        f"{name!r} has no value in {np.count_nonzero(missing)} rows, first in row {int(missing.argmax())}; "
+        f"say what stands for it, as in --missing {name}={example}, or --missing {name}=drop"
+    )
+
+
+def _vocabulary(texts: Array, most: int) -> tuple[str, ...]:
+    seen = Counter(word for text in texts_of(texts).tolist() for word in words_of(text))
+    return tuple(sorted(seen, key=lambda word: (-seen[word], word))[:most])

@@ -1,0 +1,179 @@
+"""A source to arrays, with how they were made.
+
+1. The source is read as columns of values, and as arrays that stay as they are.
+2. Rows with a missing value that are to be left out are.
+3. Rows come into splits; the first one is what trains.
+4. Each column is looked at, and encoded as it is found to be.
+5. Columns of numbers that are to be joined stand side by side in one array.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from compiler.data.fit import fitted, is_missing, is_number
+from compiler.data.images import read_images
+from compiler.data.options import PackOptions, matches
+from compiler.data.splits import split_rows
+from compiler.data.tables import as_columns, frame_columns, read_arrays_of, read_csv, read_parquet
+from compiler.data.texts import read_lines, read_windows
+from compiler.errors import DataError, UsageError
+from prograd_proto.spelling import closest
+from runtime.dtypes import Array
+from runtime.rows.encoding.column import numbers_of, texts_of
+from runtime.rows.encoding.encoding import Encoding
+
+
+class Source(NamedTuple):
+    """Columns of a table by name, and arrays that are rows already."""
+
+    table: dict[str, Array]
+    arrays: dict[str, Array]
+
+    @property
+    def names(self) -> list[str]:
+        """Of all."""
+        return [*self.table, *self.arrays]
+
+
+class Packed(NamedTuple):
+    """Arrays whose axis 0 counts rows, the numbers of the rows of each split, and how columns were encoded."""
+
+    arrays: dict[str, Array]
+    splits: dict[str, Array]
+    encoding: Encoding
+
+
+def packed(source: object, options: PackOptions) -> Packed:
+    """Pack a file, a folder, a frame of pandas, or a mapping of columns.
+
+    Raises UsageError for options that name what is not there, DataError for what cannot be read or encoded.
+    """
+    found = read_source(source, options)
+    _require_named(found, options)
+    found = _rows_that_stay(found, options)
+    count = _rows(found)
+    splits = split_rows(options.split, count, options.by, _values(found, options), options.seed)
+    found = _columns_that_stay(found, options)
+    training = next(iter(splits.values()), np.arange(count))
+    columns = {name: fitted(name, raw, training, options) for name, raw in found.table.items()}
+    joined = {name: _members(name, patterns, columns) for name, patterns in options.join.items()}
+    encoding = Encoding(columns, joined)
+    alone = [name for name in columns if not any(name in members for members in joined.values())]
+    arrays = found.arrays | encoding.encode(found.table, [*alone, *joined])
+    return Packed(arrays, splits, encoding)
+
+
+def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Packed:
+    """Rows encoded as those of another file were; columns that they have besides are left out."""
+    found = read_source(source, options)
+    members = {name for part in encoding.joined.values() for name in part}
+    keys = [*(name for name in encoding.columns if name not in members and name in found.table), *encoding.joined]
+    return Packed(found.arrays | encoding.encode(found.table, keys), {}, encoding)
+
+
+def read_source(source: object, options: PackOptions) -> Source:
+    """The columns and arrays of a source. Raises DataError if it cannot be read, UsageError if it is no such thing."""
+    if isinstance(source, Mapping):
+        columns = as_columns(source)  # pyright: ignore[reportUnknownArgumentType]: names are looked at
+        return Source(
+            {name: array for name, array in columns.items() if array.ndim == 1},
+            {name: array for name, array in columns.items() if array.ndim != 1},
+        )
+    if hasattr(source, "columns") and hasattr(source, "dtypes"):
+        return Source(frame_columns(source), {})
+    if not isinstance(source, str | os.PathLike):
+        raise UsageError(f"{type(source).__name__} is no source of rows: a path, a frame of pandas, or arrays by name")
+    path = Path(os.fspath(source))  # pyright: ignore[reportUnknownArgumentType]: a path of text
+    if path.is_dir():
+        images, labels = read_images(path, options)
+        return Source({"label": labels} if labels.all() else {}, {"image": images})
+    return _of_file(path, options)
+
+
+def _of_file(path: Path, options: PackOptions) -> Source:
+    match path.suffix.lower():
+        case ".csv" | ".tsv":
+            return Source(read_csv(path), {})
+        case ".parquet" | ".pq":
+            return Source(read_parquet(path), {})
+        case ".npy" | ".npz":
+            return Source({}, read_arrays_of(path))
+        case ".txt" | ".text" if options.window:
+            return Source({}, read_windows(path, options.window))
+        case ".txt" | ".text":
+            return Source(read_lines(path), {})
+        case _:
+            if not path.exists():
+                raise DataError(f"{path}: no such file or folder")
+            raise UsageError(
+                f"{path}: rows are packed from .csv, .tsv, .parquet, .npy, .npz and .txt files, and folders of images"
+            )
+
+
+def _require_named(source: Source, options: PackOptions) -> None:
+    for option, patterns in options.named.items():
+        for pattern in patterns:
+            if not any(matches(name, [pattern]) for name in source.names):
+                hint = closest(pattern, source.names) or f"; there are {', '.join(source.names)}"
+                raise UsageError(f"{option}: there is no column {pattern!r}{hint}")
+    if (options.of is None) != (options.by == "random"):
+        raise UsageError(f"splits by {options.by} go by a column; name one, as in --by {options.by}=NAME")
+    if options.of is not None and options.of not in source.names:
+        raise UsageError(f"by: there is no column {options.of!r}{closest(options.of, source.names)}")
+    for name in (*options.split, *options.join):
+        if name in source.names and name not in options.join.get(name, ()):
+            raise UsageError(f"{name!r} is a column, and a split or joined columns cannot have its name")
+
+
+def _rows_that_stay(source: Source, options: PackOptions) -> Source:
+    """Without the rows that lack a value of columns for which they are to be left out."""
+    patterns = [pattern for pattern, word in options.missing.items() if word == "drop"]
+    gone = [is_missing(raw) for name, raw in source.table.items() if matches(name, patterns)]
+    if not gone:
+        return source
+    stay = ~np.logical_or.reduce(gone)
+    return Source(*({name: array[stay] for name, array in arrays.items()} for arrays in source))
+
+
+def _columns_that_stay(source: Source, options: PackOptions) -> Source:
+    kept = ({name: array for name, array in arrays.items() if not matches(name, options.drop)} for arrays in source)
+    found = Source(*kept)
+    if not found.names:
+        raise UsageError("every column is dropped")
+    return found
+
+
+def _rows(source: Source) -> int:
+    lengths = {name: len(array) if array.ndim else 0 for name, array in (source.table | source.arrays).items()}
+    first, count = next(iter(lengths.items()))
+    for name, length in lengths.items():
+        if length != count:
+            raise DataError(f"the columns differ in their number of rows: {first!r} has {count}, {name!r} {length}")
+    if not count:
+        raise DataError("there are no rows")
+    return count
+
+
+def _values(source: Source, options: PackOptions) -> Array | None:
+    """Of the column that splits go by."""
+    if options.of is None:
+        return None
+    raw: Any = source.table.get(options.of, source.arrays.get(options.of))
+    if raw is None or raw.ndim != 1:
+        raise UsageError(f"by: the column {options.of!r} has no single values")
+    if raw.dtype.kind != "O":
+        return raw
+    return numbers_of(options.of, raw) if is_number(raw) else texts_of(raw)
+
+
+def _members(name: str, patterns: object, columns: Mapping[str, Any]) -> tuple[str, ...]:
+    found = tuple(c for c, column in columns.items() if column.kind == "number" and matches(c, patterns))  # pyright: ignore[reportArgumentType]: PackOptions says what it is
+    if not found:
+        raise UsageError(f"join {name}: none of these columns is of numbers")
+    return found

@@ -1,0 +1,79 @@
+"""Arrays to a file of rows, whatever their order in memory and their dtype, as far as programs have it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from compiler.errors import DataError
+from runtime.dtypes import Array, array_type
+from runtime.files.safetensors_file import WORDS
+from runtime.files.tensor_files import write_safetensors
+
+_WIDER: Final = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
+"""What holds all numbers of dtypes that programs do not have."""
+
+
+def write(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, object],
+    *,
+    splits: Mapping[str, object] | None = None,
+    metadata: Mapping[str, str] | None = None,
+    force: bool = False,
+) -> None:
+    """Write a file of rows that `program.data` reads.
+
+    Args:
+        path: of the file, as in "rows.safetensors".
+        arrays: by name; axis 0 counts the rows. Whatever NumPy takes: arrays of any order in memory, lists, or columns
+            of pandas.
+        splits: numbers of rows by the name of a split.
+        metadata: texts for the header.
+        force: replace a file that is there.
+
+    Raises DataError for arrays of other lengths, of dtypes that programs do not have, or a row number that is none.
+    """
+    rows = {name: as_rows(name, values) for name, values in arrays.items()}
+    lengths = {name: len(array) for name, array in rows.items()}
+    if not lengths:
+        raise DataError("there are no arrays to write")
+    first, count = next(iter(lengths.items()))
+    for name, length in lengths.items():
+        if length != count:
+            raise DataError(f"the arrays differ in their number of rows: {first!r} has {count}, {name!r} {length}")
+    numbers = {name: _numbers(name, rows, values, count) for name, values in (splits or {}).items()}
+    write_safetensors(path, rows | numbers, dict(metadata or {}), force=force)
+
+
+def as_rows(name: str, values: object) -> Array:
+    """An array whose elements lie in the order of its axes, of a dtype that programs have."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{name!r} cannot be made an array: {error}") from None
+    dtype = array_type(array).dtype
+    dtype = _WIDER.get(dtype, dtype)
+    if dtype == "bfloat16" or dtype not in WORDS:
+        what = "texts or objects" if array.dtype.kind in "OUS" else f"of {array.dtype}"
+        raise DataError(f"{name!r} is an array of {what.removeprefix('of ')}; programs have {', '.join(WORDS)}")
+    if not array.ndim:
+        raise DataError(f"{name!r} is one number, and axis 0 counts the rows")
+    return np.ascontiguousarray(array, np.dtype(dtype))
+
+
+def _numbers(name: str, rows: Mapping[str, Array], values: object, count: int) -> Array:
+    if name in rows:
+        raise DataError(f"{name!r} is the name of a split and of an array")
+    numbers = np.asarray(values)
+    if numbers.dtype == bool:
+        numbers = np.flatnonzero(numbers) if numbers.shape == (count,) else numbers
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise DataError(f"the split {name!r} is no list of row numbers")
+    outside = numbers[(numbers < 0) | (numbers >= count)]
+    if len(outside):
+        raise DataError(f"the split {name!r} has row {outside[0]}, there are {count} rows")
+    return numbers.astype(np.int64)

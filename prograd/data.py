@@ -1,0 +1,71 @@
+"""Rows for programs: pack what people have, write arrays, and give numbers back as the values they stand for.
+
+    import prograd
+
+    prograd.data.pack("people.csv", "rows.safetensors", classes=["species"], split={"train": 0.8, "test": 0.2})
+    prograd.data.write("rows.safetensors", {"x": x, "label": label}, splits={"train": range(800)})
+    x = prograd.data.encode({"age": [31, 52]}, "rows.safetensors")
+    prograd.data.decode([0, 2], "species", "rows.safetensors")
+
+docs/data.md has what can be asked of `pack`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from compiler.data.options import PackOptions
+from compiler.data.pack import packed, packed_like
+from compiler.data.write import write as write
+from compiler.errors import UsageError
+from prograd_proto.spelling import closest
+from runtime.dtypes import Array
+from runtime.rows.encoding.encoding import Encoding
+
+Path = str | os.PathLike[str]
+
+
+def pack(source: object, path: Path, *, like: Path | None = None, force: bool = False, **options: Any) -> None:
+    """Write a source as a file of rows, with how it was made in its header.
+
+    Args:
+        source: the path of a .csv, .tsv, .parquet, .npy, .npz or .txt file or of a folder of images; a frame of pandas;
+            or columns by name.
+        path: of the file, as in "rows.safetensors".
+        like: another packed file; columns are encoded as its columns were.
+        force: replace a file that is there.
+        options: see `compiler.data.options.PackOptions`, as classes=["species"] or split={"train": 0.8, "test": 0.2}.
+
+    Raises UsageError for options that do not fit the source, DataError for what cannot be read or encoded.
+    """
+    asked = _options(options)
+    found = packed(source, asked) if like is None else packed_like(source, Encoding.of_file(_path(like)), asked)
+    write(path, found.arrays, splits=found.splits, metadata=found.encoding.metadata, force=force)
+
+
+def encode(source: object, like: Path) -> dict[str, Array]:
+    """Rows as arrays for `run.predict`, encoded as those of a packed file were, as far as they have its columns."""
+    return packed_like(source, Encoding.of_file(_path(like)), PackOptions()).arrays
+
+
+def decode(numbers: object, column: str, like: Path) -> Array:
+    """The values that numbers stand for in a column of a packed file: texts for classes, else numbers as they were."""
+    return Encoding.of_file(_path(like)).decode(column, np.asarray(numbers))
+
+
+def _path(path: Path) -> Any:
+    from pathlib import Path as PurePath
+
+    return PurePath(path)
+
+
+def _options(given: dict[str, Any]) -> PackOptions:
+    known = PackOptions.__dataclass_fields__
+    for name in given:
+        if name not in known:
+            hint = closest(name, known) or f"; there are {', '.join(known)}"
+            raise UsageError(f"pack: there is no option {name!r}{hint}")
+    return PackOptions(**given)

@@ -1,0 +1,45 @@
+"""What `--decode` asks for: numbers that an entry fetches, as the values of a column that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from runtime.dtypes import Array
+from runtime.errors import UsageError
+from runtime.runs.run import Run
+
+
+def asked_columns(given: Sequence[str]) -> dict[str, str]:
+    """By fetch, the column, from `NAME=COLUMN`; NAME alone is both. Raises UsageError for anything else."""
+    pairs: dict[str, str] = {}
+    for text in given:
+        name, equals, column = text.partition("=")
+        if not name or (equals and not column):
+            raise UsageError(f"--decode {text}: write NAME or NAME=COLUMN")
+        pairs[name] = column or name
+    return pairs
+
+
+def decoded(run: Run, asked: Mapping[str, str], arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays, with values in place of numbers; of a float for each value, that of the largest one.
+
+    Raises DataError if the program's data does not say how it was made, or a number stands for nothing.
+    """
+    found = dict(arrays)
+    encoding = run.session.data.encoding() if asked else None
+    for name, column in asked.items():
+        assert encoding is not None, "read where anything is asked"
+        values, array = encoding.decode, found[name]
+        known = encoding.columns.get(column)
+        if array.dtype.kind == "f" and known is not None and known.values:
+            if array.ndim != 2 or array.shape[1] != len(known.values):
+                raise UsageError(
+                    f"--decode {name}={column}: {name!r} is {array.dtype}{[*array.shape]}; "
+                    f"numbers of the {len(known.values)} values of {column!r} are int64[rows], or a float for each"
+                )
+            array = array.argmax(axis=1)
+        decoded = values(column, array)
+        found[name] = decoded.astype(np.str_) if decoded.dtype == object else decoded
+    return found

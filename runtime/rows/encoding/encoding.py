@@ -1,0 +1,102 @@
+"""All columns of a packed file: a line of JSON in its header, from which new rows are encoded and labels decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from json import dumps, loads
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+
+from prograd_proto.spelling import closest
+from runtime.dtypes import Array
+from runtime.errors import DataError
+from runtime.files.tensor_files import read_metadata
+from runtime.rows.encoding.column import Column
+
+KEY: Final = "prograd_columns"
+"""Of the metadata of a safetensors file."""
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a table became arrays.
+
+    Attributes:
+        columns: of the table by name.
+        joined: arrays of numbers [rows, columns] by name, with the columns that stand side by side in them.
+    """
+
+    columns: dict[str, Column]
+    joined: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the header of a file keeps."""
+        columns = [column.to_json() for column in self.columns.values()]
+        text = dumps({"format": FORMAT, "columns": columns, "joined": self.joined}, separators=(",", ":"))
+        return {KEY: text}
+
+    @classmethod
+    def of_file(cls, path: Path) -> Encoding:
+        """What `metadata` wrote into a file. Raises DataError if it has none, or a damaged one."""
+        return cls.of_metadata(path, read_metadata(path))
+
+    @classmethod
+    def of_metadata(cls, path: Path, metadata: Mapping[str, str]) -> Encoding:
+        """The same of the metadata of a file, which errors name."""
+        if KEY not in metadata:
+            made = "compiler data pack writes one that does"
+            raise DataError(f"{path}: the file does not say how its rows were made; {made}")
+        try:
+            return cls._parsed(loads(metadata[KEY]))
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}: what it says of its columns is damaged: {error}") from None
+
+    @classmethod
+    def _parsed(cls, values: Any) -> Encoding:
+        if not isinstance(values, dict) or cast(dict[str, Any], values).get("format") != FORMAT:
+            raise ValueError(f"it is not of format {FORMAT}")
+        given = cast(dict[str, Any], values)
+        listed, joined = given.get("columns"), given.get("joined")
+        if not isinstance(listed, list) or not isinstance(joined, dict):
+            raise ValueError("it has no columns")
+        columns = {column.name: column for column in map(Column.from_json, cast(list[object], listed))}
+        parts: dict[str, tuple[str, ...]] = {}
+        for name, members in cast(dict[str, object], joined).items():
+            if not isinstance(members, list) or not {str(m) for m in cast(list[object], members)} <= columns.keys():
+                raise ValueError("it joins columns that it has not")
+            parts[name] = tuple(cast(list[str], members))
+        return cls(columns, parts)
+
+    def encode(self, table: Mapping[str, Array], keys: Iterable[str]) -> dict[str, Array]:
+        """The arrays of these names for rows of a table.
+
+        Raises DataError for a name that there is not, a column that the table lacks, or a value that has no number.
+        """
+        return {key: self._array(table, key) for key in keys}
+
+    def decode(self, name: str, numbers: Array) -> Array:
+        """The values of numbers of a column. Raises DataError if there is no such column, or a number of no value."""
+        return self._column(name).decode(numbers)
+
+    def _array(self, table: Mapping[str, Array], key: str) -> Array:
+        if key in self.joined:
+            return np.stack([self._encoded(table, name) for name in self.joined[key]], axis=1)
+        return self._encoded(table, key)
+
+    def _encoded(self, table: Mapping[str, Array], name: str) -> Array:
+        column = self._column(name)
+        if name not in table:
+            raise DataError(f"the rows have no column {name!r}{closest(name, table)}")
+        return column.encode(table[name])
+
+    def _column(self, name: str) -> Column:
+        if name not in self.columns:
+            hint = closest(name, self.columns) or f"; there are {', '.join(self.columns)}"
+            raise DataError(f"the packed rows have no column {name!r}{hint}")
+        return self.columns[name]
