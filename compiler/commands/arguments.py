@@ -19,23 +19,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def command_parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser of the whole command, and its verbs by name in `choices`."""
     parser, verbs = new_parser("compiler", "Looks at, checks and compiles program files.")
-    several = (
-        _show,
-        _summary,
-        _check,
-        _compile,
-        _upgrade,
-        _diff,
-        _freeze,
-        _thaw,
-        _plan,
-        _place,
-        _passes,
-        _ops,
-        add_pack,
-        add_show,
-    )
-    for add in several:
+    programs = _show, _summary, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
+    for add in (*programs, add_pack, add_show):
         add(verbs)
     return parser, verbs
 

@@ -26,6 +26,7 @@ def fitted(name: str, raw: Array, training: Array, options: PackOptions) -> Colu
         words = _vocabulary(raw[training], options.vocabulary) if _named(name, options.words) else ()
         return Column(name, "text", words, length=length)
     fill = options.missing.get(name, next((v for k, v in options.missing.items() if matches(name, [k])), None))
+    fill = None if fill == "drop" else fill  # these rows are gone
     if matches(name, options.classes) or not is_number(raw):
         return _classes(name, raw, training, fill, asked=matches(name, options.classes))
     kind = "whole" if matches(name, options.whole) else "number"

@@ -73,7 +73,10 @@ def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Pac
     """Rows encoded as those of another file were; columns that they have besides are left out."""
     found = read_source(source, options)
     members = {name for part in encoding.joined.values() for name in part}
-    keys = [*(name for name in encoding.columns if name not in members and name in found.table), *encoding.joined]
+    keys = [name for name in encoding.columns if name not in members and name in found.table]
+    keys += [name for name, part in encoding.joined.items() if any(member in found.table for member in part)]
+    if not keys and not found.arrays:
+        raise DataError(f"the rows have none of the columns {', '.join(encoding.columns)}")
     return Packed(found.arrays | encoding.encode(found.table, keys), {}, encoding)
 
 

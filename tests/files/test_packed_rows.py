@@ -1,0 +1,371 @@
+"""Rows packed from what people have: what the arrays are, what the header says, and new rows that are encoded alike."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+import compiler.errors
+import prograd
+import runtime
+from compiler.__main__ import main as compiler_main
+from prograd import Program, layers, ops, sgd
+from runtime.__main__ import main as runtime_main
+
+PEOPLE = """name,age,height,city,species
+Ann,31,1.70,Rome,cat
+Bob,,1.80,Paris,dog
+Cid,55,1.61,Rome,dog
+Dora,18,1.75,Oslo,cat
+Eve,44,1.66,,bird
+Finn,29,1.90,Paris,cat
+"""
+OPTIONS = ("--drop", "name", "--missing", "age=mean", "--missing", "city=other", "--split", "train=0.5")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text(PEOPLE)
+    return tmp_path
+
+
+def pack(*options: str, source: str = "people.csv", out: str = "rows.safetensors") -> int:
+    return compiler_main(["data", "pack", source, "-o", out, "--force", *options])
+
+
+def refused(capsys: pytest.CaptureFixture[str], *options: str, source: str = "people.csv") -> str:
+    code = pack(*options, source=source)
+    assert code in (2, 4)
+    return capsys.readouterr().err.removeprefix("compiler: ").strip()
+
+
+def test_columns_of_a_table_become_numbers_and_classes(here, capsys):
+    assert pack(*OPTIONS, "--by", "time=height") == 0
+    assert capsys.readouterr().out == "OK rows=6 arrays=age,height,city,species train=3\n"
+    rows = load_file("rows.safetensors")
+    assert {name: (array.dtype, array.shape) for name, array in rows.items()} == {
+        "age": (np.float32, (6,)),
+        "height": (np.float32, (6,)),
+        "city": (np.int64, (6,)),
+        "species": (np.int64, (6,)),
+        "train": (np.int64, (3,)),
+    }
+    assert rows["train"].tolist() == [0, 2, 4]  # the smallest
+    trained = np.mean([31, 55, 44])
+    np.testing.assert_allclose(rows["age"], [31, trained, 55, 18, 44, 29], rtol=1e-6)
+    assert rows["city"].tolist() == [2, 1, 2, 0, 3, 1]
+    assert rows["species"].tolist() == [1, 2, 2, 1, 0, 1]
+    with safe_open("rows.safetensors", "np") as file:
+        said = json.loads(file.metadata()["prograd_columns"])
+    assert said["columns"][2:] == [
+        {"name": "city", "kind": "class", "values": ["Oslo", "Paris", "Rome", "other"], "fill": "other"},
+        {"name": "species", "kind": "class", "values": ["bird", "cat", "dog"]},
+    ]
+
+
+def test_standardisation_is_of_the_training_rows_alone(here):
+    assert pack(*OPTIONS, "--standardise", "age,height", "--join", "x=age,h*ght", "--by", "time=height") == 0
+    x = load_file("rows.safetensors")["x"]
+    raw = np.array([[31, 1.70], [np.nan, 1.80], [55, 1.61], [18, 1.75], [44, 1.66], [29, 1.90]])
+    trained = raw[[0, 2, 4]]
+    raw[1, 0] = trained[:, 0].mean()
+    np.testing.assert_allclose(x, (raw - trained.mean(0)) / trained.std(0), rtol=1e-5)
+
+
+def test_rows_without_a_value_are_left_out_where_asked(here):
+    assert pack("--drop", "name", "--missing", "*=drop") == 0
+    assert load_file("rows.safetensors")["age"].tolist() == [31, 55, 18, 29]
+
+
+def test_texts_become_bytes_or_words(here):
+    Path("texts.csv").write_text('text,n\n"The cat, the dog",1\ncat!,2\né,3\n')
+    assert pack("--words", "text=3", source="texts.csv") == 0
+    assert load_file("rows.safetensors")["text"].tolist() == [[3, 2, 3], [2, 0, 0], [5, 0, 0]]  # cat, the, dog, é
+    assert pack("--words", "text=3", "--vocabulary", "1", source="texts.csv") == 0
+    assert load_file("rows.safetensors")["text"].tolist() == [[1, 2, 1], [2, 0, 0], [1, 0, 0]]
+    assert pack("--text", "text=4", source="texts.csv") == 0
+    assert load_file("rows.safetensors")["text"].tolist() == [[85, 105, 102, 33], [100, 98, 117, 34], [196, 170, 0, 0]]
+    Path("lines.txt").write_text("ab\n\ncd\n")
+    assert pack("--text", "text=2", source="lines.txt") == 0
+    assert load_file("rows.safetensors")["text"].tolist() == [[98, 99], [100, 101]]
+    assert pack("--window", "3", source="lines.txt") == 0
+    assert load_file("rows.safetensors")["text"].tolist() == [[97, 98, 10], [10, 99, 100]]
+
+
+@pytest.mark.parametrize("by", ["random", "stratified=kind", "group=kind", "time=when"])
+def test_splits_are_disjoint_and_as_large_as_asked(here, by):
+    rng = np.random.default_rng(0)
+    kind, when = rng.integers(0, 40, 1000) % 9, rng.permutation(1000)
+    way, _, of = by.partition("=")
+    options = {"split": {"train": 0.7, "test": 0.2}, "by": way, "of": of or None}
+    prograd.data.pack({"kind": kind, "when": when}, "rows.safetensors", **options)
+    rows = load_file("rows.safetensors")
+    train, test = rows["train"], rows["test"]
+    assert not {*train} & {*test}
+    if way == "group":
+        assert not {*kind[train]} & {*kind[test]}
+        return
+    counts = Counter(kind)
+    spare = len(counts) if way == "stratified" else 0
+    assert abs(len(train) - 700) <= spare
+    assert abs(len(test) - 200) <= spare
+    if way == "stratified":
+        for value, count in counts.items():
+            assert abs(np.count_nonzero(kind[train] == value) - 0.7 * count) <= 1
+    if way == "time":
+        assert when[train].max() < when[test].min()
+    prograd.data.pack({"kind": kind, "when": when}, "other.safetensors", **options, seed=1)
+    assert (load_file("other.safetensors")["train"].tolist() == train.tolist()) == (way == "time")
+
+
+def classifier(fed: str = "x") -> None:
+    """A program for packed people, trained."""
+    program = Program("people", seed=1)
+    x, species = program.input("x", "float32", ("batch", 2)), program.input("species", "int64", ("batch",))
+    logits = layers.dense(program, "output", x, 3)
+    program.minimize(ops.softmax_cross_entropy(logits, species), sgd(0.1))
+    program.outputs(probabilities=ops.softmax(logits), guess=ops.argmax(logits, axis=1))
+    program.data("rows.safetensors", splits={"train": "train"})
+    program.run(epochs=2)
+    program.compile(batch=1).save("p.pb")
+
+
+def test_new_rows_are_encoded_alike_and_labels_decoded(here, capsys):
+    assert pack(*OPTIONS, "--standardise", "age", "--join", "x=age,height") == 0
+    classifier()
+    assert runtime_main(["execute", "p.pb", "-q", "--save", "t.safetensors"]) == 0
+    lines = PEOPLE.splitlines()
+    Path("new.csv").write_text(
+        "\n".join(["height,age,more", *[f"{h},{a},?" for _, a, h, *_ in (s.split(",") for s in lines[1:])]])
+    )
+    capsys.readouterr()
+    options = ["execute", "p.pb", "--entry", "predict", "--load", "t.safetensors", "-q", "--decode", "guess=species"]
+    assert runtime_main([*options, "--data", "new.csv", "--fetch", "probabilities=@p.npy"]) == 0
+    said = capsys.readouterr().out.splitlines()[0]
+    run = prograd.load("p.pb")
+    run.load("t.safetensors")
+    wanted = run.predict(load_file("rows.safetensors")["x"])
+    np.testing.assert_array_equal(np.load("p.npy"), wanted["probabilities"])
+    names = [["bird", "cat", "dog"][number] for number in wanted["guess"]]
+    assert said == f"guess: text[6] = {names}"
+    assert runtime_main([*options[:-1], "probabilities=species", "--data", "new.csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"probabilities: text[6] = {names}"
+    encoded = prograd.data.encode({"age": ["31"], "height": [1.7]}, "rows.safetensors")
+    np.testing.assert_array_equal(encoded["x"], load_file("rows.safetensors")["x"][:1])
+    assert prograd.data.decode([2, 0], "species", "rows.safetensors").tolist() == ["dog", "bird"]
+
+
+def test_packing_like_another_file_gives_its_arrays(here):
+    assert pack(*OPTIONS, "--standardise", "age", "--join", "x=age,height") == 0
+    assert pack("--like", "rows.safetensors", out="again.safetensors") == 0
+    first, again = load_file("rows.safetensors"), load_file("again.safetensors")
+    for name in ("x", "city", "species"):
+        np.testing.assert_array_equal(first[name], again[name])
+
+
+def test_parquet_and_frames_are_packed_as_the_same_table(here):
+    pandas = pytest.importorskip("pandas", reason='pip install -e ".[test]" brings it')
+    pytest.importorskip("pyarrow", reason='pip install -e ".[test]" brings it')
+    assert pack(*OPTIONS) == 0
+    frame = pandas.read_csv("people.csv")
+    frame.to_parquet("people.parquet")
+    assert pack(*OPTIONS, source="people.parquet", out="other.safetensors") == 0
+    assert Path("other.safetensors").read_bytes() == Path("rows.safetensors").read_bytes()
+    asked = {"drop": ["name"], "missing": {"age": "mean", "city": "other"}, "split": {"train": 0.5}}
+    prograd.data.pack(frame, "frame.safetensors", **asked)
+    assert Path("frame.safetensors").read_bytes() == Path("rows.safetensors").read_bytes()
+
+
+def test_folders_of_images_are_packed_with_the_names_of_the_folders(here):
+    image = pytest.importorskip("PIL.Image", reason='pip install -e ".[test]" brings it')
+    for name, colour in (("red", (255, 0, 0)), ("blue", (0, 0, 255))):
+        Path("photos", name).mkdir(parents=True)
+        for number in range(2):
+            image.new("RGB", (6, 4), colour).save(Path("photos", name, f"{number}.png"))
+    assert pack(source="photos") == 0
+    rows = load_file("rows.safetensors")
+    assert rows["image"].shape == (4, 4, 6, 3)
+    assert rows["label"].tolist() == [0, 0, 1, 1]
+    assert rows["image"][:, 0, 0].tolist() == [[0, 0, 255]] * 2 + [[255, 0, 0]] * 2
+    assert pack("--size", "2x3", "--grey", source="photos") == 0
+    assert load_file("rows.safetensors")["image"].shape == (4, 2, 3, 1)
+
+
+def test_a_missing_package_is_one_sentence(here, capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    Path("p.parquet").write_bytes(b"")
+    found = refused(capsys, source="p.parquet")
+    assert found == 'reading Parquet needs pyarrow, which is not installed; pip install "prograd[data]"'
+
+
+def test_arrays_are_written_in_the_order_of_their_axes(here):
+    x = np.asfortranarray(np.arange(12, dtype=np.float64).reshape(4, 3))
+    prograd.data.write(
+        "rows.safetensors", {"x": x, "y": x[:, ::-1], "n": np.arange(4, dtype=np.int16), "z": [1, 2, 3, 4]}
+    )
+    rows = load_file("rows.safetensors")
+    np.testing.assert_array_equal(rows["x"], x)
+    np.testing.assert_array_equal(rows["y"], x[:, ::-1])
+    assert (rows["n"].dtype, rows["z"].dtype) == (np.int32, np.int64)
+    np.savez("arrays.npz", x=x.T, label=np.arange(3))
+    assert pack(source="arrays.npz") == 0
+    np.testing.assert_array_equal(load_file("rows.safetensors")["x"], x.T)
+
+
+WRONG = [
+    ({"x": [[1], [2, 3]]}, None, "'x' cannot be made an array: "),
+    ({"x": ["a"]}, None, "'x' is an array of texts or objects; programs have "),
+    ({"x": np.zeros(2, np.complex64)}, None, "'x' is an array of complex64; programs have "),
+    ({"x": 1.0}, None, "'x' is one number, and axis 0 counts the rows"),
+    ({"x": [1, 2], "y": [1]}, None, "the arrays differ in their number of rows: 'x' has 2, 'y' 1"),
+    ({"x": [1, 2]}, {"train": [0, 2]}, "the split 'train' has row 2, there are 2 rows"),
+    ({"x": [1, 2]}, {"x": [0]}, "'x' is the name of a split and of an array"),
+    ({}, None, "there are no arrays to write"),
+]
+
+
+@pytest.mark.parametrize(("arrays", "splits", "sentence"), WRONG)
+def test_what_cannot_be_written_is_one_sentence(here, arrays, splits, sentence):
+    with pytest.raises(compiler.errors.DataError) as caught:
+        prograd.data.write("rows.safetensors", arrays, splits=splits)
+    assert str(caught.value).startswith(sentence)
+
+
+REFUSED = [
+    (
+        (),
+        "'age' has no value in 1 rows, first in row 1; say what stands for it, as in --missing age=mean, "
+        "or --missing age=drop",
+    ),
+    (("--drop", "nam"), "drop: there is no column 'nam'; did you mean 'name'?"),
+    (("--split", "train=1.5"), "split train=1.5: the fraction of the rows is above 0 and at most 1"),
+    (("--split", "a=0.6", "--split", "b=0.6"), "the splits take 1.2 of the rows together, which is more than all"),
+    (("--missing", "*=drop", "--split", "a=0.01"), "split a=0.01: of 4 rows that is none"),
+    (("--missing", "age=x"), "'age' is a column of numbers, and 'x' for a missing one is none"),
+    (("--missing", "*=drop", "--join", "x=city"), "join x: none of these columns is of numbers"),
+    (("--by", "time=agee"), "by: there is no column 'agee'; did you mean 'age'?"),
+    (("--whole", "height", "--missing", "*=drop"), "row 0 of 'height' is 1.7, which is no whole number"),
+    (("--split", "age=0.5"), "'age' is a column, and a split or joined columns cannot have its name"),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), REFUSED)
+def test_what_cannot_be_packed_is_one_sentence(here, capsys, options, sentence):
+    assert refused(capsys, *options) == sentence
+
+
+SOURCES = [
+    ("a.csv", b"", "a.csv: the file has no line that names columns"),
+    ("a.csv", b"x,x\n1,2\n", "a.csv: the first line names columns, and 'x' is no name, or there twice"),
+    ("a.csv", b"x,y\n1,2\n1\n", "a.csv: row 1 has 1 values, and there are 2 columns"),
+    ("a.csv", b"x\n", "there are no rows"),
+    ("a.csv", b"\xff\xfe", "a.csv: the file is not text in UTF-8"),
+    (
+        "a.xlsx",
+        b"",
+        "a.xlsx: rows are packed from .csv, .tsv, .parquet, .npy, .npz and .txt files, and folders of images",
+    ),
+    ("a.npz", b"no", "a.npz: this cannot be read as a npz file: "),
+]
+
+
+@pytest.mark.parametrize(("name", "raw", "sentence"), SOURCES)
+def test_a_source_that_is_none_is_one_sentence(here, capsys, name, raw, sentence):
+    Path(name).write_bytes(raw)
+    assert refused(capsys, source=name).startswith(sentence)
+
+
+def test_a_source_that_is_not_there_is_one_sentence(here, capsys):
+    assert refused(capsys, source="none.csv") == "none.csv: the rows cannot be read: No such file or directory"
+    assert refused(capsys, source="none") == "none: no such file or folder"
+
+
+def test_new_rows_that_cannot_be_encoded_are_named(here, capsys):
+    assert (
+        pack(
+            "--drop",
+            "name",
+            "--missing",
+            "age=1",
+            "--missing",
+            "city=other",
+            "--join",
+            "x=age,height",
+            "--split",
+            "train=0.5",
+        )
+        == 0
+    )
+    classifier()
+    for text, sentence in (
+        ("age\n1\n", "the rows have no column 'height'"),
+        ("age,height\n1,tall\n", "row 0 of 'height' is 'tall', which is no number"),
+        ("age,height\n1,\n", "row 0 of 'height' has no value"),
+        ("age,height\n1,1e40\n", "row 0 of 'height' has 1e+40, which float32 does not hold"),
+    ):
+        Path("new.csv").write_text(text)
+        with pytest.raises(runtime.DataError) as caught:
+            prograd.load("p.pb", data="new.csv").session.rows("predict", None)
+        assert str(caught.value) == f"new.csv: {sentence}"
+    with pytest.raises(
+        runtime.DataError, match=r"^row 0 of 'species' is 'fox', which is none of its values; there are bird"
+    ):
+        prograd.data.encode({"species": ["fox"]}, "rows.safetensors")
+    with pytest.raises(runtime.DataError, match=r"^'species' has 3 values, and 3 is the number of none$"):
+        prograd.data.decode([3], "species", "rows.safetensors")
+
+
+def test_a_file_that_was_not_packed_or_lies_is_one_sentence(here):
+    prograd.data.write("rows.safetensors", {"x": [1]})
+    wanted = "rows.safetensors: the file does not say how its rows were made; compiler data pack writes one that does"
+    with pytest.raises(runtime.DataError) as caught:
+        prograd.data.decode([0], "x", "rows.safetensors")
+    assert str(caught.value) == wanted
+    for text in (
+        "", "[]", '{"format":2}', '{"format":1,"columns":[1],"joined":{}}',
+        '{"format":1,"columns":[],"joined":{"x":["y"]}}',
+        '{"format":1,"columns":[{"name":"x","kind":"class","values":[1]}],"joined":{}}',
+        '{"format":1,"columns":[{"name":"x","kind":"class","other":1}],"joined":{}}', "[" * 99999,
+    ):  # fmt: skip
+        prograd.data.write("rows.safetensors", {"x": [1]}, metadata={"prograd_columns": text}, force=True)
+        with pytest.raises(runtime.DataError, match=r"^rows.safetensors: what it says of its columns is damaged: "):
+            prograd.data.decode([0], "x", "rows.safetensors")
+
+
+def test_show_prints_arrays_and_how_they_were_made(here, capsys):
+    assert pack(*OPTIONS, "--standardise", "age", "--join", "x=age,height", "--by", "time=height") == 0
+    capsys.readouterr()
+    assert compiler_main(["data", "show", "rows.safetensors", "--rows", "2"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "rows.safetensors: 4 arrays of at most 6 rows",
+        "  city     int64[6]  from 0 to 3",
+        "           4 classes: Oslo, Paris, Rome, other",
+        "           missing values are 'other'",
+        "           first rows: Rome, Paris",
+        "  species  int64[6]  from 0 to 2",
+        "           3 classes: bird, cat, dog",
+        "           first rows: cat, dog",
+        "  x        float32[6, 2]  from -2.58259 to 1.9",
+        "           columns: age, height",
+        "           age: standardised: mean 43.3333 and deviation 9.80929 of the training rows",
+        "           age: missing values are 43.333333333333336",
+        "           first rows: [-1.257 1.7], [0 1.8]",
+        "  train    int64[3]  from 0 to 4",
+        "           first rows: 0, 2",
+    ]
+    np.savez("a.npz", x=np.array([[np.nan, 2.0]], np.float16), flag=np.array([True]))
+    assert compiler_main(["data", "show", "a.npz"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "a.npz: 2 arrays of at most 1 rows",
+        "  flag  bool[1]  from 1 to 1",
+        "        first rows: True",
+        "  x     float16[1, 2]  from 2 to 2, 1 are NaN or infinite",
+        "        first rows: [nan 2]",
+    ]
+    assert compiler_main(["data", "show", "none.safetensors"]) == 4
+    assert capsys.readouterr().err == "compiler: none.safetensors: no such file\n"
