@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from native.test_objects import exponentials
 
+from prograd_proto.files import load
 from runtime.__main__ import main
 from runtime.engines.native import compiled, jit
 from runtime.engines.native.cache import key as keys
@@ -18,7 +20,11 @@ from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_byte
 from runtime.engines.native.cache.folder import cache_folder
 from runtime.engines.native.cache.kept import clear, find, keep, kept
 from runtime.engines.native.cache.key import key_of
+from runtime.engines.native.emission.code import emit
+from runtime.engines.native.emission.kinds import stages_of
+from runtime.engines.native.step import lowered
 from runtime.engines.native.target import target, this_machine
+from runtime.entries import bound_entries
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners of files are those of POSIX")
 
@@ -274,6 +280,26 @@ def test_code_for_one_thread_serves_several_and_what_is_watched_or_fetched_has_i
     assert not files_of(folder, "--threads", "2")
     assert files_of(folder, "--check-nan")
     assert not files_of(folder)
+
+
+def tasks_of_examples(here):
+    """The tasks of all examples that have equals, by what their code is kept by."""
+    tasks = defaultdict(list)
+    for path in sorted((Path(__file__).parents[2] / "examples").glob("*.pb")):
+        program = load(path)
+        for bound in (bound for entry in program.entries for bound in bound_entries(program, entry.name)):
+            for task in lowered(bound.block, (), here).tasks:
+                if task is not None:
+                    tasks[task.key].append(task)
+    return {key: equal for key, equal in tasks.items() if len(equal) > 1}
+
+
+def test_tasks_with_the_same_key_have_the_same_code_in_whatever_program_they_are():
+    here = target("avx2")
+    tasks = tasks_of_examples(here)
+    assert sum(map(len, tasks.values())) > 200
+    for key, equal in tasks.items():
+        assert len({emit(here, [task], [stages_of(here, task)]).module.text for task in equal}) == 1, key
 
 
 def test_a_change_of_any_source_is_another_writer(tmp_path, monkeypatch):
