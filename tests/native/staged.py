@@ -37,10 +37,10 @@ def op_of(name: str, inputs: Sequence[np.ndarray], attributes: dict[str, Any]) -
     return block.desc
 
 
-def expected(op: pb.OpDesc, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What the reference kernel gives."""
+def expected(op: pb.OpDesc, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    """What the reference kernel gives; None for operands that are absent."""
     kernel, attributes = KERNELS[op.type], attributes_of(op)
-    made = kernel.rule(*map(array_type, inputs), **attributes)
+    made = kernel.rule(*(None if x is None else array_type(x) for x in inputs), **attributes)
     outputs, scratch = (list(map(garbage, types)) for types in (made.outputs, made.scratch))
     with np.errstate(all="ignore"):
         kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)()

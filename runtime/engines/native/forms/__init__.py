@@ -24,6 +24,7 @@ norm        softmax and batch normalisation
 layer_norm  layer, RMS and group normalisation
 statistics  variances, deviations, norms, logarithms of sums of powers
 loss        losses
+recurrent   recurrent layers and their gradients
 reductions  sums, products, means, extremes and truths along axes
 index       rows by numbers that are data: read, added to, counted
 lookup      what rows of indices name
@@ -49,6 +50,7 @@ from runtime.engines.native.forms import pointwise as pointwise
 from runtime.engines.native.forms import pool as pool
 from runtime.engines.native.forms import products as products
 from runtime.engines.native.forms import random as random
+from runtime.engines.native.forms import recurrent as recurrent
 from runtime.engines.native.forms import reductions as reductions
 from runtime.engines.native.forms import rounding as rounding
 from runtime.engines.native.forms import shape as shape

@@ -1,0 +1,8 @@
+"""Recurrent layers: a product for every time step, whose results go through the cell while they are near.
+
+layer      what a layer is, and how its work is divided
+product    the states of all rows times a panel of the recurrent weights
+cells      the mathematics of cells, forwards and backwards
+forwards   all steps in order
+backwards  their gradients: all gates at once, then the steps in the other order
+"""

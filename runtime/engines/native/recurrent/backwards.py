@@ -1,0 +1,254 @@
+"""The gradients of a recurrent layer: the gates of all steps, then the steps from the last to the first.
+
+A stage is a step: the product of what the one before left by the transposed weights, then the cells of a panel. The
+last stage is but the product, which is the gradient of the first state.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from runtime.engines.native.convolution.borders import copied
+from runtime.engines.native.convolution.correlation import by_size
+from runtime.engines.native.forms.stages import Stage, Stages, Work
+from runtime.engines.native.ir import Index, Value
+from runtime.engines.native.ir.words import where
+from runtime.engines.native.product import Matrix
+from runtime.engines.native.product.packing import packed_right
+from runtime.engines.native.recurrent import cells
+from runtime.engines.native.recurrent.forwards import pack_panel, panel_of, preactivations
+from runtime.engines.native.recurrent.layer import Layer, address, hides
+from runtime.engines.native.recurrent.product import product
+
+STATES, TURNED, LEFT = 1, 2, 3
+"""What shared scratch is for, after the panels: states before all steps, transposed weights, what a step leaves."""
+
+
+class Operands(NamedTuple):
+    """Operands and results of a layer by number; None for what it does not have."""
+
+    first: int
+    states: int
+    gradient: int
+    mask: int
+    state: int
+    first_cell: int | None = None
+    cells: int | None = None
+    cell_gradient: int | None = None
+
+
+OPERANDS = {
+    1: Operands(2, 3, 4, 5, 1),
+    3: Operands(3, 4, 5, 6, 2),
+    4: Operands(2, 4, 6, 8, 1, 3, 5, 7),
+}
+"""By the number of gates."""
+
+
+class At(NamedTuple):
+    """A vector of states at a step of a row: its row, time, first state, lanes that count, and whether it is hidden."""
+
+    row: Value
+    time: Value
+    first: Value
+    tail: int
+    hidden: Value | None
+
+
+class Backwards:
+    """The loops of the gradient."""
+
+    def __init__(self, layer: Layer) -> None:
+        self.layer, self.operands = layer, OPERANDS[layer.gates]
+        self.vectors = min(2, layer.panels)
+        self.width = self.vectors * layer.lanes
+        self.panels = -(-layer.states // self.width)
+
+    def stages(self) -> Stages:
+        """Copies, gates, and steps."""
+        layer = self.layer
+        weights = layer.panels * layer.states * layer.gates * layer.lanes
+        turned = self.panels * layer.wide * self.width
+        before = layer.times * layer.rows * layer.apart
+        stages = [Stage(self.turn, self.panels, turned * 0.3)]
+        if layer.gates > 1:
+            stages += [
+                Stage(self.pack, layer.panels, weights * 0.2),
+                Stage(self.copy, layer.times * layer.rows, before * 0.1),
+                Stage(self.gates, layer.panels * layer.times, layer.cost * layer.times),
+            ]
+        else:
+            weights = before = 0
+        stages += [Stage(self.step, self.panels, layer.cost, i * self.panels) for i in range(layer.times + 1)]
+        shared = (weights, before, turned, 2 * layer.rows * layer.wide_apart)
+        own = layer.rows * max(self.width, layer.gates * layer.lanes)
+        return Stages(tuple(stages), tuple(max(size * layer.item, 64) for size in shared), (own * layer.item,))
+
+    # Before all steps.
+
+    def pack(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are panels of the weights."""
+        for unit in work.f.range(start, stop):
+            pack_panel(work, self.layer, work.f.index(unit))
+
+    def turn(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are panels of the transposed weights."""
+        f, layer = work.f, self.layer
+        for unit in f.range(start, stop):
+            source = Matrix(address(work, 1) + unit * (self.width * layer.wide), 1, layer.wide)
+            to = self._turned(work, f.index(unit))
+            for columns in by_size(f, layer.states, self.width, f.index(unit)):
+                packed_right(f, source, to, layer.wide, columns, self.width, layer.wide, layer.vector)
+
+    def copy(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are steps and rows: the states before them."""
+        f, layer = work.f, self.layer
+        for unit in f.range(start, stop):
+            time, row = f.index(unit) // layer.rows, f.index(unit) % layer.rows
+            to = work.shared(STATES, layer.element) + unit * layer.apart
+            before = time + 1 if layer.reverse else time - 1
+            is_first = time.equal(layer.times - 1 if layer.reverse else 0)
+            with f.when(is_first):
+                copied(f, address(work, self.operands.first) + row * layer.states, to, layer.states, layer.vector)
+            with f.when(~is_first):
+                source = address(work, self.operands.states) + (row * layer.times + before) * layer.states
+                copied(f, source, to, layer.states, layer.vector)
+
+    def gates(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are panels of all steps; the gates lie where their gradients will, a GRU's last one in the second."""
+        f, layer = work.f, self.layer
+        for unit in f.range(start, stop):
+            panel, time = f.index(unit) // layer.times, f.index(unit) % layer.times
+            first = panel * layer.lanes
+            before = work.shared(STATES, layer.element) + time * (layer.rows * layer.apart)
+            weights, sums = panel_of(work, layer, panel), work.own(0, layer.element)
+            product(f, before, layer.rows, layer.apart, weights, layer.gates, layer.states, layer.vector, sums)
+            for tail in by_size(f, layer.states, layer.lanes, panel):
+                for row in f.range(0, layer.rows):
+                    made = list(preactivations(work, layer, f.index(row), first, tail))
+                    place = (f.index(row) * layer.times + time) * layer.wide + first
+                    x = [
+                        f.load(address(work, 0) + place, gate * layer.states, layer.lanes, tail)
+                        for gate in range(layer.gates)
+                    ]
+                    found = cells.lstm_gates(x, made) if layer.gates == 4 else cells.gru_gates(x, made)
+                    for gate, value in enumerate(found):
+                        to = work.outputs[1 if (layer.gates, gate) == (3, 2) else 0]
+                        f.store(value, to + place, gate * layer.states, tail)
+
+    # The steps.
+
+    def step(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are panels of a step; those of the next follow."""
+        f, layer = work.f, self.layer
+        size = layer.rows * layer.wide_apart
+        for unit in f.range(start, stop):
+            step, panel = f.index(unit) // self.panels, f.index(unit) % self.panels
+            left = work.shared(LEFT, layer.element)
+            sums, turns = work.own(0, layer.element), where(step.equal(0), f.index(0), f.index(1))
+            product(
+                f,
+                left + step % 2 * size,
+                layer.rows,
+                layer.wide_apart,
+                self._turned(work, panel),
+                self.vectors,
+                layer.wide,
+                layer.vector,
+                sums,
+                turns,
+            )
+            time, after = layer.time(f, step, backwards=True), left + (step + 1) % 2 * size
+            for columns in by_size(f, layer.states, self.width, panel):
+                for row in f.range(0, layer.rows):
+                    for v in range(0, columns, layer.lanes):
+                        self._cells(work, step, f.index(row), time, panel * self.width + v, columns - v, after, v)
+
+    def _cells(
+        self, work: Work, step: Value, row: Value, time: Value, first: Value, left: int, after: Value, v: int
+    ) -> None:
+        f, layer = work.f, self.layer
+        tail = min(left, layer.lanes)
+        dh = f.load(work.own(0, layer.element) + row * self.width, v, layer.lanes)
+        state = work.outputs[self.operands.state] + row * layer.states + first
+        if self._keeps(work):
+            kept = f.load(state, 0, layer.lanes, tail)
+            dh = dh + where(step.equal(0), f.constant(layer.vector, 0), kept)
+        with f.when(step.equal(layer.times)):
+            f.store(dh, state, 0, tail)
+        with f.when(step < layer.times):
+            at = At(row, time, first, tail, hides(work, self.operands.mask, layer, row, time))
+            dh = dh + self._load(work, self.operands.gradient, at)
+            back = self._back(work, step, at, dh)
+            self._leave(work, at, back, after)
+            if self._keeps(work):
+                kept = back.kept or f.constant(layer.vector, 0)
+                f.store(kept if at.hidden is None else where(at.hidden, dh, kept), state, 0, tail)
+
+    def _keeps(self, work: Work) -> bool:
+        """Whether something of a state's gradient goes past the product."""
+        mask = self.operands.mask
+        return self.layer.gates == 3 or (mask < len(work.inputs) and work.inputs[mask] is not None)
+
+    def _back(self, work: Work, step: Value, at: At, dh: Value) -> cells.Back:
+        f, layer, operands = work.f, self.layer, self.operands
+        if layer.gates == 1:
+            return cells.rnn_back(self._load(work, operands.states, at), dh)
+        place = (at.row * layer.times + at.time) * layer.wide + at.first
+        gates = [
+            f.load(
+                work.outputs[1 if (layer.gates, gate) == (3, 2) else 0] + place,
+                gate * layer.states,
+                layer.lanes,
+                at.tail,
+            )
+            for gate in range(layer.gates)
+        ]
+        if layer.gates == 3:
+            x = f.load(address(work, 0) + place, 2 * layer.states, layer.lanes, at.tail)
+            return cells.gru_back(gates, x, self._before(work, operands.first, operands.states, at), dh)
+        return self._lstm_back(work, step, at, gates, dh)
+
+    def _lstm_back(self, work: Work, step: Value, at: At, gates: list[Value], dh: Value) -> cells.Back:
+        f, layer, operands = work.f, self.layer, self.operands
+        assert operands.cells is not None, "an LSTM has cells"
+        assert operands.first_cell is not None, "an LSTM has a first cell"
+        assert operands.cell_gradient is not None, "an LSTM's cells have gradients"
+        place = work.outputs[2] + at.row * layer.states + at.first
+        later = where(step.equal(0), f.constant(layer.vector, 0), f.load(place, 0, layer.lanes, at.tail))
+        dc = later + self._load(work, operands.cell_gradient, at)
+        before = self._before(work, operands.first_cell, operands.cells, at)
+        back = cells.lstm_back(gates, self._load(work, operands.cells, at), before, dh, dc)
+        assert back.cell is not None, "an LSTM gives a gradient of its cell"
+        f.store(back.cell if at.hidden is None else where(at.hidden, dc, back.cell), place, 0, at.tail)
+        return back
+
+    def _leave(self, work: Work, at: At, back: cells.Back, after: Value) -> None:
+        """Write the gradients of preactivations, and what the next step multiplies."""
+        f, layer = work.f, self.layer
+        place = (at.row * layer.times + at.time) * layer.wide + at.first
+        zero = f.constant(layer.vector, 0)
+        for gate, (dx, da) in enumerate(zip(back.x, back.product, strict=True)):
+            shown = [x if at.hidden is None else where(at.hidden, zero, x) for x in (dx, da)]
+            f.store(shown[0], work.outputs[0] + place, gate * layer.states, at.tail)
+            if layer.gates == 3:
+                f.store(shown[1], work.outputs[1] + place, gate * layer.states, at.tail)
+            f.store(shown[1], after + at.row * layer.wide_apart + at.first, gate * layer.states, at.tail)
+
+    def _turned(self, work: Work, panel: Value) -> Value:
+        return work.shared(TURNED, self.layer.element) + panel * (self.layer.wide * self.width)
+
+    def _load(self, work: Work, number: int, at: At) -> Value:
+        layer = self.layer
+        place = (at.row * layer.times + at.time) * layer.states + at.first
+        return work.f.load(address(work, number) + place, 0, layer.lanes, at.tail)
+
+    def _before(self, work: Work, first: int, all: int, at: At) -> Value:
+        """What a state or cell was before a step: the first one, or that of another step."""
+        f, layer = work.f, self.layer
+        is_first = at.time.equal(layer.times - 1 if layer.reverse else 0)
+        step: Index = 1 if layer.reverse else -1
+        other = where(is_first, at.time, at.time + step)  # read in any case, so it has to be there
+        earlier = self._load(work, all, at._replace(time=other))
+        begin = f.load(address(work, first) + at.row * layer.states + at.first, 0, layer.lanes, at.tail)
+        return where(is_first, begin, earlier)

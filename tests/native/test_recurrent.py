@@ -1,0 +1,69 @@
+"""Recurrent layers and their gradients against the reference kernels, unit by unit, between forbidden pages."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from native.building import HERE
+from native.staged import expected, op_of, staged
+
+from runtime.engines.native.target import target
+
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
+"""Relative to the largest element: what a step rounds goes through all that follow."""
+
+
+class Case(NamedTuple):
+    """A layer: rows, steps, states."""
+
+    rows: int
+    times: int
+    states: int
+    reverse: bool = False
+    is_masked: bool = False
+    dtype: str = "float32"
+
+
+CASES = {
+    "several panels": Case(7, 4, 40),
+    "one step of one row": Case(1, 1, 1, reverse=True),
+    "masked": Case(5, 6, 16, is_masked=True),
+    "backwards, masked": Case(14, 3, 17, reverse=True, is_masked=True, dtype="float64"),
+    "backwards": Case(3, 4, 33, reverse=True),
+    "a depth in parts": Case(2, 3, 170),
+}
+GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=list(CASES))
+@pytest.mark.parametrize("op", GATES)
+def test_a_layer_and_its_gradient_compute_what_their_kernels_do(op: str, number: int):
+    case, gates = list(CASES.values())[number], GATES[op]
+    rng = np.random.default_rng(number)
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape).astype(case.dtype)
+
+    n, times, states = case.rows, case.times, case.states
+    weights = normal(states, gates * states) / np.sqrt(states).astype(case.dtype)
+    inputs = [normal(n, times, gates * states), weights, *([normal(gates * states)] if gates == 3 else [])]
+    inputs += [normal(n, states) for _ in range(2 if gates == 4 else 1)]
+    mask = rng.random((n, times)) < 0.6 if case.is_masked else None
+    attributes = {"reverse": case.reverse}
+    made = compared(op, inputs, mask, attributes, number)
+    gradients = [normal(*y.shape) for y in made]
+    compared(f"{op}_gradient", [*inputs, *made, *gradients], mask, attributes, number)
+
+
+def compared(
+    op: str, inputs: list[np.ndarray], mask: np.ndarray | None, attributes: dict[str, bool], number: int
+) -> list[np.ndarray]:
+    """What the reference gives, after a look at what native code does."""
+    given = inputs if mask is None else [*inputs, mask]
+    block = op_of(op, given, attributes)
+    wanted = expected(block.ops[0], [*inputs, mask])
+    for name in dict.fromkeys((HERE[0], HERE[number % len(HERE)])):
+        for made, right in zip(staged(target(name), block, given, end=number % 2 == 0), wanted, strict=True):
+            scale = np.abs(right).max(initial=1)
+            np.testing.assert_allclose(made, right, rtol=0, atol=TOLERANCE[right.dtype.name] * scale)
+    return wanted
