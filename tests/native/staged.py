@@ -65,7 +65,8 @@ def staged(
     stages = stages_of(target, task)
     source = emit(target, [task], [stages])
     code = jit.load(jit.compiled(source.module), target)
-    arrays = dict(zip(op.inputs, (guarded(x, end) for x in inputs), strict=True))
+    given = [name for name in op.inputs if name]
+    arrays = dict(zip(given, (guarded(x, end) for x in inputs), strict=True))
     arrays |= {name: guarded(garbage(nodes.types[name]), end) for name in op.outputs}
     scratch = [guarded(np.full(size, GARBAGE, np.uint8)) for size in stages.shared]
     scratch += [guarded(np.full(-(-size // 64) * 64 * threads, GARBAGE, np.uint8)) for size in stages.own]
