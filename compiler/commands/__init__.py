@@ -7,7 +7,7 @@ What they use:
 
 arguments       what can be said on the command line: the verbs, and the options of each
 data_arguments  what can be said to `compiler data`
-show_memory, show_order, memory_picture     views of how an entry runs
+show_memory, show_order, show_engine, memory_picture     views of how an entry runs
 asked_passes    what is asked of passes
 chosen_entry    the entry that a view is of, and the sizes that it is bound to
 notes           what a user should know besides the result

@@ -45,6 +45,12 @@ def _show(verbs: Any) -> None:
         help="with --memory: the buffers; by offset unless given",
     )  # fmt: skip
     verb.add_argument("--order", action="store_true", help="of every forward op, when it and what belongs to it runs")
+    verb.add_argument("--engine", metavar="NAME", help="how this engine computes a step: groups, phases, memory")
+    verb.add_argument("--ir", action="store_true", help="with --engine: the code that it compiles, as LLVM reads it")
+    verb.add_argument("--after", metavar="PASS", help="with --engine: what there is after this pass of the engine")
+    verb.add_argument(
+        "--threads", type=positive, default=1, metavar="N", help="with --engine: threads that share the work"
+    )
     verb.add_argument("--html", metavar="FILE", help="write a picture of the arena over time as a page")
     verb.add_argument("--svg", metavar="FILE", help="write that picture alone")
     verb.add_argument("--force", action="store_true", help="replace the file of --html or --svg")

@@ -9,6 +9,7 @@ from compiler.build.well_formed import well_formed
 from compiler.commands.chosen_entry import chosen_binding, chosen_entry
 from compiler.commands.memory_picture import memory_page, memory_svg
 from compiler.commands.notes import note
+from compiler.commands.show_engine import engine_text
 from compiler.commands.show_memory import memory_text
 from compiler.commands.show_order import order_text
 from compiler.errors import UsageError
@@ -21,6 +22,9 @@ from runtime.files.output import write_output
 
 def show(options: argparse.Namespace) -> None:
     """Show the views that the options name; if there are none, the program, or the block of an entry."""
+    if options.engine is not None:
+        put("\n".join(engine_text(options)).removesuffix("\n"))
+        return
     if _show_views(options):
         return
     if options.entry is None:  # the text form is of any message, so that one sees what is wrong with it
@@ -56,6 +60,8 @@ def _show_views(options: argparse.Namespace) -> bool:
 
 
 def _require_sense(options: argparse.Namespace, pictures: list[str]) -> None:
+    if options.ir or options.after is not None:
+        raise UsageError(f"{'--ir' if options.ir else '--after'} is for --engine")
     if options.sort and not options.memory:
         raise UsageError("--sort is for --memory")
     runs = options.memory or options.order or pictures or (options.entry is not None and options.bound)

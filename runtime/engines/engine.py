@@ -15,7 +15,7 @@ bits, step by step, whatever the threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -205,6 +205,17 @@ class Engine(Protocol):
 
         `file` is 0 if, and only if, it needs none.
         """
+        ...
+
+    def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
+        """Lines that say how it computes a step; or what it has made of it after one of its passes.
+
+        Raises UsageError if it has no such pass.
+        """
+        ...
+
+    def code(self, bound: BoundEntry) -> str:
+        """The text of what it compiles for a step; raises UsageError if it compiles nothing."""
         ...
 
     def workspace(self) -> Workspace:

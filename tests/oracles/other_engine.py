@@ -7,7 +7,7 @@ are one part, and a step that moves values to a file keeps them in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from time import perf_counter
 
@@ -33,6 +33,12 @@ class OtherEngine:
 
     def needs(self, bound: BoundEntry) -> Footprint:
         return Footprint(sum(type_of(tensor).nbytes for tensor in bound.block.tensors))
+
+    def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
+        yield f"{bound.name} by the other engine"
+
+    def code(self, bound: BoundEntry) -> str:
+        return ""
 
     def workspace(self) -> OtherWorkspace:
         return OtherWorkspace(self)

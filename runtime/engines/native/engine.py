@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from weakref import finalize
 
 from prograd_proto import program_pb2 as pb
@@ -40,6 +40,20 @@ class NativeEngine:
         """By lowering it."""
         memory = self._lowered(bound, ()).memory
         return Footprint(memory.arena_bytes, memory.file_bytes)
+
+    def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
+        """What it becomes, group by group."""
+        from runtime.engines.native.explain import explained
+
+        threads = f"{self._options.threads} thread{'s' * (self._options.threads > 1)}"
+        yield f"{bound.name} by the native engine, {self._target.name}, {threads}"
+        yield from explained(self._lowered(bound, ()), after)
+
+    def code(self, bound: BoundEntry) -> str:
+        """LLVM's IR."""
+        from runtime.engines.native.explain import code_of
+
+        return code_of(self._lowered(bound, ()))
 
     def workspace(self) -> NativeWorkspace:
         """A new one."""

@@ -38,6 +38,7 @@ class Lowered:
 
     Attributes:
         nodes: the block.
+        fused: the groups as fusion left them.
         groups: in the order in which they are computed.
         phases: when.
         tasks: of each group, what its functions compute; None for a host op.
@@ -49,6 +50,7 @@ class Lowered:
     """
 
     nodes: Nodes
+    fused: list[Group]
     groups: list[Group]
     phases: Phases
     tasks: list[Task | None]
@@ -67,7 +69,8 @@ def lowered(
     A step that is watched has a group for every op, in the order of the block, and all results in memory.
     """
     nodes = read_nodes(desc, tuple(pinned), whole=watched)
-    groups = unfused(nodes) if watched else updates_late(nodes, fuse(nodes))
+    fused = unfused(nodes) if watched else fuse(nodes)
+    groups = fused if watched else updates_late(nodes, fused)
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
     stages = _divided_alike(target, everything)
     in_state = updates_in_place(nodes, groups)
@@ -84,7 +87,7 @@ def lowered(
         for group, task, stored in zip(groups, everything, memory.stored, strict=True)
     ]
     stages = _divided_alike(target, tasks)
-    return Lowered(nodes, groups, phases, tasks, stages, memory, target, threads, watched)
+    return Lowered(nodes, fused, groups, phases, tasks, stages, memory, target, threads, watched)
 
 
 def _divided_alike(target: Target, tasks: Sequence[Task | None]) -> list[Stages]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.engines.engine import EngineOptions, Footprint
@@ -34,6 +36,16 @@ class ReferenceEngine:
         block = Reading(bound.block)
         places = places_of(block, aliases_of(block), scratch_of(block, REFERENCE))
         return Footprint(places.arena_bytes, places.file_bytes)
+
+    def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
+        """One line: there is nothing to lower."""
+        if after is not None:
+            raise UsageError(f"the engine 'reference' has no pass {after!r}, as it lowers nothing")
+        yield f"{bound.name} by the reference engine: a NumPy kernel for each of {len(bound.block.ops)} ops, in order"
+
+    def code(self, bound: BoundEntry) -> str:
+        """There is none."""
+        raise UsageError("the engine 'reference' compiles nothing; --ir is for the engine 'native'")
 
     def workspace(self) -> ReferenceWorkspace:
         """A new one."""

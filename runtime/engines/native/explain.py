@@ -1,0 +1,104 @@
+"""What becomes of a block, in words: after any of the passes that lower it, or the code at their end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from prograd_proto.spelling import closest
+from runtime.engines.native.emission.code import emit
+from runtime.engines.native.forms import Loops, Pointwise, Product, Reduction
+from runtime.engines.native.lowering.chunks import stretches
+from runtime.engines.native.lowering.groups import Group
+from runtime.engines.native.lowering.nodes import Node
+from runtime.engines.native.step import Lowered
+from runtime.errors import UsageError
+from runtime.placement.alignment import aligned
+
+PASSES: Final = {
+    "read": "ops with their forms; views are what they are views of, constants are numbers",
+    "fuse": "ops that are computed by one nest of loops",
+    "order": "updates of states after all that reads the old value",
+    "divide": "each group as stages of units of work",
+    "phases": "what may be computed at the same time",
+    "place": "what still needs memory, and where it lies",
+    "chunks": "the units that threads share",
+}
+"""In order, with what each makes."""
+
+KINDS: Final = {Pointwise: "pointwise", Product: "product", Reduction: "reduction", Loops: "loops"}
+
+
+def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
+    """Lines that say what there is after a pass; after the last one, unless it is named.
+
+    Raises UsageError if there is no such pass.
+    """
+    if after is not None and after not in PASSES:
+        hint = closest(after, PASSES) or f"; the passes are {', '.join(PASSES)}"
+        raise UsageError(f"the native engine has no pass {after!r}{hint}")
+    known = list(PASSES)[: list(PASSES).index(after or "chunks") + 1]
+    if known[-1] == "read":
+        for node in step.nodes.nodes:
+            read, made = ", ".join(filter(None, node.inputs)), ", ".join(node.outputs)
+            yield f"{_kind(node):>10}  {made} = {node.op.type}({read})"
+        return
+    groups = step.groups if "order" in known else step.fused
+    for i, group in enumerate(groups):
+        if "phases" in known and (i == 0 or step.phases.first[i] != step.phases.first[i - 1]):
+            yield f"phase {step.phases.first[i] + 1}"
+        yield f"  {_where(group):>16}  {_in_words(step, i, group, known)}"
+    if "place" in known:
+        yield from _memory(step)
+    yield from _left(step)
+
+
+def code_of(step: Lowered) -> str:
+    """LLVM's IR of all functions."""
+    tasks = [(task, staged) for task, staged in zip(step.tasks, step.stages, strict=True) if task is not None]
+    return emit(step.target, [task for task, _ in tasks], [staged for _, staged in tasks]).module.text
+
+
+def _kind(node: Node) -> str:
+    return "NumPy" if node.form is None else KINDS[type(node.form)]
+
+
+def _where(group: Group) -> str:
+    return "NumPy" if group.is_host else f"({', '.join(map(str, group.domain))})"
+
+
+def _in_words(step: Lowered, i: int, group: Group, known: list[str]) -> str:
+    words = " + ".join(node.op.type for node in group.nodes)
+    if "place" in known:
+        stored = step.memory.stored[i]
+        places = [
+            f"{name} in {step.memory.in_state[name]}" if name in step.memory.in_state else name for name in stored
+        ]
+        words += f" -> {', '.join(places)}"
+    stages = step.stages[i].stages
+    if "divide" in known and stages:
+        units = " then ".join(f"{stage.units} unit{'s' * (stage.units != 1)}" for stage in stages[:4])
+        words += f"; {units}{f' and {len(stages) - 4} more stages' if len(stages) > 4 else ''}"
+    if "chunks" in known and step.threads > 1 and stages:
+        count = sum(len(stretches(stage, step.threads)) for stage in stages)
+        words += f" in {count} chunk{'s' * (count != 1)}"
+    return words
+
+
+def _memory(step: Lowered) -> Iterator[str]:
+    memory = step.memory
+    kept = sum(len(names) for names in memory.stored)
+    made = sum(len(group.makes) for group in step.groups)
+    bytes_of_all = sum(aligned(buffer.nbytes) for buffer in memory.buffers)
+    yield f"{kept} of {made} results are in memory, {len(memory.in_state)} of them in states; the rest are in registers"
+    yield f"arena {memory.arena_bytes} bytes for buffers of {bytes_of_all}"
+
+
+def _left(step: Lowered) -> Iterator[str]:
+    hosts = Counter(group.nodes[0].op.type for group in step.groups if group.is_host)
+    functions = len({task.key for task in step.tasks if task is not None})
+    native = sum(task is not None for task in step.tasks)
+    yield f"{native} groups by {functions} functions for {step.target.name}, {step.phases.count} phases"
+    if hosts:
+        yield f"by NumPy, between them: {', '.join(f'{name} {count}' for name, count in sorted(hosts.items()))}"

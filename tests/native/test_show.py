@@ -1,0 +1,72 @@
+"""`compiler show --engine`: what an engine makes of a step, after any of its passes, and the code."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from subjects.commands import run_compiler as command
+
+from compiler import Program, adam, ops
+from runtime.engines.native.explain import PASSES
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    program = Program("layer")
+    x = program.input("x", "float32", ("batch", 8))
+    w, b = program.parameter("w", (8, 16)), program.parameter("b", (16,))
+    y = ops.relu(x @ w + b)
+    gram = ops.matmul(w, w, transpose_b=True) + ops.eye.on(program)(shape=(8, 8))
+    _, logarithm = ops.log_determinant(gram)
+    program.minimize(ops.mean(y) + 0.0 * logarithm, adam(0.1))
+    program.compile(batch=32).save(tmp_path / "p.pb")
+    return tmp_path / "p.pb"
+
+
+def test_groups_phases_memory_and_what_is_left_to_numpy_are_shown(program: Path, capsys: pytest.CaptureFixture[str]):
+    code, printed, err = command(capsys, "show", program, "--engine", "native", "--threads", 2)
+    assert (code, err) == (0, "")
+    text, out = printed, printed.splitlines()
+    assert out[0].startswith("train by the native engine, ")
+    assert out[1] == "phase 1"
+    assert "(32, 16)  matmul + add + relu" in text
+    assert " in b, " in text  # the update, where the state lies
+    assert "results are in memory" in text
+    assert out[-1].startswith("by NumPy, between them: ")
+    assert "log_determinant 1" in out[-1]
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_what_there_is_after_each_pass_is_shown(name: str, program: Path, capsys: pytest.CaptureFixture[str]):
+    code, printed, err = command(capsys, "show", program, "--engine", "native", "--after", name)
+    assert (code, err) == (0, "")
+    text = printed
+    later = list(PASSES)[list(PASSES).index(name) + 1 :]
+    assert ("phase 1" in text) == ("phases" not in later)
+    assert ("arena" in text) == ("place" not in later)
+    assert (" unit" in text) == ("divide" not in later)
+    assert ("product  matmul" in text) == (name == "read")
+
+
+def test_the_code_is_shown(program: Path, capsys: pytest.CaptureFixture[str]):
+    code, printed, _ = command(capsys, "show", program, "--engine", "native", "--ir")
+    assert code == 0
+    assert any(line.startswith("define dso_local void @group_0_0(") for line in printed.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--engine", "native", "--after", "fus"], "the native engine has no pass 'fus'; did you mean 'fuse'?"),
+        (["--engine", "reference", "--ir"], "the engine 'reference' compiles nothing; --ir is for the engine 'native'"),
+        (["--engine", "native", "--memory"], "--engine and --memory are two views; ask for one of them"),
+        (["--ir"], "--ir is for --engine"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    options: list[str], sentence: str, program: Path, capsys: pytest.CaptureFixture[str]
+):
+    code, _, err = command(capsys, "show", program, *options)
+    assert (code, err) == (2, f"compiler: {sentence}\n")
