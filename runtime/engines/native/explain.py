@@ -8,7 +8,6 @@ from typing import Final
 
 from prograd_proto.spelling import closest
 from runtime.engines.native.emission.code import emit
-from runtime.engines.native.forms import Loops, Pointwise, Product, Reduction
 from runtime.engines.native.lowering.chunks import stretches
 from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Node
@@ -26,8 +25,6 @@ PASSES: Final = {
     "chunks": "the units that threads share",
 }
 """In order, with what each makes."""
-
-KINDS: Final = {Pointwise: "pointwise", Product: "product", Reduction: "reduction", Loops: "loops"}
 
 
 def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
@@ -61,7 +58,7 @@ def code_of(step: Lowered) -> str:
 
 
 def _kind(node: Node) -> str:
-    return "NumPy" if node.form is None else KINDS[type(node.form)]
+    return "NumPy" if node.form is None else type(node.form).__name__.lower()
 
 
 def _where(group: Group) -> str:
