@@ -40,6 +40,9 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/build/columns.py", "runtime.files.tensor_files"): "so are its columns",
     ("compiler/build/columns.py", "runtime.errors"): "and what is wrong with them is said as the runtime says it",
     ("compiler/build/last_batch.py", "runtime.errors"): "and what is wrong with it is said as the runtime says it",
+    ("compiler/commands/show_engine.py", "runtime.engines.choice"): "an engine says how it computes a step",
+    ("compiler/commands/show_engine.py", "runtime.engines.engine"): "an engine is asked with options",
+    ("compiler/commands/show_engine.py", "runtime.entries"): "of an entry bound to sizes",
 }
 
 OF_ROWS = {"numpy", "runtime.dtypes", "runtime.errors", "runtime.files", "runtime.memory_limit", "runtime.philox"}
