@@ -14,6 +14,7 @@ from runtime.engines.native import jit
 from runtime.engines.native.ir import INT64, UINT32, Module, pointer
 from runtime.engines.native.math import philox
 from runtime.engines.native.step import bind_compiled, lowered
+from runtime.engines.native.target import this_machine
 from runtime.philox import WORK_ROWS, fill_words
 
 SHAPES = [(1, 1), (3, 7), (2, 131)]
@@ -51,7 +52,7 @@ def test_words_are_those_of_the_reference_stream(target):
     seed, step, first = (f.load(f.arguments[1], i) for i in range(3))
     lanes = target.lanes(32)
     for i in range(0, 4 * blocks, lanes):
-        f.store(philox(seed, step, 2**32 - 3, first + i // 4, lanes), f.arguments[0], i)
+        f.store(philox(seed, step, f.index(2**32 - 3), first + i // 4, lanes), f.arguments[0], i)
     f.end()
     got, wanted = np.zeros((2, 4 * blocks), np.uint32)
     first = 2**32 - 7  # blocks are counted in 32 bits
@@ -142,3 +143,16 @@ def test_evenly_spaced_numbers_are_those_of_the_reference(target):
 
     for got, wanted in both(target, {}, make):
         np.testing.assert_array_equal(got, wanted)
+
+
+def test_groups_that_differ_in_their_streams_alone_share_their_code():
+    block = Block(streams=count(7))
+    seed, step = (block.define(name, TensorType("int64", ())) for name in ("seed", "step"))
+    inputs = [block.define(f"x{i}", TensorType("float32", (5, 9))) for i in range(3)]
+    made = [OPS["dropout"](x, seed, step, rate=0.5) for x in inputs]
+    for value in (seed, step, *inputs):
+        block.desc.parameters.add(tensor=value.name, feed=value.name)
+    tasks = lowered(block.desc, [value.name for value in made], this_machine()).tasks
+    assert len(tasks) == 3
+    assert len({task.key for task in tasks}) == 1
+    assert [task.streams[0].op.random_stream for task in tasks] == [7, 8, 9]

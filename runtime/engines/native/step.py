@@ -246,6 +246,7 @@ def _tables(step: Lowered, arrays: Mapping[str, Array], arena: Array, refusals: 
         starts.append(len(table))
         if task is not None:
             table += [arrays[name].ctypes.data for name in task.table]
+            table += [node.op.random_stream for node in task.streams]
             table += [arena.ctypes.data + offset for offset in step.memory.scratch[i]]
             table += refusals.addresses(i) if staged.refuses else []
     addresses = np.array(table or [0], np.int64)

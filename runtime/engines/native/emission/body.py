@@ -11,6 +11,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.constants import constant_array
 from runtime.conversion import converted
 from runtime.engines.native.emission.nest import Steps, moved, row_major
+from runtime.engines.native.emission.task import stream_of
 from runtime.engines.native.forms import ALL_AXES, Places, Pointwise, constant, in_memory, in_register
 from runtime.engines.native.ir import DTYPES, Function, Index, Value
 from runtime.engines.native.lowering.nodes import Node
@@ -153,7 +154,8 @@ class Body:
         """What the node's expression is given by name, computed before the loops."""
         assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
         singles = [self.singles.get(name) for name in node.inputs]
-        return node.form.once(singles, node.attributes, node.op.random_stream)
+        stream = self.f.load(self.places[stream_of(node.outputs[0])]) if node.form.is_random else None
+        return node.form.once(singles, node.attributes, stream)
 
     def _places(
         self, form: Pointwise, steps: Mapping[str, Sequence[int]], index: Sequence[Index], lanes: int

@@ -12,7 +12,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.engines.native.forms import Pointwise, Stages, Work
 from runtime.engines.native.ir import DTYPES, INT64, UINT8, Function, Type, Value
 from runtime.engines.native.lowering.groups import Group
-from runtime.engines.native.lowering.nodes import Nodes
+from runtime.engines.native.lowering.nodes import Node, Nodes
 from runtime.placement.alignment import aligned
 
 REFUSAL_WORDS: Final = 2
@@ -27,7 +27,8 @@ class Task:
         group: the nodes.
         types: of all tensors of the block.
         stored: the tensors that are written.
-        table: the tensors whose addresses the function is given, in order; after them, its scratch.
+        table: the tensors whose addresses the function is given, in order; after them the numbers of its random
+            streams, and its scratch.
         constants: those of the block; of one element they are part of the code.
     """
 
@@ -41,7 +42,9 @@ class Task:
         """What its stages are written with, in a function that takes the table and the number of its thread."""
         table, thread = f.arguments[0], f.arguments[3]
         places = {name: f.address_at(table, i, DTYPES[self.types[name].dtype]) for i, name in enumerate(self.table)}
-        first = len(self.table)
+        streams = enumerate(self.streams, len(self.table))
+        places |= {stream_of(node.outputs[0]): table + i for i, node in streams}
+        first = len(self.table) + len(self.streams)
 
         def shared(number: int, element: Type) -> Value:
             return f.address_at(table, first + number, element)
@@ -62,6 +65,11 @@ class Task:
         return Work(f, inputs, outputs, shared, own, places, refuse)
 
     @cached_property
+    def streams(self) -> list[Node]:
+        """The nodes that draw from a random stream; its number is no part of the code, so that others may share it."""
+        return [node for node in self.group.nodes if isinstance(node.form, Pointwise) and node.form.is_random]
+
+    @cached_property
     def key(self) -> str:
         """Equal for groups that are the same but for addresses."""
         number = {name: str(i) for i, name in enumerate(self.table)}
@@ -78,8 +86,13 @@ class Task:
             operands = [f"{named(name)}:{self.types[name]}" if name else "" for name in node.inputs]
             results = [f"{named(name)}:{self.types[name]}" for name in node.outputs]
             attributes = [attribute.SerializeToString().hex() for attribute in node.op.attributes]
-            parts.append(f"{node.op.type} {node.part} {operands} {results} {attributes} {node.op.random_stream}")
+            parts.append(f"{node.op.type} {node.part} {operands} {results} {attributes}")
         return "\n".join(parts)
+
+
+def stream_of(name: str) -> str:
+    """Where a tensor is drawn: the name of the place that has the number of its stream."""
+    return f"stream of {name}"  # no tensor has a space in its name
 
 
 def task_of(block: Nodes, group: Group, stored: Sequence[str]) -> Task:

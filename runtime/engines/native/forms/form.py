@@ -50,7 +50,9 @@ class Pointwise:
     places: Mapping[str, int] = field(default_factory=dict[str, int])
     is_random: bool = False
 
-    def once(self, operands: Sequence[Value | None], attributes: Mapping[str, Any], stream: int = 0) -> dict[str, Any]:
+    def once(
+        self, operands: Sequence[Value | None], attributes: Mapping[str, Any], stream: Value | None = None
+    ) -> dict[str, Any]:
         """What the expression is given by name besides its operands: to be called outside of the loop."""
         if self.before is None:
             return dict(attributes)

@@ -29,14 +29,14 @@ class Source:
 
     seed: Value
     step: Value
-    stream: int
+    stream: Value
 
     def words(self, block: Value, count: int) -> Value:
         """So many, from a block on."""
         return philox(self.seed, self.step, self.stream, block, count)
 
 
-def source(*operands: Value | None, stream: int, **_: Any) -> Mapping[str, Source]:
+def source(*operands: Value | None, stream: Value, **_: Any) -> Mapping[str, Source]:
     seed, step = operands[-2:]
     assert seed is not None, "the seed is one number"
     assert step is not None, "the step is one number"

@@ -17,12 +17,12 @@ KEY_STEPS: Final = (0x9E3779B9, 0xBB67AE85)
 LOW: Final = 0xFFFFFFFF
 
 
-def philox(seed: Value, step: Value, stream: int, block: Value, count: int) -> Value:
-    """So many words, a multiple of four, of a stream from a block on; seed, step and block are int64, alone."""
+def philox(seed: Value, step: Value, stream: Value, block: Value, count: int) -> Value:
+    """So many words, a multiple of four, of a stream from a block on; all numbers are int64, alone."""
     f, lanes = seed.function, count // 2
     wide, narrow = UINT64.of(lanes), UINT32.of(count)
     blocks = f.splat(convert(block, UINT64), lanes) + f.constants(wide, [i // 2 for i in range(lanes)])
-    numbered = (blocks & LOW) | (stream << 32)
+    numbered = (blocks & LOW) | f.splat(convert(stream << 32, UINT64), lanes)
     steps = f.splat(convert(step, UINT64), lanes)
     counter = shuffle(numbered, steps, [i + i % 2 * lanes for i in range(lanes)])
     both = bits(f.splat(convert(seed, UINT64), lanes), UINT32)
