@@ -7,6 +7,9 @@ tile         the rows and vectors of a result that fit into registers, along a d
 correlation  the convolution, and the gradient of its input
 filters      how the gradient of its filter is cut
 filter_loops the gradient of its filter
+depthwise    channels by themselves: the convolution, and the gradient of its input
+depthwise_filters  the gradient of their filter
+join         partial sums added in order
 taps         loops over what lies under a window
 pooling      maxima and means under a window
 pool_gradients  their gradients

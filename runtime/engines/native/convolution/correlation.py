@@ -12,7 +12,7 @@ from typing import NamedTuple
 from runtime.engines.native.convolution.axes import Phase
 from runtime.engines.native.convolution.borders import Border, Images, bordered
 from runtime.engines.native.convolution.plan import NANOSECONDS, Plan, Shape
-from runtime.engines.native.convolution.tile import Along, choice, tile
+from runtime.engines.native.convolution.tile import Along, choice, starts, tile
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.ir.words import minimum
@@ -203,9 +203,9 @@ class _Tiles:
         """All of them: the last of a line begins earlier, so that it is as large as the others."""
         f, block, (first, stop) = self.f, self.plan.block, self.region.rows
         height = minimum(f.index(stop), self.rows.places) - first if self.plan.rows > 1 else self.rows.places
-        for n in _starts(f, self.region.images[1] - self.region.images[0], block.images):
-            for r in _starts(f, height, block.rows):
-                for c in _starts(f, self.across.places, block.columns):
+        for n in starts(f, self.region.images[1] - self.region.images[0], block.images):
+            for r in starts(f, height, block.rows):
+                for c in starts(f, self.across.places, block.columns):
                     self._tile(n, r, c)
 
     def _tile(self, n: Index, r: Index, c: Index) -> None:
@@ -286,15 +286,6 @@ def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, 
     if parts == 1:
         return 0, total
     return f.index(number) * total // parts, (f.index(number) + 1) * total // parts
-
-
-def _starts(f: Function, total: Index, size: int) -> Iterator[Index]:
-    """Where tiles begin: the last so early that it has its size."""
-    if isinstance(total, int) and total <= size:
-        yield 0
-        return
-    for i in f.range(0, total, size):
-        yield minimum(f.index(i), total - size) if size > 1 else i
 
 
 def _chosen(f: Function, phases: Sequence[Phase], number: Index) -> _Chosen:

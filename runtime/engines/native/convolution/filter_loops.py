@@ -8,22 +8,19 @@ those that are not in the border; of few channels, tiles have several taps as ro
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from runtime.engines.native.convolution.borders import Images, bordered, copied
 from runtime.engines.native.convolution.correlation import by_size, lines, part_of
 from runtime.engines.native.convolution.filters import Filters, Side
+from runtime.engines.native.convolution.join import join_stage
 from runtime.engines.native.convolution.plan import NANOSECONDS
 from runtime.engines.native.convolution.tile import Along, choice, tile
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Value
 from runtime.engines.native.ir.words import maximum, minimum
-from runtime.engines.native.product.packing import pieces
 from runtime.engines.native.product.plan import shares
 from runtime.engines.native.target import Target
-
-ELEMENTS: Final = 2048
-"""Of the filter, that are joined as one unit."""
 
 
 def filter_stages(target: Target, shape: Filters) -> Stages:
@@ -40,7 +37,7 @@ def filter_stages(target: Target, shape: Filters) -> Stages:
         shared.append(size * shape.pixel * item)
     stages += [Stage(made.parts, shape.parts * shape.panels, cost)]
     if shape.parts > 1:
-        stages.append(Stage(made.join, -(-shape.size // ELEMENTS), shape.size * shape.parts * 0.1))
+        stages.append(join_stage(shape.element, shape.lanes, shape.size, shape.parts))
     images, rows = shape.block
     own = [images * rows * shape.columns.places * shape.width * item if shape.packs else 64]
     if shape.is_merged:
@@ -74,18 +71,6 @@ class _Loops:
             for pixel in f.range(0, pixels):
                 at = source + (f.index(unit) * pixels + pixel) * channels
                 copied(f, at, to + pixel * (shape.together * shape.pixel), channels, self.vector)
-
-    def join(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are stretches of the filter."""
-        f, shape = work.f, self.shape
-        partial, result = work.shared(0, shape.element), work.outputs[0]
-        for unit in f.range(start, stop):
-            first = f.index(unit) * ELEMENTS
-            for i, lanes in pieces(f, minimum(shape.size - first, ELEMENTS), shape.lanes):
-                total = f.load(partial, first + i, lanes)
-                for part in range(1, shape.parts):
-                    total = total + f.load(partial + part * shape.size, first + i, lanes)
-                f.store(total, result, first + i)
 
     def parts(self, work: Work, start: Value, stop: Value) -> None:
         """Units are panels in parts of all places."""

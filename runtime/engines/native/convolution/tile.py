@@ -6,11 +6,11 @@ taps: one address serves all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from runtime.engines.native.ir import Function, Index, Type, Value
-from runtime.engines.native.ir.words import where
+from runtime.engines.native.ir.words import minimum, where
 
 UNROLL: Final = 4
 """Steps of the innermost loop written out in its body."""
@@ -98,3 +98,12 @@ def choice(f: Function, number: Index, options: Sequence[int]) -> Index:
     for i, option in enumerate(options[:-1]):
         chosen = where(number.equal(i), f.index(option), chosen)
     return chosen
+
+
+def starts(f: Function, total: Index, size: int) -> Iterator[Index]:
+    """Where tiles begin: the last so early that it has its size."""
+    if isinstance(total, int) and total <= size:
+        yield 0
+        return
+    for i in f.range(0, total, size):
+        yield minimum(f.index(i), total - size) if size > 1 else i

@@ -8,6 +8,8 @@ from typing import Any
 from prograd_proto import TensorType
 from runtime.engines.native.convolution.axes import backwards, forwards
 from runtime.engines.native.convolution.correlation import correlation_stages
+from runtime.engines.native.convolution.depthwise import Depthwise
+from runtime.engines.native.convolution.depthwise_filters import DepthwiseFilters
 from runtime.engines.native.convolution.filter_loops import filter_stages
 from runtime.engines.native.convolution.filters import DEPTH, Filters, Side
 from runtime.engines.native.convolution.plan import Shape, planned
@@ -46,6 +48,8 @@ def filter_gradient(
         extents = places = [1, extents[0] * extents[1]]
     rows, columns = (Side(extents[i], places[i], window[i], stride[i], padding[i], dilation[i]) for i in range(2))
     deep, wide = x.static_shape[3] // groups, dy.static_shape[3] // groups
+    if groups > 1 and deep == wide == 1:
+        return DepthwiseFilters(target, element, n, rows, columns, groups).stages()
     shape = Filters(element, n, rows, columns, groups, deep, wide, target.lanes(element.bits))
     return filter_stages(target, shape)
 
@@ -69,6 +73,8 @@ def _stages(
     wide = result.static_shape[3] // groups
     shape = Shape(n, axes[0], axes[1], groups, channels // groups, wide, (window[0], window[1]), is_gradient)
     element = DTYPES[source.dtype]
+    if groups > 1 and shape.deep == shape.wide == 1:
+        return Depthwise(target, element, shape).stages()
     return correlation_stages(target, element, shape, planned(target, element.bits, shape))
 
 
@@ -77,11 +83,14 @@ def _there(type: TensorType | None) -> TensorType:
     return type
 
 
-def _is_dense(groups: int, image: TensorType | None) -> bool:
-    """Whether groups have more than one channel: those of one go another way."""
-    return groups == 1 or (image is not None and image.static_shape[3] > groups)
+def _is_taken(groups: int, image: TensorType | None, result: TensorType | None) -> bool:
+    """Whether there are loops for it: none yet for a channel by itself that makes several."""
+    assert image is not None, "a convolution has no absent operands"
+    assert result is not None, "a convolution has no absent operands"
+    channels = image.static_shape[3]
+    return groups == 1 or channels > groups or result.static_shape[3] == channels
 
 
-FORMS["conv2d"] = Loops(convolution, takes=lambda x, y, a: _is_dense(a["groups"], x[0]))
-FORMS["conv2d_input_gradient"] = Loops(input_gradient, takes=lambda x, y, a: _is_dense(a["groups"], y[0]))
-FORMS["conv2d_filter_gradient"] = Loops(filter_gradient, takes=lambda x, y, a: _is_dense(a["groups"], x[0]))
+FORMS["conv2d"] = Loops(convolution, takes=lambda x, y, a: _is_taken(a["groups"], x[0], y[0]))
+FORMS["conv2d_input_gradient"] = Loops(input_gradient, takes=lambda x, y, a: _is_taken(a["groups"], y[0], x[0]))
+FORMS["conv2d_filter_gradient"] = Loops(filter_gradient, takes=lambda x, y, a: _is_taken(a["groups"], x[0], x[1]))

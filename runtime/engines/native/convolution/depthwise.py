@@ -1,0 +1,145 @@
+"""Convolutions of channels by themselves: vectors are channels, and weights stay in registers along the places.
+
+Forwards and back to the input it is one loop: a unit copies rows of an image with a border of zeros, and goes over the
+copy vector by vector of channels. Places beside each other share what they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from runtime.engines.native.convolution.axes import Phase
+from runtime.engines.native.convolution.borders import Border, Images, bordered
+from runtime.engines.native.convolution.correlation import part_of
+from runtime.engines.native.convolution.plan import WANTED, Shape
+from runtime.engines.native.convolution.tile import starts
+from runtime.engines.native.forms.stages import Stage, Stages, Work
+from runtime.engines.native.ir import Function, Index, Type, Value
+from runtime.engines.native.ir.words import minimum
+from runtime.engines.native.target import Target
+
+BESIDE: Final = 4
+"""Places that are computed together."""
+
+NANOSECONDS: Final = 0.3
+"""For a vector under a tap: a guess."""
+
+
+class Depthwise:
+    """The loops, for groups of one channel each."""
+
+    def __init__(self, target: Target, element: Type, shape: Shape) -> None:
+        self.element, self.shape = element, shape
+        self.lanes = target.lanes(element.bits)
+        self.vector = element.of(self.lanes)
+        rows, columns, channels = shape.rows, shape.columns, shape.groups
+        line = columns.span(columns.places) * channels * element.bits // 8
+        most = max(target.l2_bytes // 4 // line - rows.span(1), 1) // rows.step + 1
+        wanted = -(-WANTED // shape.images) if shape.images < WANTED else 1
+        self.parts = min(max(-(-rows.places // most), wanted), rows.places)
+        self.most_rows = -(-rows.places // self.parts)
+        self.is_bordered = rows.is_bordered or columns.is_bordered
+        self.border = Border(
+            rows.source,
+            columns.source,
+            rows.before,
+            columns.before,
+            rows.span(self.most_rows),
+            columns.span(columns.places),
+            channels,
+            channels,
+            channels,
+        )
+
+    def stages(self) -> Stages:
+        """One stage, whose units are parts of the rows of each image."""
+        shape = self.shape
+        own = self.border.size * self.element.bits // 8 if self.is_bordered else 64
+        cost = shape.steps / self.lanes * NANOSECONDS
+        return Stages((Stage(self.compute, shape.images * self.parts, cost),), (), (own,))
+
+    def compute(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of images."""
+        f, shape = work.f, self.shape
+        for unit in f.range(start, stop):
+            image = f.index(unit) // self.parts
+            first, end = part_of(f, shape.rows.places, unit % self.parts, self.parts)
+            at = self._source(work, image, first, end - first)
+            for c, tail in vectors(f, shape.groups, self.lanes):
+                for rows in shape.rows.phases:
+                    for columns in shape.columns.phases:
+                        self._phase(work, at, image, (first, end), c, tail, rows, columns)
+
+    def _source(self, work: Work, image: Value, first: Index, count: Index) -> Images:
+        f, border, source, rows = work.f, self.border, work.inputs[0], self.shape.rows
+        assert source is not None, "a convolution has a source"
+        line = border.columns * border.between
+        begin = source + image * (border.rows * line)
+        if not self.is_bordered:
+            return Images(begin + first * rows.step * line, 0, line, border.between)
+        height = (count - self.most_rows) * rows.step + border.height
+        return bordered(f, border, begin, work.own(0, self.element), 1, first * rows.step, height, self.vector)
+
+    def _phase(
+        self,
+        work: Work,
+        at: Images,
+        image: Value,
+        bounds: tuple[Index, Index],
+        c: Index,
+        tail: int,
+        rows: Phase,
+        columns: Phase,
+    ) -> None:
+        f, shape = work.f, self.shape
+        weights = self._weights(work, c, tail, rows, columns)
+        height, width = (sum(phase.places for phase in axis.phases) for axis in (shape.rows, shape.columns))
+        stop = bounds[1] if self.parts == 1 else minimum(f.index(bounds[1]), rows.places)
+        stop = rows.places if self.parts == 1 else stop
+        beside = min(BESIDE, columns.places)
+        for row in f.range(bounds[0], stop):
+            place = (image * height + rows.first + row * shape.rows.every) * width + columns.first
+            line = at.at + (rows.start + (row - bounds[0]) * shape.rows.step) * at.row + c
+            for column in starts(f, columns.places, beside):
+                left = line + (columns.start + column * shape.columns.step) * at.pixel
+                made = self._sums(f, left, at, weights, beside, tail)
+                to = work.outputs[0] + (place + column * shape.columns.every) * shape.groups + c
+                for i, x in enumerate(made):
+                    f.store(x, to, i * shape.columns.every * shape.groups, tail)
+
+    def _weights(self, work: Work, c: Index, tail: int, rows: Phase, columns: Phase) -> list[tuple[int, int, Value]]:
+        """Row and column of each tap of a phase, and its weights."""
+        w = work.inputs[1]
+        assert w is not None, "a convolution has a filter"
+        across = self.shape.window[1]
+        return [
+            (i, j, work.f.load(w + c, tap * self.shape.groups, self.lanes, tail))
+            for i in range(rows.taps)
+            for j in range(columns.taps)
+            for tap in [(rows.filters + i * rows.onward) * across + columns.filters + j * columns.onward]
+        ]
+
+    def _sums(
+        self, f: Function, left: Value, at: Images, weights: list[tuple[int, int, Value]], beside: int, tail: int
+    ) -> list[Value]:
+        shape = self.shape
+        seen: dict[int, Value] = {}
+        sums = [f.constant(self.vector, 0)] * beside
+        for i, j, weight in weights:
+            for place in range(beside):
+                offset = i * shape.rows.apart * at.row
+                offset += (j * shape.columns.apart + place * shape.columns.step) * at.pixel
+                if offset not in seen:
+                    seen[offset] = f.load(left, offset, self.lanes, tail)
+                sums[place] = f.fma(seen[offset], weight, sums[place])
+        return sums
+
+
+def vectors(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:
+    """The channels, a vector at a time: the first, and how many lanes count."""
+    whole = channels // lanes * lanes
+    for c in f.range(0, whole, lanes):
+        yield c, lanes
+    if whole < channels:
+        yield whole, channels - whole

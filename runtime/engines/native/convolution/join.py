@@ -1,0 +1,30 @@
+"""Partial sums added in order, by as many threads as there are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.engines.native.forms.stages import Stage, Work
+from runtime.engines.native.ir import Type, Value
+from runtime.engines.native.ir.words import minimum
+from runtime.engines.native.product.packing import pieces
+
+ELEMENTS: Final = 2048
+"""Of the result, that are joined as one unit."""
+
+
+def join_stage(element: Type, lanes: int, size: int, parts: int) -> Stage:
+    """The stage that adds parts of so many elements, which follow each other in the first shared scratch."""
+
+    def join(work: Work, start: Value, stop: Value) -> None:
+        f = work.f
+        partial, result = work.shared(0, element), work.outputs[0]
+        for unit in f.range(start, stop):
+            first = f.index(unit) * ELEMENTS
+            for i, many in pieces(f, minimum(size - first, ELEMENTS), lanes):
+                total = f.load(partial, first + i, many)
+                for part in range(1, parts):
+                    total = total + f.load(partial + part * size, first + i, many)
+                f.store(total, result, first + i)
+
+    return Stage(join, -(-size // ELEMENTS), size * parts * 0.1)
