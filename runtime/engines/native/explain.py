@@ -10,13 +10,14 @@ from prograd_proto.spelling import closest
 from runtime.engines.native.emission.code import emit
 from runtime.engines.native.lowering.chunks import stretches
 from runtime.engines.native.lowering.groups import Group
-from runtime.engines.native.lowering.nodes import Node
+from runtime.engines.native.lowering.nodes import Node, Nodes
 from runtime.engines.native.step import Lowered
 from runtime.errors import UsageError
 from runtime.placement.alignment import aligned
 
 PASSES: Final = {
     "read": "ops with their forms; views are what they are views of, constants are numbers",
+    "accesses": "ops that pick elements out of a tensor as how others read that",
     "fuse": "ops that are computed by one nest of loops",
     "order": "updates of states after all that reads the old value",
     "divide": "each group as stages of units of work",
@@ -36,10 +37,8 @@ def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
         hint = closest(after, PASSES) or f"; the passes are {', '.join(PASSES)}"
         raise UsageError(f"the native engine has no pass {after!r}{hint}")
     known = list(PASSES)[: list(PASSES).index(after or "chunks") + 1]
-    if known[-1] == "read":
-        for node in step.nodes.nodes:
-            read, made = ", ".join(filter(None, node.inputs)), ", ".join(node.outputs)
-            yield f"{_kind(node):>10}  {made} = {node.op.type}({read})"
+    if "fuse" not in known:
+        yield from _nodes(step.nodes if "accesses" in known else step.read)
         return
     groups = step.groups if "order" in known else step.fused
     for i, group in enumerate(groups):
@@ -55,6 +54,14 @@ def code_of(step: Lowered) -> str:
     """LLVM's IR of all functions."""
     tasks = [(task, staged) for task, staged in zip(step.tasks, step.stages, strict=True) if task is not None]
     return emit(step.target, [task for task, _ in tasks], [staged for _, staged in tasks]).module.text
+
+
+def _nodes(block: Nodes) -> Iterator[str]:
+    for name, access in block.accesses.items():
+        yield f"{'access':>10}  {name} = {access}"
+    for node in block.nodes:
+        read, made = ", ".join(filter(None, node.inputs)), ", ".join(node.outputs)
+        yield f"{_kind(node):>10}  {made} = {node.op.type}({read})"
 
 
 def _kind(node: Node) -> str:

@@ -19,6 +19,7 @@ from runtime.engines.native.emission.kinds import stages_of
 from runtime.engines.native.emission.task import Task, task_of
 from runtime.engines.native.forms import Stages
 from runtime.engines.native.host import host_call, scratch_of_node
+from runtime.engines.native.lowering.accesses import with_accesses
 from runtime.engines.native.lowering.chunks import Stretch, stretches
 from runtime.engines.native.lowering.groups import Group, fuse, unfused
 from runtime.engines.native.lowering.memory import Memory, place_groups, updates_in_place
@@ -37,7 +38,8 @@ class Lowered:
     """A block as groups with places: what is printed, compiled and bound.
 
     Attributes:
-        nodes: the block.
+        read: the block.
+        nodes: the same with accesses.
         fused: the groups as fusion left them.
         groups: in the order in which they are computed.
         phases: when.
@@ -49,6 +51,7 @@ class Lowered:
         watched: whether all are.
     """
 
+    read: Nodes
     nodes: Nodes
     fused: list[Group]
     groups: list[Group]
@@ -68,7 +71,8 @@ def lowered(
 
     A step that is watched has a group for every op, in the order of the block, and all results in memory.
     """
-    nodes = read_nodes(desc, tuple(pinned), whole=watched)
+    read = read_nodes(desc, tuple(pinned), whole=watched)
+    nodes = read if watched else with_accesses(read)
     fused = unfused(nodes) if watched else fuse(nodes)
     groups = fused if watched else updates_late(nodes, fused)
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
@@ -87,7 +91,7 @@ def lowered(
         for group, task, stored in zip(groups, everything, memory.stored, strict=True)
     ]
     stages = _divided_alike(target, tasks)
-    return Lowered(nodes, fused, groups, phases, tasks, stages, memory, target, threads, watched)
+    return Lowered(read, nodes, fused, groups, phases, tasks, stages, memory, target, threads, watched)
 
 
 def _divided_alike(target: Target, tasks: Sequence[Task | None]) -> list[Stages]:
@@ -234,7 +238,9 @@ def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array, file: Arra
     arrays |= {name: states[state].reshape(nodes.types[name].static_shape) for name, state in memory.in_state.items()}
     for name, root in nodes.root.items():
         if name not in arrays and root in arrays:
-            arrays[name] = arrays[root].reshape(nodes.types[name].static_shape)
+            access = nodes.accesses.get(name)
+            shape = nodes.types[name].static_shape
+            arrays[name] = arrays[root].reshape(shape) if access is None else access.of(arrays[root])
     return arrays
 
 

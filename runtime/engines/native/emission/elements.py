@@ -6,7 +6,7 @@ from math import prod
 from typing import Final
 
 from runtime.engines.native.emission.body import Body, counted
-from runtime.engines.native.emission.nest import Nest, along, leading, nest, over, row_major, spread
+from runtime.engines.native.emission.nest import Nest, along, leading, nest, over, spread
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Stage, Stages, Work
 from runtime.engines.native.ir import Index, Value
@@ -26,7 +26,7 @@ NANOSECONDS: Final = 0.06
 def element_stages(target: Target, task: Task) -> Stages:
     """One stage, of stretches of the line or of places of the axes around it."""
     domain = task.group.domain
-    steps = {name: row_major(task.types[name].static_shape, domain) for name in task.table}
+    steps = {name: task.steps(name, domain) for name in task.table}
     loops = nest(domain, steps | counted(task.group.nodes, domain))
     cost = prod(domain) * (2 + len(task.group.nodes)) * NANOSECONDS
     if len(loops.extents) < 2:

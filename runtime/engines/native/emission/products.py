@@ -45,9 +45,10 @@ def product_shape(task: Task) -> Shape:
     """How a group's product is cut into matrices: neighbouring axes are one where all operands go on evenly."""
     node, domain = task.group.nodes[0], task.group.domain
     assert isinstance(node.form, Product), "only asked of groups that begin with one"
-    factors = node.form.factors(*(task.types[name] for name in node.inputs), **node.attributes)
+    factors = node.form.factors(*(task.lying(name) for name in node.inputs), **node.attributes)
+    assert factors is not None, "only read where there is code for it"
     beside = {name for other in task.group.nodes[1:] for name in other.inputs} | set(task.stored)
-    steps = {name: row_major(task.types[name].static_shape, domain) for name in task.table if name in beside}
+    steps = {name: task.steps(name, domain) for name in task.table if name in beside}
     steps |= counted(task.group.nodes, domain)
     steps |= {LEFT: factors.left[:-1], RIGHT: factors.right[:-1]}
     rows = nest(domain[:-1], {name: step[:-1] for name, step in steps.items()})

@@ -14,7 +14,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from runtime.engines.native.emission.body import Body, counted
-from runtime.engines.native.emission.nest import Nest, Steps, moved, nest, row_major, unravelled
+from runtime.engines.native.emission.nest import Nest, Steps, moved, nest, unravelled
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Reduction, Stage, Stages, Work, register_type
 from runtime.engines.native.ir import DTYPES, Function, Index, Type, Value
@@ -103,7 +103,7 @@ def shape_of(target: Target, task: Task) -> Shape:
     domain = task.group.domain
     reductions = tuple(n for n in task.group.nodes if isinstance(n.form, Reduction) and n.outputs[0] in task.stored)
     results = {node.outputs[0] for node in reductions}
-    steps = {name: row_major(task.types[name].static_shape, domain) for name in task.table if name not in results}
+    steps = {name: task.steps(name, domain) for name in task.table if name not in results}
     steps |= counted(task.group.nodes, domain)
     steps |= {node.outputs[0]: kept_steps(domain, axes_of(node, len(domain))) for node in reductions}
     loops = nest(domain, steps)

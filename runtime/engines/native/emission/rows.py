@@ -78,7 +78,7 @@ def row_stages(target: Target, task: Task) -> Stages:
 def shape_of(target: Target, task: Task) -> Shape:
     """The loops and passes of a group."""
     domain, group = task.group.domain, task.group
-    steps = {name: row_major(task.types[name].static_shape, domain) for name in task.table if name not in group.of_rows}
+    steps = {name: task.steps(name, domain) for name in task.table if name not in group.of_rows}
     of_row = kept_steps(domain, group.joined)
     steps |= dict.fromkeys(group.of_rows, of_row) | counted(group.nodes, domain)
     loops = nest(domain, steps)

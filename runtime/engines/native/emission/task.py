@@ -10,7 +10,9 @@ from typing import Final
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.engines.native.forms import Pointwise, Stages, Work
+from runtime.engines.native.forms.moves import Lying, row_major
 from runtime.engines.native.ir import DTYPES, INT64, UINT8, Function, Type, Value
+from runtime.engines.native.lowering.access import Access
 from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Node, Nodes
 from runtime.placement.alignment import aligned
@@ -30,6 +32,7 @@ class Task:
         table: the tensors whose addresses the function is given, in order; after them the numbers of its random
             streams, and its scratch.
         constants: those of the block; of one element they are part of the code.
+        accesses: of what it reads, how those lie that are part of another tensor.
     """
 
     group: Group
@@ -37,6 +40,16 @@ class Task:
     stored: Sequence[str]
     table: tuple[str, ...]
     constants: Mapping[str, pb.OpDesc]
+    accesses: Mapping[str, Access]
+
+    def lying(self, name: str) -> Lying:
+        """How a tensor lies in memory, from its own address on."""
+        shape = self.types[name].static_shape
+        return self.accesses[name].lying if name in self.accesses else Lying(shape, row_major(shape))
+
+    def steps(self, name: str, domain: tuple[int, ...]) -> tuple[int, ...]:
+        """Elements from one place of a domain to the next, for a tensor that broadcasts to it."""
+        return self.lying(name).along(domain)
 
     def work(self, f: Function, stages: Stages) -> Work:
         """What its stages are written with, in a function that takes the table and the number of its thread."""
@@ -83,11 +96,14 @@ class Task:
 
         parts = [f"{self.group.domain}"]
         for node in self.group.nodes:
-            operands = [f"{named(name)}:{self.types[name]}" if name else "" for name in node.inputs]
+            operands = [f"{named(name)}:{self.types[name]}{self._gaps(name)}" if name else "" for name in node.inputs]
             results = [f"{named(name)}:{self.types[name]}" for name in node.outputs]
             attributes = [attribute.SerializeToString().hex() for attribute in node.op.attributes]
             parts.append(f"{node.op.type} {node.part} {operands} {results} {attributes}")
         return "\n".join(parts)
+
+    def _gaps(self, name: str) -> str:
+        return f"@{self.accesses[name].lying.steps}" if name in self.accesses else ""
 
 
 def stream_of(name: str) -> str:
@@ -102,9 +118,9 @@ def task_of(block: Nodes, group: Group, stored: Sequence[str]) -> Task:
     known = {name for name in reads if name in block.constants and _is_one(block.types[name])}
     ones = known - {name for node in group.nodes if not isinstance(node.form, Pointwise) for name in node.inputs}
     table = [name for name in reads if name not in ones] + [name for name in stored if name not in reads]
-    return Task(
-        group, block.types, stored, tuple(table), {name: block.constants[name] for name in reads if name in ones}
-    )
+    constants = {name: block.constants[name] for name in reads if name in ones}
+    accesses = {name: block.accesses[name] for name in reads if name in block.accesses}
+    return Task(group, block.types, stored, tuple(table), constants, accesses)
 
 
 def _is_one(type: TensorType) -> bool:

@@ -85,11 +85,11 @@ class Product:
     """A sum over a depth of products of two operands.
 
     Attributes:
-        factors: from their types and the attributes by name.
+        factors: from how they lie in memory and the attributes by name; None if there is no code for that.
         dtypes: of the operands.
     """
 
-    factors: Callable[..., Factors]
+    factors: Callable[..., Factors | None]
     dtypes: frozenset[str] = FLOATS
 
 

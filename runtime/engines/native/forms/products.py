@@ -4,38 +4,33 @@ from __future__ import annotations
 
 from math import prod
 
-from prograd_proto import TensorType
 from runtime.engines.native.forms.form import FORMS, Factors, Product
+from runtime.engines.native.forms.moves import Lying
 
 
-def matmul(a: TensorType, b: TensorType, transpose_a: bool, transpose_b: bool) -> Factors:
+def matmul(a: Lying, b: Lying, transpose_a: bool, transpose_b: bool) -> Factors:
     """The last two axes are the matrices', those before broadcast."""
-    (m, k), (_, n) = (_turned(type.static_shape[-2:], by) for type, by in ((a, transpose_a), (b, transpose_b)))
-    rows, columns = (1, m) if transpose_a else (k, 1), (1, k) if transpose_b else (n, 1)
-    leading = max(a.rank, b.rank) - 2
-    left = [*_leading(a.static_shape[:-2], m * k, leading), rows[0], 0]
-    right = [*_leading(b.static_shape[:-2], k * n, leading), 0, columns[1]]
-    return Factors(k, (*left, rows[1]), (*right, columns[0]))
+    (_, k), (row, depth_of_a) = ((x[-2:][::-1] if transpose_a else x[-2:]) for x in a)
+    depth_of_b, column = b.steps[-2:][::-1] if transpose_b else b.steps[-2:]
+    leading = max(len(a.shape), len(b.shape)) - 2
+    left = [*_leading(a, leading), row, 0]
+    right = [*_leading(b, leading), 0, column]
+    return Factors(k, (*left, depth_of_a), (*right, depth_of_b))
 
 
-def outer_sum(a: TensorType, b: TensorType) -> Factors:
+def outer_sum(a: Lying, b: Lying) -> Factors | None:
     """All axes but the last are the depth."""
-    *lead, m = a.static_shape
-    n = b.static_shape[-1]
-    return Factors(prod(lead), (1, 0, m), (0, 1, n))
+    depths = [Lying(x.shape[:-1], x.steps[:-1]).runs for x in (a, b)]
+    if any(len(runs) > 1 for runs in depths):
+        return None
+    depth, [of_a, of_b] = prod(a.shape[:-1]), [runs[0][1] if runs else 0 for runs in depths]
+    return Factors(depth, (a.steps[-1], 0, of_a), (0, b.steps[-1], of_b))
 
 
-def _turned(shape: tuple[int, ...], turned: bool) -> tuple[int, ...]:
-    return shape[::-1] if turned else shape
-
-
-def _leading(shape: tuple[int, ...], matrix: int, rank: int) -> list[int]:
+def _leading(x: Lying, rank: int) -> list[int]:
     """Elements from one matrix to the next, for each of so many axes."""
-    steps: list[int] = []
-    for extent in reversed(shape):
-        steps.append(matrix if extent > 1 else 0)
-        matrix *= extent
-    return [0] * (rank - len(shape)) + steps[::-1]
+    steps = Lying(x.shape[:-2], x.steps[:-2]).along(x.shape[:-2])
+    return [0] * (rank - len(steps)) + [*steps]
 
 
 FORMS["matmul"] = Product(matmul)

@@ -10,16 +10,17 @@ from typing import Any, Final
 from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.engines.native.forms.form import FORMS, Loops
-from runtime.engines.native.forms.moves import Move, Strided, move_stages, row_major
+from runtime.engines.native.forms.moves import Lying, Move, Strided, move_stages, row_major
 from runtime.engines.native.forms.registers import bits_of
 from runtime.engines.native.forms.stages import Stages
 from runtime.engines.native.target import Target
 
 Types = Sequence[TensorType]
+Sources = Sequence[Lying]
 Layers = list[list[Move]]
 Ints = tuple[int, ...]
 Moves = Callable[..., Layers]
-"""From the types of operands and of results, and the attributes by name."""
+"""From how the operands lie and the types of results, and the attributes by name."""
 
 EVERY: Final = frozenset(ITEM_BYTES)
 MOST: Final = 64
@@ -28,6 +29,9 @@ MOST: Final = 64
 MOVES: Final[dict[str, Moves]] = {}
 """What ops that only move elements do, by operator."""
 
+VIEWS: Final = frozenset({"transpose", "slice", "split"})
+"""Those of which every result is some of the operand's elements, one box: others may read them where they are."""
+
 
 def moving(name: str, moves: Moves) -> None:
     """Declare the form of an op that moves elements, or fills with a number."""
@@ -35,45 +39,53 @@ def moving(name: str, moves: Moves) -> None:
     def plan(
         target: Target, inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]
     ) -> Stages:
-        return move_stages(target, 8 * ITEM_BYTES[outputs[0].dtype], moves(inputs, outputs, **attributes))
+        return moving_stages(target, name, as_they_are(inputs), outputs, attributes)
 
     def few(inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]) -> bool:
-        return sum(map(len, moves(inputs, outputs, **attributes))) <= MOST
+        return sum(map(len, moves(as_they_are(inputs), outputs, **attributes))) <= MOST
 
     MOVES[name] = moves
     FORMS[name] = Loops(plan, EVERY, few)
 
 
-def transpose(inputs: Types, outputs: Types, *, axes: Ints) -> Layers:
-    steps = row_major(inputs[0].static_shape)
+def moving_stages(target: Target, name: str, inputs: Sources, outputs: Types, attributes: Mapping[str, Any]) -> Stages:
+    """The stages of an op that moves elements, of operands that lie in memory in any way."""
+    return move_stages(target, 8 * ITEM_BYTES[outputs[0].dtype], MOVES[name](inputs, outputs, **attributes))
+
+
+def as_they_are(inputs: Sequence[TensorType | None]) -> list[Lying]:
+    """Operands without gaps."""
+    return [Lying(x.static_shape, row_major(x.static_shape)) for x in inputs if x is not None]
+
+
+def transpose(xs: Sources, outputs: Types, *, axes: Ints) -> Layers:
+    steps = xs[0].steps
     return [[Move(outputs[0].static_shape, whole(outputs[0]), Strided(0, 0, tuple(steps[axis] for axis in axes)))]]
 
 
-def slice_(inputs: Types, outputs: Types, *, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> Layers:
-    window = _window(inputs[0].static_shape, axes, starts, strides)
+def slice_(xs: Sources, outputs: Types, *, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> Layers:
+    window = _window(xs[0].steps, axes, starts, strides)
     return [[Move(outputs[0].static_shape, whole(outputs[0]), window)]]
 
 
-def unslice(
-    inputs: Types, outputs: Types, *, shape: Any, axes: Ints, starts: Ints, stops: Ints, strides: Ints
-) -> Layers:
-    x, y = inputs[0].static_shape, outputs[0].static_shape
-    copy = Move(x, _window(y, axes, starts, strides), Strided(0, 0, row_major(x)))
+def unslice(xs: Sources, outputs: Types, *, shape: Any, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> Layers:
+    x, y = xs[0].shape, outputs[0].static_shape
+    copy = Move(x, _window(row_major(y), axes, starts, strides), Strided(0, 0, xs[0].steps))
     if any(stride != 1 for stride in strides):
         return [[Move(y, whole(outputs[0]), 0)], [copy]]
     before = dict(zip(axes, starts, strict=True))
     return [[*_around(y, [before.get(axis, 0) for axis in range(len(y))], x, 0), copy]]
 
 
-def pad(inputs: Types, outputs: Types, *, before: Ints, after: Ints, value: float) -> Layers:
-    x, y = inputs[0].static_shape, outputs[0].static_shape
+def pad(xs: Sources, outputs: Types, *, before: Ints, after: Ints, value: float) -> Layers:
+    x, y = xs[0].shape, outputs[0].static_shape
     steps = row_major(y)
-    copy = Move(x, Strided(0, moved(before, steps), steps), Strided(0, 0, row_major(x)))
+    copy = Move(x, Strided(0, moved(before, steps), steps), Strided(0, 0, xs[0].steps))
     return [[*_around(y, before, x, bits_of(value, outputs[0].dtype)), copy]]
 
 
-def split(inputs: Types, outputs: Types, *, sizes: Ints, axis: int) -> Layers:
-    steps = row_major(inputs[0].static_shape)
+def split(xs: Sources, outputs: Types, *, sizes: Ints, axis: int) -> Layers:
+    steps = xs[0].steps
     starts = accumulate(sizes, initial=0)
     parts = [
         Move(y.static_shape, Strided(i, 0, row_major(y.static_shape)), Strided(0, start * steps[axis], steps))
@@ -82,12 +94,12 @@ def split(inputs: Types, outputs: Types, *, sizes: Ints, axis: int) -> Layers:
     return [parts]
 
 
-def concat(inputs: Types, outputs: Types, *, axis: int) -> Layers:
+def concat(xs: Sources, outputs: Types, *, axis: int) -> Layers:
     steps = row_major(outputs[0].static_shape)
-    starts = accumulate((x.static_shape[axis] for x in inputs), initial=0)
+    starts = accumulate((x.shape[axis] for x in xs), initial=0)
     parts = [
-        Move(x.static_shape, Strided(0, start * steps[axis], steps), Strided(i, 0, row_major(x.static_shape)))
-        for i, (x, start) in enumerate(zip(inputs, starts, strict=False))
+        Move(x.shape, Strided(0, start * steps[axis], steps), Strided(i, 0, x.steps))
+        for i, (x, start) in enumerate(zip(xs, starts, strict=False))
     ]
     return [parts]
 
@@ -102,8 +114,9 @@ def moved(at: Iterable[int], steps: Iterable[int]) -> int:
     return sum(i * step for i, step in zip(at, steps, strict=True))
 
 
-def _window(shape: Ints, axes: Ints, starts: Ints, strides: Ints) -> Strided:
-    steps = [*row_major(shape)]
+def _window(whole: Ints, axes: Ints, starts: Ints, strides: Ints) -> Strided:
+    """A slice of what has these steps."""
+    steps = [*whole]
     offset = sum(start * steps[axis] for axis, start in zip(axes, starts, strict=True))
     for axis, stride in zip(axes, strides, strict=True):
         steps[axis] *= stride

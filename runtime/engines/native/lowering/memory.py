@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from runtime.engines.native.forms import Pointwise
 from runtime.engines.native.lowering.groups import Group
-from runtime.engines.native.lowering.nodes import Nodes
+from runtime.engines.native.lowering.nodes import Node, Nodes
 from runtime.engines.native.lowering.phases import Phases
 from runtime.placement import Buffer, check_placement
 from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
@@ -127,8 +127,14 @@ def _may_be_lost(old: str, last: int, at: int, group: Group, block: Nodes) -> bo
     if last != at:
         return last < at
     return not group.is_rows and all(
-        isinstance(node.form, Pointwise) and block.types[name].static_shape == group.domain
+        _element_by_element(node, name, group, block)
         for node in group.nodes
         for name in node.inputs
         if name and block.root[name] == old
     )
+
+
+def _element_by_element(node: Node, name: str, group: Group, block: Nodes) -> bool:
+    """Whether a node reads, at every place of the group's domain, the element of the tensor's root at that place."""
+    same = block.types[name].static_shape == group.domain and name not in block.accesses
+    return isinstance(node.form, Pointwise) and same

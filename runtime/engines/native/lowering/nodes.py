@@ -11,6 +11,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.engines.native.forms import Composite, Form, Loops, Pointwise, form_of
 from runtime.engines.native.ir import DTYPES
+from runtime.engines.native.lowering.access import Access
 from runtime.engines.native.lowering.composites import Composites, constant_op
 from runtime.operators import CONTRACTS
 
@@ -48,6 +49,7 @@ class Nodes:
         feeds: the tensors that are fed.
         constants: the ops that are constants, by tensor.
         ends: the roots of what the end of the step reads.
+        accesses: of tensors that are part of their root, how they lie in it; others are all of it, in its order.
     """
 
     block: Reading
@@ -58,6 +60,7 @@ class Nodes:
     feeds: list[str]
     constants: dict[str, pb.OpDesc]
     ends: set[str]
+    accesses: dict[str, Access] = field(default_factory=dict[str, "Access"])
 
 
 def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = (), whole: bool = False) -> Nodes:

@@ -7,6 +7,7 @@ writing   one move as loops: lines, squares turned in registers, or element by e
 """
 
 from runtime.engines.native.forms.moves.line import line as line
+from runtime.engines.native.forms.moves.move import Lying as Lying
 from runtime.engines.native.forms.moves.move import Move as Move
 from runtime.engines.native.forms.moves.move import Strided as Strided
 from runtime.engines.native.forms.moves.move import row_major as row_major

@@ -53,6 +53,52 @@ class Move(NamedTuple):
         return Move(tuple(extents), to, source)
 
 
+class Lying(NamedTuple):
+    """How a tensor lies in memory.
+
+    Attributes:
+        shape: its extents.
+        steps: elements from one place to the next, for every axis.
+    """
+
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """Extents and steps of as few axes as it has to have, none of which has but one place."""
+        runs: list[tuple[int, int]] = []
+        for extent, step in zip(self.shape, self.steps, strict=True):
+            if extent == 1:
+                continue
+            if runs and runs[-1][1] == step * extent:
+                runs[-1] = runs[-1][0] * extent, step
+            else:
+                runs.append((extent, step))
+        return runs
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it lies without gaps, the last axis innermost."""
+        return all(step == 1 for _, step in self.runs[:1]) and len(self.runs) < 2
+
+    def reshaped(self, shape: tuple[int, ...]) -> Lying | None:
+        """The same elements in another shape, where they are; None if they would have to be moved."""
+        steps, axis = [0] * len(shape), len(shape) - 1
+        for extent, step in reversed(self.runs):
+            while extent > 1:
+                if extent % shape[axis]:
+                    return None
+                steps[axis], step, extent = step if shape[axis] > 1 else 0, step * shape[axis], extent // shape[axis]
+                axis -= 1
+        return Lying(shape, tuple(steps))
+
+    def along(self, domain: tuple[int, ...]) -> tuple[int, ...]:
+        """The steps along a domain that it broadcasts to: 0 where there is but one element."""
+        steps = [step if extent != 1 else 0 for extent, step in zip(self.shape, self.steps, strict=True)]
+        return (*[0] * (len(domain) - len(steps)), *steps)
+
+
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """The steps of a tensor that lies in memory without gaps, the last axis innermost."""
     steps, size = [0] * len(shape), 1
