@@ -7,18 +7,21 @@ from typing import Any, Final
 import numpy as np
 
 from prograd_proto import TensorType
+from prograd_proto.dtypes import ITEM_BYTES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BFLOAT16: Final = np.dtype([("bfloat16", np.uint16)])
 """NumPy has no bfloat16; arrays hold its bits, in a dtype that nothing else has and nothing computes with."""
 
-_NAMES: Final[dict[np.dtype[Any], str]] = {BFLOAT16: "bfloat16"}
-
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The dtype of arrays in memory."""
     return BFLOAT16 if name == "bfloat16" else np.dtype(name)
+
+
+_NAMES: Final[dict[np.dtype[Any], str]] = {numpy_dtype(name): name for name in ITEM_BYTES}
+"""NumPy works a name out anew each time."""
 
 
 def array_type(array: Array) -> TensorType:

@@ -28,6 +28,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def port(text: str) -> int:
+    """A number of a port; 0 for any that is free."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) < 1 << 16):
+        raise ArgumentTypeError(f"{text!r} is no port, a number from 0 to 65535")
+    return int(text)
+
+
 def int64(text: str) -> int:
     """A whole number of 64 bits."""
     digits = text.removeprefix("-")

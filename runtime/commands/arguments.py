@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.command_line.parsing import add_old_word, add_verb, new_parser, parsed
-from runtime.command_line.values import choices, duration, int64, one_of, positive, setting, size, tolerance
+from runtime.command_line.values import choices, duration, int64, one_of, port, positive, setting, size, tolerance
 from runtime.engines.choice import ENGINES
 
 
@@ -28,6 +28,7 @@ def command_parser() -> tuple[argparse.ArgumentParser, Any]:
         ("profile", _profile),
         ("cache", _cache),
         ("sweep", _sweep),
+        ("serve", _serve),
     ):
         add(verbs, name)
     return parser, verbs
@@ -193,6 +194,41 @@ def _sweep(verbs: Any, name: str) -> None:
     out.add_argument("--json", action="store_true", help="print these lines instead of the table")
 
 
+def _serve(verbs: Any, name: str) -> None:
+    verb = _verb(
+        verbs,
+        name,
+        "answer requests for predictions over HTTP, on this machine",
+        'SIGTERM or Ctrl-C ends it, when all that was taken is answered. It needs pip install "prograd[serve]".',
+        "runtime serve digits.pb --load trained.safetensors",
+        "runtime serve digits.pb --load trained.safetensors --port 0 --threads 2 --max-body 1MiB",
+        "curl http://127.0.0.1:8000/predict -H 'Content-Type: application/octet-stream' --data-binary @images.raw",
+    )
+    what = verb.add_argument_group("what to serve")
+    what.add_argument("--entry", metavar="NAME", help="an entry that does not train; predict unless given")
+    what.add_argument("--seed", type=int64, metavar="N", help="in place of the program's seed")
+    _add_settings(what)
+    _add_how(what)
+    _add_load(verb.add_argument_group("states"))
+    how = verb.add_argument_group("requests")
+    how.add_argument("--port", type=port, default=8000, metavar="PORT", help="of 127.0.0.1; 0 for any that is free")
+    how.add_argument(
+        "--max-body", type=size, default=16 << 20, metavar="SIZE", help="of a request, as in 1MiB; default 16MiB"
+    )
+    how.add_argument(
+        "--answer-time", type=duration, default=30.0, metavar="TIME",
+        help="from a request to its answer, as in 500ms; default 30s",
+    )  # fmt: skip
+    how.add_argument("--queue", type=positive, default=256, metavar="N", help="requests that may wait; default 256")
+    how.add_argument(
+        "--together", type=positive, metavar="N",
+        help="rows of several requests that are computed together; those of the largest step unless given",
+    )  # fmt: skip
+    limits = verb.add_argument_group("limits")
+    limits.add_argument("--max-memory", type=size, metavar="SIZE", help="of the process, as in 200MiB")
+    limits.add_argument("--max-time", type=duration, metavar="TIME", help="stop after it, as at a signal")
+
+
 def _add_what(group: Any) -> None:
     _add_length(group)
     _add_settings(group)
@@ -260,8 +296,7 @@ def _add_rows(verb: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _add_states(verb: argparse.ArgumentParser) -> None:
-    states = verb.add_argument_group("states")
+def _add_load(states: Any) -> None:
     states.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
     states.add_argument(
         "--only", action="append", default=[], metavar="PATTERN",
@@ -275,6 +310,11 @@ def _add_states(verb: argparse.ArgumentParser) -> None:
         "--layout", type=one_of("prograd", "torch"), default="prograd", metavar="{prograd,torch}",
         help="of --load: whose names and axes the file has",
     )  # fmt: skip
+
+
+def _add_states(verb: argparse.ArgumentParser) -> None:
+    states = verb.add_argument_group("states")
+    _add_load(states)
     states.add_argument("--save", type=Path, metavar="FILE", help="write all states at the end")
     states.add_argument("--in-place", action="store_true", help="save to the file that --load names")
     states.add_argument("--checkpoint", type=Path, metavar="DIR", help="write checkpoints into a folder")

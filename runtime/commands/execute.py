@@ -32,6 +32,7 @@ from runtime.runs.interrupts import Interrupted, Interrupts
 from runtime.runs.metrics import scalar_fetches
 from runtime.runs.overtime import Overtime
 from runtime.runs.run import Run, load
+from runtime.runs.untrained import computes_with_initial_values
 
 if TYPE_CHECKING:
     from runtime.commands.metrics_file import MetricsFile
@@ -177,15 +178,9 @@ def _run_over(
     asked = run.program.run.evaluate
     split = options.split or (asked.split if asked.entry == entry else None)
     results = run_over(run.session, entry, run.session.rows(entry, feeds or split), fetch=fetch, between=between)
-    if not options.load and _reads_what_is_trained(run, entry):
+    if computes_with_initial_values(run.session, entry):
         logging.getLogger("prograd").info("nothing was loaded: the entry %r computed with initial values", entry)
     return results.arrays, [("entry", entry), ("steps", results.steps), *metric_fields(results.metrics)]
-
-
-def _reads_what_is_trained(run: Run, entry: str) -> bool:
-    """Whether an entry reads a parameter whose first value is made up, and not taken from a file."""
-    made_up = {s.name for s in run.program.states if s.trainable and s.WhichOneof("initial") == "op"}
-    return any(parameter.state in made_up for parameter in run.session.bindings(entry)[0].block.parameters)
 
 
 def _loaded(options: argparse.Namespace) -> Run:

@@ -1,18 +1,23 @@
 """The safetensors format: eight bytes with the length of a JSON header, the header, then the elements.
 
 https://huggingface.co/docs/safetensors has the definition. The package of that name maps files into memory, which
-`FileReader` says why not to do; so this reads the format itself, and believes nothing that it reads.
+`runtime.files.file_reader` says why not to do; so this reads the format itself, and believes nothing that it reads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 import numpy as np
 
+from prograd_proto import TensorType
+from prograd_proto.dtypes import ITEM_BYTES
 from runtime.dtypes import BFLOAT16, Array
-from runtime.files.file_reader import FileReader
+
+if TYPE_CHECKING:
+    from runtime.memory_limit import MemoryLimit
 
 WORDS: Final = {
     "float32": "F32",
@@ -54,7 +59,52 @@ class Header(NamedTuple):
     nbytes: int
 
 
-def read_header(reader: FileReader) -> Header:
+class Reader(Protocol):
+    """The bytes of a file in order: a `FileReader`, or what is already in memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many there are in all."""
+        ...
+
+    @property
+    def memory(self) -> MemoryLimit:
+        """Is asked before arrays are made of them."""
+        ...
+
+    def fill(self, out: memoryview) -> None:
+        """Read as many bytes as `out` has. Raises ValueError if there are fewer."""
+        ...
+
+    def take(self, count: int) -> bytearray:
+        """The next bytes. Raises ValueError if there are fewer."""
+        ...
+
+    def skip(self, count: int) -> None:
+        """Go on behind the next bytes."""
+        ...
+
+
+def safetensors_header(types: Mapping[str, TensorType], metadata: Mapping[str, str]) -> tuple[list[str], bytes]:
+    """The tensors by name in the order in which their elements follow, and what comes before.
+
+    Big elements come first, then names in order, so every tensor is aligned to its elements.
+    """
+    from json import dumps
+
+    names = sorted(types, key=lambda name: (-ITEM_BYTES[types[name].dtype], name))
+    header: _Json = {_METADATA: dict(metadata)}
+    end = 0
+    for name in names:
+        type = types[name]
+        start, end = end, end + type.nbytes
+        header[name] = {"dtype": WORDS[type.dtype], "shape": list(type.shape), "data_offsets": [start, end]}
+    text = dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return names, len(text).to_bytes(8, "little") + text
+
+
+def read_header(reader: Reader) -> Header:
     """The header of a file. Raises ValueError, saying what is wrong, if it is damaged."""
     nbytes = reader.nbytes
     length = int.from_bytes(reader.take(8), "little")
@@ -81,7 +131,7 @@ def dtype_of(word: str) -> np.dtype[Any]:
     return _DTYPES[word]
 
 
-def read_tensors(reader: FileReader, header: Header, names: set[str]) -> dict[str, Array]:
+def read_tensors(reader: Reader, header: Header, names: set[str]) -> dict[str, Array]:
     """The named tensors of a file whose header was just read.
 
     Raises ValueError for an element type that NumPy lacks, a bool that is neither 0 nor 1, or if the file ends before.
@@ -96,7 +146,7 @@ def read_tensors(reader: FileReader, header: Header, names: set[str]) -> dict[st
     return found
 
 
-def _tensor(reader: FileReader, name: str, extent: Extent) -> Array:
+def _tensor(reader: Reader, name: str, extent: Extent) -> Array:
     if extent.word not in _DTYPES:
         raise ValueError(f"the elements of {name!r} are {extent.word}, which prograd does not read")
     reader.memory.take(extent.end - extent.start, f"the array {name!r}")

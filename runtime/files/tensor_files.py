@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import Damaged, DataError, ExecutionError
 from runtime.files.file_reader import FileReader
 from runtime.files.output import write_output
-from runtime.files.safetensors_file import WORDS, read_header, read_tensors
+from runtime.files.safetensors_file import read_header, read_tensors, safetensors_header
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 if TYPE_CHECKING:
@@ -32,30 +32,14 @@ def write_safetensors(
 ) -> None:
     """Write arrays and one line of metadata per key, whole or not at all; equal arguments give equal bytes.
 
-    Big elements come first, then names in order, so every tensor is aligned to its elements. Nothing is copied.
-    For errors see `write_output`.
+    Nothing is copied. For errors see `write_output`.
     """
-    from json import dumps
-
-    names = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    end = 0
-    for name in names:
-        array = tensors[name]
-        start, end = end, end + array.nbytes
-        header[name] = {
-            "dtype": WORDS[array_type(array).dtype],
-            "shape": list(array.shape),
-            "data_offsets": [start, end],
-        }
-    text = dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
+    names, header = safetensors_header({name: array_type(array) for name, array in tensors.items()}, metadata)
 
     def write(file: BinaryIO) -> None:
-        file.write(len(text).to_bytes(8, "little") + text)
+        file.write(header)
         for name in names:
-            array = tensors[name]
-            file.write(as_little(array).reshape(-1).view(np.uint8).data)
+            file.write(as_little(tensors[name]).reshape(-1).view(np.uint8).data)
 
     write_output(path, write, force=force)
 
@@ -143,12 +127,18 @@ def keys_of(path: Path) -> list[str]:
 def read_npy(path: Path, memory: MemoryLimit = NO_LIMIT) -> Array:
     """The array of a .npy file. Raises DataError if it cannot be read."""
     try:
-        with open_regular(path) as file, _parsing():
-            memory.take(_claimed(file, path.stat().st_size), f"the array of {path}")
-            file.seek(0)
-            array = cast(Array, np.lib.format.read_array(file, allow_pickle=False))
+        with open_regular(path) as file:
+            return parse_npy(file, path.stat().st_size, memory, f"the array of {path}")
     except (OSError, ValueError) as error:
         raise unreadable(path, "npy", error) from None
+
+
+def parse_npy(file: BinaryIO, size: int, memory: MemoryLimit = NO_LIMIT, what: str = "an array") -> Array:
+    """The array of an open .npy file of `size` bytes. Raises ValueError if it is none."""
+    with _parsing():
+        memory.take(_claimed(file, size), what)
+        file.seek(0)
+        array = cast(Array, np.lib.format.read_array(file, allow_pickle=False))
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
 
 

@@ -9,6 +9,7 @@ course             what to train, how long and on which rows
 training           the training loop: steps, epochs, evaluations, the best states, checkpoints
 row_wise           whether each row that an entry gives is made of the same row of its feeds
 evaluation         running an entry over rows without training: evaluation and prediction
+untrained          entries that compute with values that nobody has trained, loaded or set
 one_step           one step of an entry with rows that are given, by itself
 events             what a training run reports: frozen records, one kind per occasion. Epochs and steps count from 1
 metrics            metrics: scalar fetches, and how they combine over steps

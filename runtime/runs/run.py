@@ -30,6 +30,7 @@ from runtime.runs.session import Session
 from runtime.runs.settings import Settings
 from runtime.runs.standing import Standing
 from runtime.runs.state_view import StateView
+from runtime.runs.untrained import warn_if_untrained
 
 if TYPE_CHECKING:
     from runtime.engines.choice import EngineName
@@ -202,6 +203,7 @@ class Run:
         if data is None:
             data = asked.split or None
         results = run_over(self.session, entry, self.session.rows(entry, data))
+        warn_if_untrained(self.session, entry)
         return results.metrics | results.tables
 
     def predict(self, x: object, *, entry: str = "predict") -> dict[str, Array]:
@@ -216,7 +218,9 @@ class Run:
             if len(feeds) != 1:
                 raise DataError(f"entry {entry!r} has the feeds {', '.join(feeds) or 'none'}; give an array by name")
             x = {next(iter(feeds)): x}
-        return run_over(self.session, entry, self.session.rows(entry, x)).arrays  # pyright: ignore[reportUnknownArgumentType]: names are checked
+        results = run_over(self.session, entry, self.session.rows(entry, x))  # pyright: ignore[reportUnknownArgumentType]: names are checked
+        warn_if_untrained(self.session, entry)
+        return results.arrays
 
     def set(self, **values: float) -> None:
         """Give settings of the program other values, for all steps from now on.
@@ -248,6 +252,7 @@ class Run:
             self.settings.require_same(checkpoint.tensors, os.fspath(path))
         with self.states.turns.alone():
             self.standing.position = resume(checkpoint, self.sha256, self.states)
+            self.states.were_given = True
             self.standing.done, self.standing.home = 0, os.path.realpath(checkpoint.path.parent)
             self.settings.put(given)
 
@@ -277,7 +282,9 @@ class Run:
         checkpoint = read_checkpoint(Path(path))
         patterns = [only] if isinstance(only, str) else only
         with self.states.turns.alone():
-            return load_parameters(checkpoint, self.program, self.states.arrays, patterns, rename, layout)
+            loaded = load_parameters(checkpoint, self.program, self.states.arrays, patterns, rename, layout)
+            self.states.were_given = True
+            return loaded
 
     def load_state(self, path: Path_) -> None:
         """Take all parameters and buffers from a file; see `load`."""

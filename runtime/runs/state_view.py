@@ -23,6 +23,7 @@ class StateView(Mapping[str, Array]):
     """
 
     def __init__(self, states: States) -> None:
+        self._states = states
         self._arrays = states.arrays
         self._turns = states.turns
 
@@ -45,6 +46,7 @@ class StateView(Mapping[str, Array]):
             raise DataError(f"the state {name!r} is {here}, the array given is {given}")
         with self._turns.alone():
             np.copyto(state, array)
+            self._states.were_given |= name not in ("seed", "total_steps")
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays

@@ -27,7 +27,8 @@ class States:
 
     `arrays` are the very memory that steps update, `passing` the names of those that last an epoch, `sums` of the slots
     in which gradients wait for an update that several steps make, `turns` what keeps threads from reading what another
-    one changes: who touches an array has a turn.
+    one changes: who touches an array has a turn. `were_given` says that values were loaded or set, and `is_told` that a
+    user knows of those that were not.
     """
 
     def __init__(self, program: pb.ProgramDesc, folder: Path, memory: MemoryLimit = NO_LIMIT) -> None:
@@ -38,6 +39,8 @@ class States:
         self.passing = frozenset(s.name for s in self._held if s.lifespan == pb.LIFESPAN_EPOCH)
         self.sums = tuple(s.name for s in self._held if s.slot == "gradient")
         self.turns = Turns()
+        self.were_given = False
+        self.is_told = False
         self._program = program
         self._folder = folder
         self._memory = memory

@@ -38,8 +38,13 @@ ABSURD = [
     "x=[[" + "9" * 30 + ", 1, 2]]",
     'x=[["a", null, {}]]',
 ]
-QUICK = {"execute": ["-q", "--steps", "1"], "profile": ["--steps", "1"], "replay": ["-q", "--steps", "1"]}
-NEEDED = {"replay": ["--expect-sha256", "0" * 64], "place": ["--seconds", "0"]}
+QUICK = {
+    "execute": ["-q", "--steps", "1"],
+    "profile": ["--steps", "1"],
+    "replay": ["-q", "--steps", "1"],
+    "serve": ["-q", "--max-time", "10ms"],
+}
+NEEDED = {"replay": ["--expect-sha256", "0" * 64], "place": ["--seconds", "0"], "serve": ["--port", "0"]}
 
 
 @pytest.fixture
@@ -66,7 +71,8 @@ def calls(verb: Verb, value: str) -> Iterator[list[str]]:
         more = [*QUICK.get(word, []), *NEEDED.get(word, [])]
         if flag == "--epochs":
             more = ["-q"]
-        yield [word, *files, *more, f"{flag}={value}"]
+        at_last = more if word == "serve" else []  # it must end even where a time of a century is none too absurd
+        yield [word, *files, *more, f"{flag}={value}", *at_last]
 
 
 @pytest.mark.parametrize("value", ABSURD, ids=lambda value: ascii(value)[:30])

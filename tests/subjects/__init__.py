@@ -13,5 +13,6 @@ random_programs     strategies for programs: any message of the schema
 random_training     strategies for training programs
 small_programs      small training runs in folders of their own, with data
 steps               steps of a compiled program, by the executor and by the oracle
+serving             a server of predictions in a thread of the test, and clients of it
 commands            both commands, called in the process of the test
 """

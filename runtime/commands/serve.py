@@ -1,0 +1,96 @@
+"""The verb `serve`."""
+
+from __future__ import annotations
+
+import argparse
+from time import perf_counter
+
+from prograd_proto.printable import WORD, result_line, sentence
+from runtime.command_line.ending import EXIT_DONE
+from runtime.command_line.streams import put
+from runtime.commands.settings import chosen_settings
+from runtime.errors import UsageError
+from runtime.memory_limit import MemoryLimit, peak_rss
+from runtime.runs.run import Run, load
+from runtime.runs.untrained import computes_with_initial_values
+from runtime.serving.endpoints import Limits
+from runtime.serving.predictor import Predictor
+from runtime.serving.server import ADDRESS, Stop, answer, listen, require_library
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Answer requests for predictions over HTTP, until a signal or the end of the time."""
+    start = perf_counter()
+    _require_consistent(options)
+    run = _loaded(options)
+    entry = _entry(options, run)
+    predictor = Predictor(run.session, entry, queue=options.queue, together=options.together)
+    taken = listen(options.port)
+    url = f"http://{ADDRESS}:{taken.getsockname()[1]}"
+    said = _said(run, entry)
+    stop = Stop()
+
+    def ready() -> None:
+        options.interrupts.hold(stop.at_signal)
+        put(result_line("READY", [("url", url), *said.items()]))
+        if not options.quiet:
+            options.say(f"entry {entry!r} of {sentence(run.program.name, WORD)!r} is at {url}; Ctrl-C ends it")
+
+    limits = Limits(options.max_body, options.answer_time)
+    done = answer(
+        predictor, taken, limits, said, stop=stop, ready=ready, report=options.say, seconds=options.max_time
+    )  # fmt: skip
+    run.close()
+    if not done.is_whole:
+        options.interrupts.check()
+    fields = [*vars(done.counts).items(), ("computed", predictor.computed), ("wall", f"{perf_counter() - start:.3f}")]
+    put(result_line("OK", [("entry", entry), *fields, ("rss", peak_rss())]))
+    return EXIT_DONE
+
+
+def _require_consistent(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that contradict each other, or where the server library is missing."""
+    require_library()
+    if (options.only or options.rename or options.layout != "prograd") and not options.load:
+        raise UsageError("--only, --rename and --layout say what --load takes; give --load")
+
+
+def _loaded(options: argparse.Namespace) -> Run:
+    """The program, with the states that were asked for."""
+    run = load(
+        options.program,
+        engine=options.engine,
+        math=options.math,
+        threads=options.threads,
+        schedule=options.schedule,
+        seed=options.seed,
+        settings=chosen_settings(options.settings),
+        max_memory=MemoryLimit(options.max_memory, of_process=True, threads=options.threads),
+        spill=options.spill,
+    )
+    if options.load:
+        run.load(options.load, only=options.only, rename=dict(options.rename), layout=options.layout)
+    return run
+
+
+def _entry(options: argparse.Namespace, run: Run) -> str:
+    """The entry that is asked for, which must not train."""
+    entry = options.entry or "predict"
+    if run.session.trains(run.session.bindings(entry)[0]):
+        raise UsageError(f"the entry {entry!r} trains, and no request may change the states; name another by --entry")
+    if computes_with_initial_values(run.session, entry):
+        options.say(f"warning: nothing was loaded: the entry {entry!r} computes with initial values")
+    return entry
+
+
+def _said(run: Run, entry: str) -> dict[str, object]:
+    """What is served."""
+    engine = run.session.engine
+    return {
+        "program": run.program.name,
+        "entry": entry,
+        "program_sha256": run.sha256,
+        "state_sha256": run.states.sha256(),
+        "engine": engine.name,
+        "math": engine.math,
+    }

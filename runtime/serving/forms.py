@@ -1,0 +1,144 @@
+"""Arrays in the bodies of requests and answers.
+
+A *form* is a way to write them, by the word for it in Content-Type and Accept. JSON and safetensors have a name for
+each array. Raw elements, row-major and little-endian, and .npy files are one array: of the only feed, and of the only
+fetch or the one that is asked for. What comes in is believed as little as a file is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from math import prod
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from runtime.dtypes import Array, array_type, as_little, count_nonfinite, is_float, numpy_dtype
+from runtime.entries import BoundEntry, Feed
+from runtime.errors import DataError
+from runtime.files.safetensors_file import read_header, read_tensors, safetensors_header
+from runtime.files.tensor_files import parse_npy
+from runtime.memory_limit import NO_LIMIT
+
+
+class Form(NamedTuple):
+    """How arrays are read from a body, given the entry that they are for, and how fetched arrays are written."""
+
+    read: Callable[[bytes, BoundEntry], Mapping[str, object]]
+    write: Callable[[Mapping[str, Array]], bytes]
+    is_one: bool  # array, without a name
+
+
+def given_arrays(form: str, body: bytes, bound: BoundEntry) -> Mapping[str, object]:
+    """By feed, what a body has. Raises DataError if it is not in that form."""
+    try:
+        return FORMS[form].read(body, bound)
+    except (ValueError, RecursionError) as error:  # the latter for lists in lists, a thousand deep
+        raise DataError(f"the body is not {form}: {error or 'it ends too early'}") from None
+
+
+def _from_json(body: bytes, bound: BoundEntry) -> Mapping[str, object]:
+    given: Any = json.loads(body)
+    if isinstance(given, dict):
+        return cast(dict[str, object], given)
+    return {_only_feed(bound).name: given}
+
+
+def _to_json(arrays: Mapping[str, Array]) -> bytes:
+    return json.dumps({name: _listed(array) for name, array in arrays.items()}, allow_nan=False).encode()
+
+
+def _listed(array: Array) -> object:
+    """Lists in lists, with null for NaN and infinities, which JSON does not have."""
+    if is_float(array) and count_nonfinite(array):
+        finite = np.isfinite(array)
+        array = array.astype(object)
+        array[~finite] = None
+    return array.tolist()
+
+
+def _from_raw(body: bytes, bound: BoundEntry) -> Mapping[str, object]:
+    feed = _only_feed(bound)
+    inner = feed.type.static_shape[feed.by_row :]
+    dtype = numpy_dtype(feed.type.dtype)
+    row = prod(inner) * dtype.itemsize
+    if not row or (len(body) % row if feed.by_row else len(body) != row):
+        each = f"a row of the feed {feed.name!r}" if feed.by_row else f"the feed {feed.name!r}"
+        raise ValueError(f"it has {len(body)} bytes, and {each} takes {row}")
+    if feed.type.dtype == "bool" and body and max(body) > 1:
+        raise ValueError("it has a bool that is neither 0 nor 1")
+    little = np.frombuffer(body, "<u2" if feed.type.dtype == "bfloat16" else dtype.newbyteorder("<"))
+    array = little.astype(little.dtype.newbyteorder("=")).view(dtype)
+    return {feed.name: array.reshape((-1, *inner) if feed.by_row else inner)}
+
+
+def _to_raw(arrays: Mapping[str, Array]) -> bytes:
+    return b"".join(as_little(array).tobytes() for array in arrays.values())
+
+
+def _from_npy(body: bytes, bound: BoundEntry) -> Mapping[str, object]:
+    return {_only_feed(bound).name: parse_npy(BytesIO(body), len(body))}
+
+
+def _to_npy(arrays: Mapping[str, Array]) -> bytes:
+    out = BytesIO()
+    for array in arrays.values():
+        np.lib.format.write_array(out, array, allow_pickle=False)
+    return out.getvalue()
+
+
+def _from_safetensors(body: bytes, bound: BoundEntry) -> Mapping[str, object]:
+    del bound
+    reader = _Body(body)
+    header = read_header(reader)
+    return read_tensors(reader, header, set(header.extents))
+
+
+def _to_safetensors(arrays: Mapping[str, Array]) -> bytes:
+    names, header = safetensors_header({name: array_type(array) for name, array in arrays.items()}, {})
+    return header + b"".join(as_little(arrays[name]).tobytes() for name in names)
+
+
+def _only_feed(bound: BoundEntry) -> Feed:
+    if len(bound.feeds) != 1:
+        names = ", ".join(bound.feeds) or "none"
+        raise DataError(f"entry {bound.name!r} has the feeds {names}; give them by name, as JSON or safetensors")
+    return next(iter(bound.feeds.values()))
+
+
+class _Body:
+    """The bytes of a body in order, as files are read."""
+
+    def __init__(self, body: bytes) -> None:
+        self.nbytes = len(body)
+        self.memory = NO_LIMIT
+        self._body = memoryview(body)
+        self._at = 0
+
+    def fill(self, out: memoryview) -> None:
+        """Copy as many bytes as `out` has. Raises ValueError if there are fewer."""
+        if len(out) > self.nbytes - self._at:
+            raise ValueError("it ends too early")
+        out[:] = self._body[self._at : self._at + len(out)]
+        self._at += len(out)
+
+    def take(self, count: int) -> bytearray:
+        """The next bytes. Raises ValueError if there are fewer."""
+        out = bytearray(min(count, self.nbytes + 1))
+        self.fill(memoryview(out))
+        return out
+
+    def skip(self, count: int) -> None:
+        """Go on behind the next bytes."""
+        self._at += count
+
+
+FORMS: Final = {
+    "application/json": Form(_from_json, _to_json, is_one=False),
+    "application/octet-stream": Form(_from_raw, _to_raw, is_one=True),
+    "application/x-npy": Form(_from_npy, _to_npy, is_one=True),
+    "application/x-safetensors": Form(_from_safetensors, _to_safetensors, is_one=False),
+}
+"""By the word for them in Content-Type and Accept."""

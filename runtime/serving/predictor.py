@@ -1,0 +1,193 @@
+"""Rows of several requests, computed together.
+
+1. A request joins the queue, unless that is full: then whoever asks is told so at once.
+2. The first request is taken, and with it those behind it as long as their rows are no more than `together`. While
+   they are computed, others arrive: the more there is to do, the more rows a step has.
+3. Each gets the rows of the results that are its own. If the rows of one are at fault, all are computed one by one.
+
+Rows are computed together only where that gives what each would get alone but for rounding: every feed and every fetch
+has rows, and a step of one row exists, so any number of them can be computed. A request of more rows than `together` is
+computed as by `predict`.
+
+Steps are made on a thread of their own, so that the server listens meanwhile; those of few rows, where the largest step
+takes less time than that is worth, between what the server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from threading import Condition, RLock, Thread
+from time import monotonic
+from typing import Final, NamedTuple
+
+from prograd_proto import program_pb2 as pb
+from runtime.dtypes import Array
+from runtime.entries import BoundEntry
+from runtime.errors import ExecutionError, OutOfTime
+from runtime.rows.rows import check_names, checked_array, common_length
+from runtime.runs.evaluation import run_over
+from runtime.runs.session import Session
+from runtime.serving.steps import Steps
+
+Arrays = dict[str, Array]
+
+QUICK: Final = 1e-3
+"""Seconds of a step that the server does not wait for elsewhere."""
+
+
+class Busy(ExecutionError):
+    """As many requests wait as may."""
+
+
+class Request(NamedTuple):
+    """Arrays for all feeds of an entry, of so many rows, and until when, by `monotonic`, an answer is of use."""
+
+    feeds: Arrays
+    rows: int
+    until: float
+    answer: asyncio.Future[Arrays]
+
+
+class Predictor:
+    """Answers requests for what an entry fetches, made in one event loop.
+
+    Attributes:
+        entry: its bindings, the largest first.
+        together: so many rows are computed together at most; 1 if each request is computed alone.
+        computed: how many times rows were.
+    """
+
+    def __init__(self, session: Session, entry: str, *, queue: int, together: int | None = None) -> None:
+        """For an entry that does not train; `together` are the rows of its largest step unless given."""
+        self.entry = session.bindings(entry)
+        self.together = (together or self.entry[0].rows) if _is_by_row(self.entry) else 1
+        self.computed = 0
+        self._session = session
+        self._most = queue
+        with session.apart(self.entry, ()):
+            pass  # what a step needs is there before the first request
+        self._steps = Steps(session, self.entry) if self.together > 1 else None
+        self._is_quick = self._steps is not None and self._steps.longest < QUICK
+        self._small: deque[Request] = deque()
+        self._others: deque[Request] = deque()
+        self._changed = Condition(RLock())
+        self._ends = False
+        self._thread = Thread(target=self._work, name="predictions", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests are not yet computed."""
+        return len(self._small) + len(self._others)
+
+    def require_room(self) -> None:
+        """Raise Busy if no other request may wait."""
+        with self._changed:
+            if self.waiting >= self._most:  # those whose client has left wait no longer
+                self._others = deque(request for request in self._others if not request.answer.done())
+            if self.waiting < self._most:
+                return
+        raise Busy(f"{self._most} requests wait already, which is as many as may; ask again later")
+
+    def request(self, given: Mapping[str, object], until: float) -> Request:
+        """What is asked with arrays, or lists, for all feeds. Raises DataError if they do not fit."""
+        bound = self.entry[0]
+        check_names(bound, given)
+        feeds = {feed.name: checked_array(bound, feed, given[feed.name]) for feed in bound.feeds.values()}
+        rows = common_length({n: a for n, a in feeds.items() if bound.feeds[n].by_row}, "feed", bound.rows)
+        return Request(feeds, rows, until, asyncio.get_running_loop().create_future())
+
+    def submit(self, request: Request) -> asyncio.Future[Arrays]:
+        """Let a request wait for its answer; it is dropped if that is cancelled before. Raises Busy."""
+        self.require_room()
+        if self._is_quick and request.rows <= self.together:
+            self._small.append(request)
+            asyncio.get_running_loop().call_soon(self._compute_small)  # with what else has come by now
+            return request.answer
+        with self._changed:
+            self._others.append(request)
+            self._changed.notify()
+        return request.answer
+
+    def close(self) -> None:
+        """Compute what waits, and end the thread."""
+        with self._changed:
+            self._ends = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._others or self._ends)
+                if not self._others:
+                    return
+                requests = self._next(self._others)
+            if requests:
+                results = self._results(requests)
+                requests[0].answer.get_loop().call_soon_threadsafe(_settle, requests, results)
+
+    def _compute_small(self) -> None:
+        while self._small:
+            requests = self._next(self._small)
+            if requests:
+                _settle(requests, self._results(requests))
+
+    def _next(self, waiting: deque[Request]) -> list[Request]:
+        """The requests that are computed together next, without those that nobody waits for."""
+        taken: list[Request] = []
+        rows = 0
+        while waiting and (not taken or rows + waiting[0].rows <= self.together):
+            taken.append(waiting.popleft())
+            rows += taken[-1].rows
+        return [request for request in taken if not request.answer.done()]
+
+    def _results(self, requests: Sequence[Request]) -> list[Arrays | Exception]:
+        """For each request, what it gets."""
+        try:
+            arrays = self._fetched(requests)
+        except Exception as error:
+            if len(requests) == 1:
+                return [error]
+            return [self._results([request])[0] for request in requests]
+        results: list[Arrays | Exception] = []
+        start = 0
+        for request in requests:
+            end = start + request.rows
+            results.append({n: a[start:end] for n, a in arrays.items()} if len(requests) > 1 else arrays)
+            start = end
+        return results
+
+    def _fetched(self, requests: Sequence[Request]) -> Arrays:
+        self.computed += 1
+        if self._steps is not None and 0 < sum(request.rows for request in requests) <= self.together:
+            return self._steps.compute([request.feeds for request in requests])
+        name, until = self.entry[0].name, requests[0].until
+        rows = self._session.rows(name, requests[0].feeds)
+        return run_over(self._session, name, rows, between=lambda: _require_time(until)).arrays
+
+
+def _is_by_row(bindings: Sequence[BoundEntry]) -> bool:
+    """Whether rows of several requests may be computed together."""
+    bound = bindings[0]
+    fetched = all(fetch.name in bound.row_names and fetch.over == pb.OVER_LAST for fetch in bound.block.fetches)
+    return bindings[-1].rows == 1 and bool(bound.feeds) and all(f.by_row for f in bound.feeds.values()) and fetched
+
+
+def _settle(requests: Sequence[Request], results: Sequence[Arrays | Exception]) -> None:
+    """Hand the results over, in the loop of the futures; who has left gets none."""
+    for request, result in zip(requests, results, strict=True):
+        if request.answer.done():
+            continue
+        if isinstance(result, Exception):
+            request.answer.set_exception(result)
+        else:
+            request.answer.set_result(result)
+
+
+def _require_time(until: float) -> None:
+    """Raise OutOfTime once nobody waits for an answer any more."""
+    if monotonic() > until:
+        raise OutOfTime("the time for an answer is over")

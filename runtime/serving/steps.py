@@ -1,0 +1,106 @@
+"""Steps that cover any number of rows in the least time: a step that is not full may cost less than several smaller.
+
+1. Each binding of the entry is timed once, on zeros.
+2. So many rows are covered by the largest steps that they fill, and what is left by the steps that take the least time:
+   one that it does not fill, or smaller ones. What is not filled repeats the last row, and nobody reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Final
+
+import numpy as np
+
+from runtime.dtypes import Array
+from runtime.engines.engine import Executor
+from runtime.entries import BoundEntry
+from runtime.errors import ExecutionError
+from runtime.runs.session import Session
+
+_ENOUGH: Final = 0.2
+"""Seconds after which a binding is timed no longer."""
+
+
+class Steps:
+    """The steps of an entry whose feeds and fetches all have rows, and of which one takes a single row."""
+
+    def __init__(self, session: Session, bindings: Sequence[BoundEntry]) -> None:
+        self._session = session
+        self._bindings = bindings
+        self._seconds = self._timed()
+        self._covers: dict[int, list[BoundEntry]] = {}
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the largest step."""
+        return self._seconds[0]
+
+    def compute(self, parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+        """What the entry fetches for the rows of all parts, each an array per feed, one after the other.
+
+        Raises ExecutionError that names the op.
+        """
+        feeds = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        rows = len(next(iter(feeds.values())))
+        steps = self.cover(rows)
+        found: dict[str, Array] = {}
+        with self._session.apart(steps, ()) as lent:
+            start = 0
+            for bound in steps:
+                executor = lent.executor(bound)
+                count = min(bound.rows, rows - start)
+                _fill(executor, feeds, start, count)
+                self._session.stepper.step(executor)
+                for name, array in executor.fetches.items():
+                    if name not in found:
+                        found[name] = np.empty((rows, *array.shape[1:]), array.dtype)
+                    found[name][start : start + count] = array[:count]
+                start += count
+        return found
+
+    def cover(self, rows: int) -> list[BoundEntry]:
+        """The steps for so many rows, the last of which may have more."""
+        if rows not in self._covers:
+            full, rest = divmod(rows, self._bindings[0].rows)
+            self._covers[rows] = [self._bindings[0]] * full + self._best(rest, 0)[1]
+        return self._covers[rows]
+
+    def _best(self, rows: int, first: int) -> tuple[float, list[BoundEntry]]:
+        """The least seconds, and the steps that take them, for fewer rows than the binding of number `first` has."""
+        if not rows:
+            return 0.0, []
+        bound, seconds = self._bindings[first], self._seconds[first]
+        if first + 1 == len(self._bindings):
+            return seconds * rows, [bound] * rows
+        smaller = self._bindings[first + 1]
+        full, rest = divmod(rows, smaller.rows)
+        less, steps = self._best(rest, first + 1)
+        less += full * self._seconds[first + 1]
+        return (seconds, [bound]) if seconds < less else (less, [smaller] * full + steps)
+
+    def _timed(self) -> list[float]:
+        with self._session.apart(self._bindings, ()) as lent:
+            return [_seconds(lent.executor(bound)) for bound in self._bindings]
+
+
+def _fill(executor: Executor, feeds: Mapping[str, Array], start: int, count: int) -> None:
+    for name, out in executor.feeds.items():
+        out[:count] = feeds[name][start : start + count]
+        out[count:] = out[count - 1]
+
+
+def _seconds(executor: Executor) -> float:
+    """Of one step, the fastest of some; nothing is known of an entry that cannot compute zeros."""
+    for feed in executor.feeds.values():
+        feed.fill(np.zeros((), feed.dtype)[()])
+    least, begun, steps = 1e9, perf_counter(), 0
+    while steps < executor.warm_up + 5 and perf_counter() - begun < _ENOUGH:
+        start = perf_counter()
+        try:
+            executor.step()
+        except ExecutionError:
+            return 1.0
+        least, steps = min(least, perf_counter() - start), steps + 1
+    return least
