@@ -1,7 +1,9 @@
 """From IR to code: what objects hold, and what is said where nothing can be compiled."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,6 +44,23 @@ def test_without_llvmlite_the_reason_is_a_sentence_and_the_runtime_works():
     assert done.stdout == (
         'the native engine needs llvmlite (pip install "prograd[native]"): '
         "No module named 'llvmlite.binding'; 'llvmlite' is not a package no_llvmlite\n"
+    )
+
+
+def test_with_an_llvmlite_that_does_not_load_the_reference_computes_unless_native_code_is_asked_for(tmp_path):
+    script = (
+        "import sys; sys.modules['llvmlite.binding'] = None\nfrom runtime.__main__ import main\n"
+        "for more in [], ['--engine', 'native']: main(['execute', sys.argv[1], '--steps', '1', '-q', *more])"
+    )
+    program = Path(__file__).parents[2] / "examples" / "linear_regression.pb"
+    environment = {name: value for name, value in os.environ.items() if name != "PROGRAD_ENGINE"}
+    environment["PROGRAD_CACHE"] = str(tmp_path)
+    command = [sys.executable, "-c", script, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert "engine=reference native=no_llvmlite" in done.stdout
+    assert done.stderr == (
+        'runtime: the native engine needs llvmlite (pip install "prograd[native]"): '
+        "import of llvmlite.binding halted; None in sys.modules\n"
     )
 
 

@@ -1,5 +1,6 @@
 """The reader and loader of objects: the same results as LLVM's loader, and refusals of what is not known."""
 
+import os
 import struct
 import subprocess
 import sys
@@ -224,18 +225,23 @@ REFUSE_EXECUTION = """
 import ctypes, sys
 if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN
     sys.exit("no such kernel")
-from runtime.engines.native import jit
-print(jit.unavailable())
+from runtime.__main__ import main
+main(["execute", sys.argv[1], "--steps", "1", "-q"])
+main(["execute", sys.argv[1], "--steps", "1", "-q", "--engine", "native"])
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process forbid itself executable memory")
 def test_a_kernel_that_refuses_executable_memory_is_told_of_in_a_sentence():
-    done = subprocess.run([sys.executable, "-c", REFUSE_EXECUTION], capture_output=True, text=True)
+    program = Path(__file__).parents[2] / "examples" / "linear_regression.pb"
+    environment = {name: value for name, value in os.environ.items() if name != "PROGRAD_ENGINE"}
+    command = [sys.executable, "-c", REFUSE_EXECUTION, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.stderr == "no such kernel\n":
         pytest.skip("the kernel is older than 6.3")
-    assert done.stdout == (
-        "the native engine needs memory that can be executed, and this system forbids it: Permission denied\n"
+    assert "engine=reference native=no_executable_memory" in done.stdout
+    assert done.stderr == (
+        "runtime: the native engine needs memory that can be executed, and this system forbids it: Permission denied\n"
     )
 
 

@@ -10,6 +10,7 @@ from runtime.dtypes import Array
 from runtime.engines.around_step import around_step
 from runtime.engines.engine import EngineOptions, Footprint
 from runtime.engines.native import jit
+from runtime.engines.native.driver import driver_code
 from runtime.engines.native.executor import NativeExecutor, watched_ops
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.step import Lowered, bind_compiled, lowered
@@ -33,6 +34,7 @@ class NativeEngine:
         self._program = program
         self._options = options
         self._target = this_machine()
+        driver_code(self._target)  # every step needs it; where it is not kept, it shows whether LLVM can be loaded
         self.instructions = self._target.name
         self._known: dict[int, Lowered] = {}  # by the number of the block
 
