@@ -70,6 +70,16 @@ class MemoryLimit:
         """The bytes that may still be taken, None for no limit."""
         return None if self._limit is None else self._limit - self._taken
 
+    @property
+    def room_of_process(self) -> int | None:
+        """The bytes that the process may still take, None for no limit, or one of the run alone."""
+        return self.room if self._of_process else None
+
+    def take_of_process(self, nbytes: int, what: str) -> None:
+        """Take bytes that belong to the process, and not to the run."""
+        if self._of_process:
+            self.take(nbytes, what)
+
     def give_back(self, nbytes: int) -> None:
         """Note that so many bytes are free again."""
         with self._lock:

@@ -44,7 +44,10 @@ def _fastest(program: pb.ProgramDesc, options: EngineOptions) -> tuple[Engine, s
     if find_spec("llvmlite") is None:
         return _reference(program, options), "no_llvmlite"
     from runtime.engines.engine import Unavailable
+    from runtime.engines.native.engine import has_room
 
+    if not has_room(program, options.memory):
+        return _reference(program, options), "too_little_memory"
     try:
         return _native(program, options), ""
     except Unavailable as error:

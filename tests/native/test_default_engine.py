@@ -1,5 +1,6 @@
 """Which engine computes where none is named: native code if it can be made here, else NumPy, and the line says why."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import runtime
 from runtime.engines import choice
 from runtime.engines.engine import Unavailable
 from runtime.engines.native.target import this_machine
+from runtime.memory_limit import resident
 
 
 def fields(line: str) -> dict[str, str]:
@@ -49,6 +51,21 @@ def test_else_the_reference_computes_and_the_line_says_why(
     line = fields(out[-1])
     assert (line["engine"], line["native"]) == ("reference", word)
     assert "instructions" not in line
+
+
+def test_where_a_limit_leaves_no_room_for_llvm_the_reference_computes_unless_native_code_is_asked_for(
+    program: Path, capsys: pytest.CaptureFixture[str]
+):
+    def run(nbytes: int, *more: object) -> tuple[int, list[str], str]:
+        return command(capsys, "execute", program, "-q", "--max-memory", resident() + nbytes, *more)
+
+    line = fields(run(50 << 20)[1][-1])
+    assert (line["engine"], line["native"]) == ("reference", "too_little_memory")
+    assert fields(run(200 << 20)[1][-1])["engine"] == "native"
+    code, _, err = run(50 << 20, "--engine", "native")
+    assert code == 6
+    assert re.fullmatch(r"runtime: with LLVM, which compiles it, the process needs \d+ bytes, the limit is \d+\n", err)
+    assert runtime.load(program, max_memory=1 << 20).session.engine.name == "native"
 
 
 def test_a_variable_names_another_one(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 from weakref import finalize
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from prograd_proto.lifespans import held
 from runtime.dtypes import Array
 from runtime.engines.around_step import around_step
 from runtime.engines.engine import EngineOptions, Footprint
@@ -18,6 +21,17 @@ from runtime.engines.native.target import this_machine
 from runtime.engines.room import Room
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
+from runtime.memory_limit import MemoryLimit
+
+COMPILER_BYTES: Final = 96 << 20
+"""Of memory, for LLVM and what it compiles; counted if code is kept too, so that a limit means the same each time."""
+
+
+def has_room(program: pb.ProgramDesc, memory: MemoryLimit) -> bool:
+    """Whether a limit of memory leaves the room that it takes to compile the program, and to run it."""
+    arenas = [binding.plan.arena_bytes for entry in program.entries for binding in entry.bindings]
+    needed = COMPILER_BYTES + sum(type_of(state).nbytes for state in held(program)) + max(arenas, default=0)
+    return memory.room_of_process is None or memory.room_of_process >= needed
 
 
 class NativeEngine:
@@ -27,8 +41,12 @@ class NativeEngine:
     math = "exact"
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
-        """Raises Unavailable where nothing can be compiled, UsageError for what it does not have."""
+        """Raises Unavailable where nothing can be compiled, UsageError for what it does not have.
+
+        Raises ResourceLimit where there is too little memory to compile.
+        """
         jit.require_available()
+        options.memory.take_of_process(COMPILER_BYTES, "LLVM, which compiles it,")
         if options.math != "exact":
             raise UsageError(f"the engine 'native' does not have the math {options.math!r}; use the engine 'reference'")
         self._program = program
