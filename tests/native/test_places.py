@@ -156,3 +156,15 @@ def test_groups_that_differ_in_their_streams_alone_share_their_code():
     assert len(tasks) == 3
     assert len({task.key for task in tasks}) == 1
     assert [task.streams[0].op.random_stream for task in tasks] == [7, 8, 9]
+
+
+@every_target
+def test_in_a_pass_over_rows_what_there_is_once_for_a_row_is_dropped_by_its_own_place(target):
+    def make(block, x, seed, step):
+        largest = OPS["max"](x, axes=(1,), keepdims=True)
+        yield OPS["dropout"](largest, seed, step, rate=0.5) * x
+        yield OPS["dropout"](OPS["softmax"](x, axis=-1), seed, step, rate=0.5)
+
+    x = np.random.default_rng(0).normal(size=(9, 37)).astype("f4")
+    for got, wanted in both(target, {"x": x}, make):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)

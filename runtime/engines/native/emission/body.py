@@ -17,20 +17,22 @@ from runtime.engines.native.ir import DTYPES, Function, Index, Value
 from runtime.engines.native.lowering.nodes import Node
 
 
-def counted(nodes: Sequence[Node], domain: Sequence[int]) -> dict[str, Steps]:
+def counted(nodes: Sequence[Node], types: Mapping[str, TensorType], domain: Sequence[int]) -> dict[str, Steps]:
     """The steps of the indices that these nodes ask for, as if they were operands."""
-    axes = {axis for node in nodes if isinstance(node.form, Pointwise) for axis in node.form.places.values()}
-    return {_index_of(axis): _steps_of(axis, domain) for axis in axes}
+    shapes = [(node.form, types[node.outputs[0]].static_shape) for node in nodes if isinstance(node.form, Pointwise)]
+    asked = {(axis, shape) for form, shape in shapes for axis in form.places.values()}
+    return {_index_of(axis, shape): _steps_of(axis, shape, domain) for axis, shape in asked}
 
 
-def _steps_of(axis: int, domain: Sequence[int]) -> Steps:
+def _steps_of(axis: int, shape: Sequence[int], domain: Sequence[int]) -> Steps:
+    """Of a result that broadcasts to the domain."""
     if axis == ALL_AXES:
-        return row_major(domain, domain)
-    return tuple(int(i == len(domain) + axis) for i in range(len(domain)))
+        return row_major(shape, domain)
+    return tuple(int(i == len(domain) + axis and shape[axis] != 1) for i in range(len(domain)))
 
 
-def _index_of(axis: int) -> str:
-    return "all places" if axis == ALL_AXES else f"axis {axis}"  # no tensor has a space in its name
+def _index_of(axis: int, shape: Sequence[int]) -> str:
+    return f"axis {axis} of {shape}"  # no tensor has a space in its name
 
 
 class Body:
@@ -58,7 +60,6 @@ class Body:
         `given` are tensors whose values `at` is given.
         """
         self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, places
-        self.domain = types[nodes[0].outputs[0]].static_shape if nodes else ()
         made = {name for node in nodes for name in node.outputs} | set(given)
         operands = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
         self.singles = {
@@ -97,7 +98,7 @@ class Body:
                 self._operand(name, steps, index, lanes, count, values) if name else None for name in node.inputs
             ]
             assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
-            names = {**known, **self._places(node.form, steps, index, lanes)}
+            names = {**known, **self._places(node, steps, index, lanes)}
             for name, value in zip(node.outputs, node.form.of(operands, names), strict=True):
                 values[name] = self._spread(value, lanes)
         for name in self.stored:
@@ -158,13 +159,15 @@ class Body:
         return node.form.once(singles, node.attributes, stream)
 
     def _places(
-        self, form: Pointwise, steps: Mapping[str, Sequence[int]], index: Sequence[Index], lanes: int
+        self, node: Node, steps: Mapping[str, Sequence[int]], index: Sequence[Index], lanes: int
     ) -> dict[str, Places]:
-        """The indices that a form asks for."""
+        """The indices that a node asks for."""
+        assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
         found: dict[str, Places] = {}
-        for name, axis in form.places.items():
-            along = steps[_index_of(axis)]
-            extent = prod(self.domain) if axis == ALL_AXES else self.domain[axis]
+        for name, axis in node.form.places.items():
+            shape = self.types[node.outputs[0]].static_shape
+            along = steps[_index_of(axis, shape)]
+            extent = prod(shape) if axis == ALL_AXES else shape[axis]
             first = self.f.index(moved(index, along))
             found[name] = Places(first, along[-1] if along and lanes else 0, lanes, extent)
         return found

@@ -27,7 +27,7 @@ def element_stages(target: Target, task: Task) -> Stages:
     """One stage, of stretches of the line or of places of the axes around it."""
     domain = task.group.domain
     steps = {name: task.steps(name, domain) for name in task.table}
-    loops = nest(domain, steps | counted(task.group.nodes, domain))
+    loops = nest(domain, steps | counted(task.group.nodes, task.types, domain))
     cost = prod(domain) * (2 + len(task.group.nodes)) * NANOSECONDS
     if len(loops.extents) < 2:
         return _of_one_axis(target, task, loops, cost)

@@ -49,7 +49,7 @@ def product_shape(task: Task) -> Shape:
     assert factors is not None, "only read where there is code for it"
     beside = {name for other in task.group.nodes[1:] for name in other.inputs} | set(task.stored)
     steps = {name: task.steps(name, domain) for name in task.table if name in beside}
-    steps |= counted(task.group.nodes, domain)
+    steps |= counted(task.group.nodes, task.types, domain)
     steps |= {LEFT: factors.left[:-1], RIGHT: factors.right[:-1]}
     rows = nest(domain[:-1], {name: step[:-1] for name, step in steps.items()})
     is_row = bool(rows.extents) and not rows.steps[RIGHT][-1]  # else the last axis has a right factor for each place

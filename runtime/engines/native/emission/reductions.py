@@ -104,7 +104,7 @@ def shape_of(target: Target, task: Task) -> Shape:
     reductions = tuple(n for n in task.group.nodes if isinstance(n.form, Reduction) and n.outputs[0] in task.stored)
     results = {node.outputs[0] for node in reductions}
     steps = {name: task.steps(name, domain) for name in task.table if name not in results}
-    steps |= counted(task.group.nodes, domain)
+    steps |= counted(task.group.nodes, task.types, domain)
     steps |= {node.outputs[0]: kept_steps(domain, axes_of(node, len(domain))) for node in reductions}
     loops = nest(domain, steps)
     loops = loops if loops.extents else Nest((1,), dict.fromkeys(steps, (0,)))

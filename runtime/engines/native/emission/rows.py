@@ -80,7 +80,7 @@ def shape_of(target: Target, task: Task) -> Shape:
     domain, group = task.group.domain, task.group
     steps = {name: task.steps(name, domain) for name in task.table if name not in group.of_rows}
     of_row = kept_steps(domain, group.joined)
-    steps |= dict.fromkeys(group.of_rows, of_row) | counted(group.nodes, domain)
+    steps |= dict.fromkeys(group.of_rows, of_row) | counted(group.nodes, task.types, domain)
     loops = nest(domain, steps)
     [row, *_] = group.of_rows
     rows = tuple(axis for axis, step in enumerate(loops.steps[row]) if step)
