@@ -40,7 +40,7 @@ KERNEL_TESTS: Final = (
     "operators/test_sampling.py",
     "operators/test_scans.py",
     "operators/test_spatial.py",
-    "running/test_data.py",
+    "rows/test_data.py",
     "running/test_executor.py",
     "running/test_training_runs.py",
 )

@@ -8,6 +8,8 @@ rows           rows: the values of feeds, from which the steps of a run take the
 orders         which row stands at which position
 filled_up      the last row once more, as often as a step needs
 windows        rows shuffled within windows, so that memory does not grow with their number
+source         rows that come one after another, nobody knows how many
+streamed       the rows of a source, as steps take them
 read_ahead     the rows of the next step, read on a thread while a step is made
 encoding/      how values became numbers, kept with packed rows
 casts          the one cast that rows go through unasked

@@ -16,12 +16,13 @@ import numpy as np
 from runtime.dtypes import Array
 from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
+from runtime.rows.streamed import Streamed
 
 
 class _Asked(NamedTuple):
     """Rows from a position on, and the arrays that take them."""
 
-    rows: Rows
+    rows: Rows | Streamed
     start: int
     arrays: Mapping[str, Array]
 
@@ -37,7 +38,7 @@ class ReadAhead:
         self._next: _Asked | None = None
         self._arrays: dict[str, Array] = {}
 
-    def fill(self, rows: Rows, feeds: Mapping[str, Array], start: int, count: int) -> None:
+    def fill(self, rows: Rows | Streamed, feeds: Mapping[str, Array], start: int, count: int) -> None:
         """What `rows.fill` does, for a step of `count` rows; raises what it raises."""
         if not self._took(rows, feeds, start):
             rows.fill(feeds, start)
@@ -52,7 +53,7 @@ class ReadAhead:
             self._thread.join()
             self._thread = self._next = None
 
-    def _took(self, rows: Rows, feeds: Mapping[str, Array], start: int) -> bool:
+    def _took(self, rows: Rows | Streamed, feeds: Mapping[str, Array], start: int) -> bool:
         """Wait for what is read, and take it if it is this."""
         asked, self._next = self._next, None
         if asked is None:

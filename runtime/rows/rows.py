@@ -11,11 +11,12 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import INTEGER_RANGES, wide
 from prograd_proto.spelling import closest
 from runtime.conversion import converted, taken_in
-from runtime.dtypes import Array, array_type, count_nonfinite, is_float
+from runtime.dtypes import Array, array_type, count_nonfinite, is_float, numpy_dtype
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.philox import permutation
+from runtime.rows.casts import cast_rows, is_cast, say_cast
 from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
 from runtime.rows.stored_column import Column, StoredColumn, rows_of, take_rows
 
@@ -51,6 +52,11 @@ class Rows:
     def numbers(self) -> Array:
         """The int64 numbers of all rows, in order: an array of eight bytes a row."""
         return self.order.numbers(0, len(self))
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the arrays of all rows are there, as `columns` and `numbers`."""
+        return not self.stored
 
     @property
     def stored(self) -> dict[str, StoredColumn]:
@@ -140,12 +146,17 @@ def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:
 def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
     """A value for a feed as an array; lists and numbers take the feed's dtype where that loses nothing.
 
-    Raises DataError if dtype or shape differ.
+    Arrays of float64 are rounded for float32, which the log says. Raises DataError if dtype or shape differ.
     """
     array = as_array(value, feed.type.dtype)
     shape = feed.type.static_shape
     inner = array.shape[1:] == shape[1:] and array.ndim == len(shape) if feed.by_row else array.shape == shape
     found = array_type(array)
+    if inner and is_cast(found.dtype, feed.type.dtype):
+        say_cast(f"entry {bound.name!r}: the array for the feed {feed.name!r}")
+        rounded = np.empty(array.shape, numpy_dtype(feed.type.dtype))
+        cast_rows(feed.name, array, rounded)
+        return rounded
     if found.dtype != feed.type.dtype or not inner:
         raise DataError(f"entry {bound.name!r}: the feed {feed.name!r} is {_shown(feed)}, the array given is {found}")
     return array

@@ -15,6 +15,7 @@ from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.rows.rows import SHUFFLING_BYTES, Rows
 from runtime.rows.stored_column import StoredColumn
+from runtime.rows.streamed import Streamed
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import Course, Plan, TrainingOptions, course_of
 from runtime.runs.evaluation import run_over
@@ -26,9 +27,10 @@ from runtime.runs.session import Session
 from runtime.runs.standing import Standing
 from runtime.runs.training import Deeds, MakeSteps, Training
 
-MakeStep = Callable[[Rows, int], Mapping[str, Array]]
-Made = tuple[Executor, Rows, Repeat | None]
-Fill = Callable[[Rows, Mapping[str, Array], int, int], None]
+AnyRows = Rows | Streamed
+MakeStep = Callable[[AnyRows, int], Mapping[str, Array]]
+Made = tuple[Executor, AnyRows, Repeat | None]
+Fill = Callable[[AnyRows, Mapping[str, Array], int, int], None]
 
 
 def begin_training(
@@ -63,6 +65,8 @@ def _begun(
     _check_position(position, session.states.arrays["total_steps"], course, retarget=options.retarget_schedule)
     if standing.done == plan.steps:  # trained to its end in this process
         return _nothing()
+    if isinstance(course.rows, Streamed) and position.cursor is not None:
+        course.rows.seek(position.cursor)
     if position.steps:
         position.require_fitting(plan.per_epoch, [fetch.name for fetch in scalar_fetches(course.bindings[0])])
     evaluate = _evaluation(session, plan.evaluate)
@@ -93,9 +97,9 @@ def _claimed(session: Session, standing: Standing, folder: CheckpointFolder | No
     standing.home = place
 
 
-def _filling(session: Session, rows: Rows) -> tuple[Fill, Callable[[], None]]:
+def _filling(session: Session, rows: AnyRows) -> tuple[Fill, Callable[[], None]]:
     """What fills feeds with the rows from a position on, so many; and what is to be called at the end."""
-    if not rows.stored:
+    if isinstance(rows, Streamed) or rows.in_memory:
         return lambda rows, feeds, start, count: rows.fill(feeds, start), lambda: None
     from runtime.rows.read_ahead import ReadAhead  # for who has large files: start-up time
 
@@ -118,7 +122,7 @@ def _steps_of(session: Session, standing: Standing, course: Course, fetch: Seque
     with session.workspaces.lent(bindings, more) as lent:
         standing.fetched = lent.executor(first, more).fetches
 
-    def step(rows: Rows, start: int) -> Mapping[str, Array]:
+    def step(rows: AnyRows, start: int) -> Mapping[str, Array]:
         bound = first if len(rows) - start >= first.rows else bindings[-1]
         with session.workspaces.lent([bound], more) as lent:
             executor = lent.executor(bound, more)
@@ -137,9 +141,9 @@ def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: 
     names = [fetch.name for fetch in scalar_fetches(first)]
     last: Made | None = None
 
-    def steps(rows: Rows, start: int, count: int) -> Mapping[str, Array] | None:
+    def steps(rows: AnyRows, start: int, count: int) -> Mapping[str, Array] | None:
         nonlocal last
-        if session.stepper.trace is not None or rows.stored:
+        if session.stepper.trace is not None or isinstance(rows, Streamed) or not rows.in_memory:
             return None
         with session.workspaces.lent([first], more) as lent:
             executor = lent.executor(first, more)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from prograd_proto import program_pb2 as pb
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.rows.rows import Rows
+from runtime.rows.source import Batches, Source, as_source
+from runtime.rows.streamed import Streamed
 from runtime.runs.session import Session
 
 _log = logging.getLogger("prograd")
@@ -23,7 +25,9 @@ class TrainingOptions(NamedTuple):
         entry: to train; the one that the program runs unless given.
         epochs: in all; the program's unless given, else 1.
         steps: in all, in place of epochs.
-        data: another split, or an array per feed in place of the program's rows, which are then taken in order.
+        data: another split, or an array per feed in place of the program's rows, which are then taken in order; or an
+            iterator of such mappings, a function that gives one, or a `Source`: see docs/data.md.
+        steps_per_epoch: of a source, whose length nobody knows; all steps are one epoch unless given.
         fetch: tensors to fetch besides the entry's own; `Run.fetched` has them after the last step.
         checkpoint: a folder for checkpoints.
         every: steps between two of them; at the end of each epoch unless given.
@@ -39,7 +43,7 @@ class TrainingOptions(NamedTuple):
     entry: str | None = None
     epochs: int | None = None
     steps: int | None = None
-    data: str | Mapping[str, object] | None = None
+    data: str | Mapping[str, object] | Source | Batches | Callable[[], Batches] | None = None
     fetch: Sequence[str] = ()
     checkpoint: str | os.PathLike[str] | None = None
     every: int | None = None
@@ -48,6 +52,7 @@ class TrainingOptions(NamedTuple):
     ahead: int = 1
     retarget_schedule: bool = False
     before_checkpoint: Callable[[], None] | None = None
+    steps_per_epoch: int | None = None
 
 
 class Plan(NamedTuple):
@@ -76,7 +81,7 @@ class Course(NamedTuple):
     """
 
     bindings: list[BoundEntry]
-    rows: Rows
+    rows: Rows | Streamed
     plan: Plan
 
 
@@ -89,8 +94,11 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
     first = bindings[0]
     desc = program.run if program.run.entry == entry else pb.RunDesc()
     split = options.data if isinstance(options.data, str) else desc.split or "train"
-    rows = session.rows(entry, options.data if isinstance(options.data, Mapping) else split)
-    own_rows = not isinstance(options.data, Mapping) and bool(first.feeds)
+    asked = cast(object, options.data)
+    data = cast(Mapping[str, object], asked) if isinstance(asked, Mapping) else split
+    source = as_source(cast(object, asked))
+    rows = session.rows(entry, data) if source is None else _streamed(source, first, options, desc.epochs)
+    own_rows = (asked is None or isinstance(asked, str)) and bool(first.feeds)
     remainder = program.data.remainder if session.data.exists else None
     last = last_batch(rows, bindings, remainder, split)
     per_epoch = len(rows) // first.rows + (last is not None)
@@ -111,7 +119,7 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
 
 
 def last_batch(
-    rows: Rows, bindings: Sequence[BoundEntry], remainder: pb.Remainder | None, split: str
+    rows: Rows | Streamed, bindings: Sequence[BoundEntry], remainder: pb.Remainder | None, split: str
 ) -> BoundEntry | None:
     """What makes the last step of an epoch if that has fewer rows than the others; None if there is no such step.
 
@@ -139,11 +147,24 @@ def last_batch(
     return None
 
 
+def _streamed(source: Source, first: BoundEntry, options: TrainingOptions, epochs: int) -> Streamed:
+    """The rows of a source, an epoch of which has the steps that were asked for."""
+    per_epoch = options.steps_per_epoch or options.steps
+    if per_epoch is None or not (options.steps or options.epochs or epochs):
+        raise UsageError(
+            "a source does not say how many rows it has; say how long to train by steps=, "
+            "or by steps_per_epoch= and epochs="
+        )
+    return Streamed(first, source, per_epoch * first.rows)
+
+
 def _require_sane(options: TrainingOptions) -> None:
-    for name in ("epochs", "steps", "every", "ahead"):
+    for name in ("epochs", "steps", "every", "ahead", "steps_per_epoch"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UsageError(f"{name}={value}: it starts at 1")
+    if options.steps_per_epoch is not None and (options.data is None or isinstance(options.data, str | Mapping)):
+        raise UsageError("steps_per_epoch belongs to a source of rows; these have a length, which says it")
     if options.epochs is not None and options.steps is not None:
         raise UsageError("epochs and steps both say how long to train; give one of them")
 

@@ -28,6 +28,7 @@ class Position:
         best_at: epoch, step and steps of it.
         best_evaluation: all metrics of it.
         stale: evaluations since.
+        cursor, best_cursor: where the source of the rows stood then, if they come from one: values that JSON has.
         stopped: whether that was often enough to stop.
         reached: `steps` at the end, before the best states were put back; not saved.
     """
@@ -45,6 +46,8 @@ class Position:
         self.stale = 0
         self.stopped = False
         self.reached = 0
+        self.cursor: Any = None
+        self.best_cursor: Any = None
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the arrays, as values that JSON has."""
@@ -63,7 +66,7 @@ class Position:
             "best_evaluation": _written(self.best_evaluation),
             "stale": self.stale,
             "stopped": self.stopped,
-        }
+        } | ({} if self.cursor is None else {"cursor": self.cursor, "best_cursor": self.best_cursor})
 
     @classmethod
     def from_json(cls, values: object) -> Position:
@@ -84,6 +87,8 @@ class Position:
         if type(stopped) is not bool:
             raise ValueError("stopped is neither true nor false")
         position.stopped = stopped
+        given = cast(dict[str, Any], values)
+        position.cursor, position.best_cursor = given.get("cursor"), given.get("best_cursor")
         if max(position.closed, position.best_at[2]) > position.steps or position.step > position.steps:
             raise ValueError("it is further than its own steps")
         return position

@@ -15,9 +15,10 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
-from runtime.errors import NonFinite, OutOfRange, ResourceLimit, UsageError
+from runtime.errors import DataError, NonFinite, OutOfRange, ResourceLimit, UsageError
 from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
+from runtime.rows.streamed import SourceEnded, Streamed
 from runtime.runs.course import Course
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
@@ -27,7 +28,7 @@ from runtime.runs.states import States
 _log = logging.getLogger("prograd")
 
 
-MakeSteps = Callable[[Rows, int, int], Mapping[str, Array] | None]
+MakeSteps = Callable[[Rows | Streamed, int, int], Mapping[str, Array] | None]
 
 AT_ONCE: Final = 0.02
 """Seconds of steps that are made at once, about: what waits for their end, a bar or an interrupt, waits no longer."""
@@ -45,7 +46,7 @@ class Deeds(NamedTuple):
             checkpoint if there are any.
     """
 
-    step: Callable[[Rows, int], Mapping[str, Array]]
+    step: Callable[[Rows | Streamed, int], Mapping[str, Array]]
     steps: MakeSteps
     evaluate: Callable[[Callable[[], None]], Metrics]
     checkpoint: Callable[[], CheckpointWritten] | None
@@ -82,6 +83,7 @@ class Training:
         self._memory = memory
         self._totals = totals = Totals(scalar_fetches(course.bindings[0]))
         self._at_once = min(course.plan.ahead, 2)
+        self._ended = False  # the source of the rows
         self._saved_at: tuple[int, int] | None = None
         self._stopped_by: BaseException | None = None
         totals.sums, totals.rows = dict(position.sums), position.summed_rows
@@ -97,13 +99,13 @@ class Training:
         self._order()
         try:
             while True:
-                if position.closed < position.steps and self._is_at_end():
+                if position.closed < position.steps and (self._is_at_end() or self._ended):
                     yield from self._close()
-                if position.steps >= total or position.stopped:
+                if position.steps >= total or position.stopped or self._ended:
                     break
                 self._pause()
                 with self._states.turns.alone():
-                    ends = self._steps_at_once() or [self._step()]
+                    ends = self._steps_at_once() or self._step_if_rows_come()
                 yield from ends
                 if self._plan.every and position.steps % self._plan.every == 0 and not self._is_at_end():
                     yield from self._write_checkpoint()
@@ -155,6 +157,18 @@ class Training:
         made = min((len(values) for values in kept.values()), default=count)
         return [self._made({name: values[i] for name, values in kept.items()}, plan.batch) for i in range(made)]
 
+    def _step_if_rows_come(self) -> list[StepEnd]:
+        """A step; none if the source of the rows has ended."""
+        try:
+            return [self._step()]
+        except SourceEnded as end:
+            self._ended = True
+            steps, left = self._position.steps, end.left
+            if not steps:
+                raise DataError(f"the source ended after {left} rows, a step takes {self._plan.batch}") from None
+            _log.info("the source ended after %d steps of %d, and %d rows are left", steps, self._plan.steps, left)
+            return []
+
     def _step(self) -> StepEnd:
         position = self._position
         if position.step == 0:
@@ -176,6 +190,7 @@ class Training:
         first = position.step * self._plan.batch
         position.step += 1
         position.steps += 1
+        position.cursor = self._rows.cursor if isinstance(self._rows, Streamed) else None
         metrics = self._totals.add(fetched, count)
         position.sums, position.summed_rows = self._totals.sums, self._totals.rows
         for name in self._watched:
@@ -194,7 +209,9 @@ class Training:
         epoch = position.epoch + 1
         metrics = self._totals.result()
         evaluation = None
-        if plan.evaluate is not None and (epoch % plan.evaluate.every == 0 or position.steps == plan.steps):
+        if plan.evaluate is not None and (
+            epoch % plan.evaluate.every == 0 or position.steps == plan.steps or self._ended
+        ):
             evaluation = self._do.evaluate(self._pause)
         with self._states.turns.alone():
             events = self._closed(metrics, evaluation)
@@ -233,6 +250,7 @@ class Training:
         if is_best:
             position.best_metric, position.best_evaluation, position.stale = value, evaluation, 0
             position.best_at = position.epoch, position.step, position.steps
+            position.best_cursor = position.cursor
             _copy_into(position.best, self._states.arrays)
         else:
             position.stale += 1
@@ -269,6 +287,7 @@ class Training:
             np.copyto(self._states.arrays[name], array)
         if position.best_at != (position.epoch, position.step, position.steps):
             position.epoch, position.step, position.steps = position.best_at
+            position.cursor = position.best_cursor
             position.sums, position.summed_rows = {}, 0
         position.closed, position.evaluation = position.steps, position.best_evaluation
         position.stale, position.stopped = 0, False

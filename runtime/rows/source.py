@@ -1,0 +1,119 @@
+"""Rows that come one after another, and nobody knows how many: from a generator, a database, a simulator.
+
+A source has a cursor, which says where the next rows are; checkpoints keep it, and a run that goes on seeks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from runtime.dtypes import Array
+from runtime.errors import DataError, UsageError
+
+Batches = Iterable[Mapping[str, object]]
+"""Rows as they come: arrays by feed, with any number of rows on axis 0."""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """What gives rows, one after another."""
+
+    @property
+    def cursor(self) -> Any:
+        """Where the next rows are: a value that JSON has, and not None."""
+        ...
+
+    def seek(self, cursor: Any) -> None:
+        """Go to where a cursor was taken."""
+        ...
+
+    def take(self, rows: int) -> Mapping[str, object]:
+        """The next rows, an array for each feed: at most so many, and none only where the source ends."""
+        ...
+
+
+class Iterated:
+    """A source of what an iterator gives; its cursor counts what was taken.
+
+    Seeking goes through everything before: from the start where a function makes the iterator, else from where it is.
+    """
+
+    def __init__(self, batches: Batches | Callable[[], Batches]) -> None:
+        """`batches` is an iterable, or a function without arguments that gives one from its start."""
+        self._make = batches if callable(batches) else None
+        self._batches: Iterator[Mapping[str, object]] = iter(batches() if callable(batches) else batches)
+        self._taken = 0  # batches that are used up
+        self._used = 0  # rows of the one after these
+        self._batch: dict[str, Array] = {}
+
+    @property
+    def cursor(self) -> list[int]:
+        """How many batches were used up, and how many rows of the next one."""
+        return [self._taken, self._used]
+
+    def seek(self, cursor: Any) -> None:
+        """See `Source`. Raises DataError for a place that is not there, or that an iterator has passed."""
+        numbers = cast(list[Any], cursor) if isinstance(cursor, list) else []
+        if [type(number) for number in numbers] != [int, int] or min(numbers) < 0:
+            raise DataError("the checkpoint has another cursor than an iterator; go on with the source that it is of")
+        taken, used = numbers
+        if [taken, used] < self.cursor:
+            if self._make is None:
+                raise DataError(
+                    f"the iterator has given {self._taken} batches already, and the run goes on after {taken}; "
+                    "give a function that makes it anew"
+                )
+            self._batches, self._taken, self._used, self._batch = iter(self._make()), 0, 0, {}
+        if taken > self._taken:
+            begun = bool(self._batch)  # what is left of it is skipped as well
+            self._batch = {}
+            self._taken += begun + sum(1 for _ in islice(self._batches, taken - self._taken - begun))
+            if self._taken < taken:
+                raise DataError(f"the iterator ends after {self._taken} batches, and the run goes on after {taken}")
+        self._used = used
+
+    def take(self, rows: int) -> dict[str, Array]:
+        """See `Source`."""
+        while True:
+            if not self._batch:
+                given = next(self._batches, None)
+                if given is None:
+                    return {}
+                self._batch = _arrays(given)
+            count = len(next(iter(self._batch.values())))
+            start, stop = min(self._used, count), min(self._used + rows, count)
+            found = {name: array[start:stop] for name, array in self._batch.items()}
+            self._used = stop
+            if stop == count:
+                self._batch, self._used = {}, 0
+                self._taken += 1
+            if start < stop:
+                return found
+
+
+def as_source(data: object) -> Source | None:
+    """A source, or one of an iterator or of a function that makes one; None for a split, arrays, and nothing."""
+    if data is None or isinstance(data, str | Mapping):
+        return None
+    if isinstance(data, Source):
+        return data
+    if callable(data) or isinstance(data, Iterable):
+        return Iterated(cast(Any, data))
+    raise UsageError(
+        f"data is of type {type(data).__name__}: give a split by its name, an array per feed, "
+        "an iterator of such mappings, or a source that has take, seek and cursor"
+    )
+
+
+def _arrays(given: object) -> dict[str, Array]:
+    if not isinstance(given, Mapping):
+        raise DataError(f"the iterator gives what is of type {type(given).__name__}, and not arrays by feed")
+    arrays = {str(name): np.asarray(values) for name, values in cast(Mapping[Any, Any], given).items()}
+    lengths = {len(array) if array.ndim else -1 for array in arrays.values()}
+    if len(lengths) != 1 or -1 in lengths:
+        raise DataError("the iterator gives arrays of different numbers of rows, or without rows")
+    return arrays

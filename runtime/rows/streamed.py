@@ -1,0 +1,108 @@
+"""The rows of a source, as steps take them: each step the next ones, in the order in which they come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from runtime.dtypes import Array, count_nonfinite, is_float
+from runtime.entries import BoundEntry
+from runtime.errors import UsageError
+from runtime.memory_limit import MemoryLimit
+from runtime.rows.rows import check_names, checked_array
+from runtime.rows.source import Source
+
+
+class SourceEnded(Exception):
+    """There are no rows for another step; `left` are those that do not fill one."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(f"the source ended, and {left} rows are left")
+        self.left = left
+
+
+class Streamed:
+    """What `Rows` is, of a source: its length is that of an epoch, and rows are asked for in order.
+
+    Attributes:
+        cursor: where the source is, after the rows of the last step.
+    """
+
+    in_memory = False
+
+    def __init__(self, bound: BoundEntry, source: Source, rows: int) -> None:
+        """`rows` are those of an epoch, of steps of the bound entry."""
+        self._bound = bound
+        self._source = source
+        self._rows = rows
+        self._fed: dict[str, Array] = {}
+        _require_json(source.cursor)
+        for feed in bound.feeds.values():
+            if not feed.by_row:
+                raise UsageError(f"a source gives rows, and the feed {feed.name!r} is {feed.type} for all of them")
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def cursor(self) -> Any:
+        """Where the next rows are."""
+        return deepcopy(self._source.cursor)
+
+    def seek(self, cursor: Any) -> None:
+        """Go to where the rows of a step ended."""
+        if cursor != self._source.cursor:
+            self._source.seek(cursor)
+
+    def shuffled(self, seed: int, epoch: int, window: int = 0, memory: MemoryLimit | None = None) -> Streamed:
+        """The same: rows come as they come."""
+        return self
+
+    def fill(self, feeds: Mapping[str, Array], start: int) -> None:
+        """Copy the next rows into the feeds. Raises SourceEnded if there are too few, DataError for what is no row."""
+        count, done = self._bound.rows, 0
+        while done < count:
+            given = self._source.take(count - done)
+            if not given:
+                raise SourceEnded(done)
+            check_names(self._bound, given)
+            arrays = {name: checked_array(self._bound, feed, given[name]) for name, feed in self._bound.feeds.items()}
+            rows = min(len(array) for array in arrays.values())
+            if not rows:
+                raise SourceEnded(done)
+            for name, array in arrays.items():
+                np.copyto(feeds[name][done : done + rows], array[:rows])
+            done += rows
+        self._fed = {name: array.copy() for name, array in feeds.items()}
+
+    def named(self, start: int, count: int) -> str:
+        """`; fed are the rows 64 to 95 of the epoch`."""
+        return f"; fed are the rows {start} to {start + count - 1} of the epoch"
+
+    def holding(self, number: int, start: int, count: int) -> str:
+        """See `Rows.holding`."""
+        for name, fed in self._fed.items():
+            found = (fed == number).reshape(len(fed), -1).any(axis=1) if fed.dtype.kind in "iu" else np.zeros(1, bool)
+            if found.any():
+                return f"; row {start + found.argmax()} of the epoch has it in the feed {name!r}"
+        return ""
+
+    def nonfinite(self, start: int, count: int) -> str:
+        """See `Rows.nonfinite`."""
+        for name, fed in self._fed.items():
+            for row in range(len(fed) if is_float(fed) else 0):
+                if count_nonfinite(fed[row : row + 1]):
+                    return f"row {start + row} of the epoch has NaN or Inf in the feed {name!r}: "
+        return ""
+
+
+def _require_json(cursor: object) -> None:
+    from json import dumps
+
+    try:
+        dumps(cursor, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the cursor of the source cannot be kept in a checkpoint: {error}") from None
