@@ -6,6 +6,7 @@ from native.building import every_target
 from native.made import Made, check
 
 from registry import OPS
+from runtime.engines.native.refusals import Refused
 from runtime.engines.native.step import lowered
 from runtime.engines.native.target import this_machine
 
@@ -147,3 +148,46 @@ def test_groups_of_other_parts_of_the_same_op_are_not_taken_for_equal():
         return first, OPS["log_softmax"](y, axis=0), OPS["softmax"](y, axis=0)
 
     check(write, [numbers(9, 10), numbers(9, 10, seed=1)], this_machine())
+
+
+def classified(x, labels):
+    """A loss, its gradient as programs have it, and how often the largest is right."""
+    gradient = OPS["sub"](OPS["softmax"](x, axis=-1), OPS["one_hot"](labels, depth=x.shape[-1], dtype=x.dtype))
+    losses = [OPS["softmax_cross_entropy"](x, labels, reduction=reduction) for reduction in ("mean", "sum", "none")]
+    return *losses, OPS["mul"](gradient, x), OPS["accuracy"](x, labels)
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_losses_of_classes_with_their_gradients(target, dtype):
+    for shape in ((1, 1), (9, 2), (40, 10), (3, 5, 301)):
+        labels = np.random.default_rng(0).integers(0, shape[-1], shape[:-1])
+        check(classified, [numbers(*shape, dtype=dtype), labels.astype(["int64", "int32"][len(shape) % 2])], target)
+
+
+def test_a_loss_and_its_gradient_are_one_pass_over_rows():
+    made = Made(classified, [numbers(40, 10), np.zeros(40, "int64")])
+    groups = made.groups(this_machine())
+    assert "softmax+one_hot+sub+softmax_cross_entropy+mul+accuracy" in groups
+    assert len(groups) == 5  # the labels looked at, one pass over rows, and a mean, a sum and a mean of what is of rows
+
+
+@pytest.mark.parametrize("label", [-1, 10, 2**40])
+def test_a_label_of_no_class_is_refused_in_the_words_of_the_reference(label):
+    labels = np.zeros(40, "int64")
+    made = Made(classified, [numbers(40, 10), labels])
+    made.operands["x1"][17] = label
+    with pytest.raises(Refused) as refused:
+        made.native(this_machine())
+    assert f" {label} is out of range: there are 10 " in str(refused.value.error)
+
+
+def test_the_first_of_equal_extremes_and_of_what_is_no_number():
+    x = np.array([[3, 1, 3, 1], [np.nan, 5, np.nan, 9], [-np.inf] * 4, [np.inf, 1, np.inf, np.nan]], "f4")
+
+    def write(x, y, z):
+        for name in ("argmax", "argmin"):
+            yield from (OPS[name](x, axis=0), OPS[name](x, axis=1), OPS[name](z, axis=2), OPS[name](z, axis=1))
+            yield from (OPS[name](y, axis=0), OPS[name](y, axis=-1))
+
+    check(write, [x, numbers(60, 70).astype("int32"), numbers(3, 4, 200) > 0], this_machine())

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from runtime.aligned_memory import aligned_array
 from runtime.dtypes import Array, array_type
@@ -39,7 +40,9 @@ class Refusals:
         words: one that is 0 while nothing was refused, and one for every group.
     """
 
-    def __init__(self, groups: int) -> None:
+    def __init__(self, groups: int, types: Mapping[str, TensorType]) -> None:
+        """`types` are those of all tensors."""
+        self._types = types
         self.words: Array = np.zeros(1 + groups, np.int64)
 
     def addresses(self, group: int) -> list[int]:
@@ -60,18 +63,23 @@ class Refusals:
         refusing = np.flatnonzero(self.words[1:])
         self.clear()
         group = groups[int(refusing[0])]
-        _compute(group, arrays)
+        _compute(group, arrays, self._types)
         raise AssertionError(f"{group.name} refuses what its reference kernels take")
 
 
-def _compute(group: Group, arrays: Mapping[str, Array]) -> None:
+def _compute(group: Group, arrays: Mapping[str, Array], types: Mapping[str, TensorType]) -> None:
     known = dict(arrays)
-    for node in group.nodes:
-        inputs = [np.array(known[name], order="C") if name else None for name in node.inputs]
-        types = [None if x is None else array_type(x) for x in inputs]
-        outputs = [aligned_array(type) for type in CONTRACTS[node.op.type].outputs(*types, **node.attributes)]
+    for op in group.ops:
+        inputs = [_operand(known, name, types[name]) if name else None for name in op.inputs]
+        attributes, given = attributes_of(op), [None if x is None else array_type(x) for x in inputs]
+        outputs = [aligned_array(type) for type in CONTRACTS[op.type].outputs(*given, **attributes)]
         try:
-            call_of(node.op.type, node.attributes, inputs, outputs, random_stream=node.op.random_stream)()
+            call_of(op.type, attributes, inputs, outputs, random_stream=op.random_stream)()
         except Exception as error:
-            raise Refused(node.op, error) from error
-        known.update(zip(node.outputs, outputs, strict=True))
+            raise Refused(op, error) from error
+        known.update(zip(op.outputs, outputs, strict=True))
+
+
+def _operand(known: Mapping[str, Array], name: str, type: TensorType) -> Array:
+    """What an op is given; what is nowhere in memory, as another group has it for itself, is not what is refused."""
+    return np.array(known[name], order="C") if name in known else aligned_array(type)

@@ -168,7 +168,7 @@ def bind_compiled(
         program, step.target, keys, lambda: emit(step.target, tasks, [step.stages[i] for i in native])
     )
     functions = {i: [code.address(name) for name in names] for i, names in zip(native, named, strict=True)}
-    refusals = Refusals(len(step.groups))
+    refusals = Refusals(len(step.groups), step.nodes.types)
     tables, addresses = _tables(step, arrays, arena, refusals)
     whole, alone = _divided(step)
     records = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -14,6 +14,7 @@ from runtime.engines.native.emission.nest import Steps, moved, row_major
 from runtime.engines.native.emission.task import stream_of
 from runtime.engines.native.forms import ALL_AXES, Places, Pointwise, constant, in_memory, in_register
 from runtime.engines.native.ir import DTYPES, Function, Index, Value
+from runtime.engines.native.ir.words import any_lane, first
 from runtime.engines.native.lowering.nodes import Node
 
 
@@ -54,11 +55,13 @@ class Body:
         places: Mapping[str, Value],
         constants: Mapping[str, pb.OpDesc],
         given: Sequence[str] = (),
+        refuse: Callable[[], None] | None = None,
     ) -> None:
         """`places` are the addresses of tensors; operands of one element are read here, before any loop.
 
-        `given` are tensors whose values `at` is given.
+        `given` are tensors whose values `at` is given; `refuse` says that there is a number that an op does not take.
         """
+        self.refuse = refuse
         self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, places
         made = {name for node in nodes for name in node.outputs} | set(given)
         operands = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
@@ -99,12 +102,20 @@ class Body:
             ]
             assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
             names = {**known, **self._places(node, steps, index, lanes)}
+            if node.form.refused is not None:
+                self._look(node.form.refused(*operands, **names), count)
             for name, value in zip(node.outputs, node.form.of(operands, names), strict=True):
                 values[name] = self._spread(value, lanes)
         for name in self.stored:
             if name in values:
                 self.store(values[name], name, steps[name], index, count)
         return values
+
+    def _look(self, refused: Value, count: int) -> None:
+        """Say so if one of the elements that count is refused."""
+        assert self.refuse is not None, "a group that may refuse has words for that"
+        with self.f.when(any_lane(refused & first(refused, count) if refused.type.lanes else refused)):
+            self.refuse()
 
     def store(self, value: Value, name: str, steps: Sequence[int], index: Sequence[Index], count: int) -> None:
         """Write a tensor's elements at a place."""

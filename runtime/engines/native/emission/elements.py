@@ -69,4 +69,4 @@ def _of_one_axis(target: Target, task: Task, loops: Nest, cost: float) -> Stages
 
 
 def _body(work: Work, task: Task) -> Body:
-    return Body(work.f, task.group.nodes, task.types, task.stored, work.places, task.constants)
+    return Body(work.f, task.group.nodes, task.types, task.stored, work.places, task.constants, refuse=work.refuse)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from runtime.engines.native.emission.elements import element_stages
 from runtime.engines.native.emission.products import product_stages
 from runtime.engines.native.emission.reductions import reduction_stages
 from runtime.engines.native.emission.rows import row_stages
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Loops, Stages
+from runtime.engines.native.forms import Loops, Pointwise, Stages
 from runtime.engines.native.forms.shape import MOVES, moving_stages
+from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.target import Target
 
 
@@ -21,8 +24,13 @@ def stages_of(target: Target, task: Task) -> Stages:
     if isinstance(node.form, Loops):
         inputs = [task.types[name] if name else None for name in node.inputs]
         return node.form.plan(target, inputs, [task.types[name] for name in node.outputs], node.attributes)
-    if task.group.product:
-        return product_stages(target, task)
-    if task.group.is_rows:
-        return row_stages(target, task)
-    return reduction_stages(target, task) if task.group.is_reduced else element_stages(target, task)
+    stages = _kind(task.group)(target, task)
+    return stages._replace(refuses=any(isinstance(n.form, Pointwise) and n.form.refused for n in task.group.nodes))
+
+
+def _kind(group: Group) -> Callable[[Target, Task], Stages]:
+    if group.product:
+        return product_stages
+    if group.is_rows:
+        return row_stages
+    return reduction_stages if group.is_reduced else element_stages

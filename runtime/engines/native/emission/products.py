@@ -150,7 +150,7 @@ class _Emission:
         node = task.group.nodes[0]
         self.result = node.outputs[0]
         nodes, given = task.group.nodes[1:], node.outputs
-        self.body = Body(self.f, nodes, task.types, task.stored, work.places, task.constants, given)
+        self.body = Body(self.f, nodes, task.types, task.stored, work.places, task.constants, given, refuse=work.refuse)
         self.left, self.right = (work.places[name] for name in node.inputs)
 
     def part(self, at: list[Index], number: Value, plan: Plan, size: int) -> None:

@@ -188,7 +188,7 @@ class _Reductions:
         nodes = [node for node in task.group.nodes if not isinstance(node.form, Reduction)]
         results = {of.node.outputs[0] for of in self.reductions}
         stored = [name for name in task.stored if name not in results]
-        self.body = Body(self.f, nodes, task.types, stored, work.places, task.constants)
+        self.body = Body(self.f, nodes, task.types, stored, work.places, task.constants, refuse=work.refuse)
 
     def unit(self, unit: Index) -> None:
         """A stretch of results, of all elements or of a part of them."""

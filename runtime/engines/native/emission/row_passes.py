@@ -114,7 +114,7 @@ class _Passes:
     def _instructions(self, node: Node) -> int:
         """Of the expression of a node."""
         form = node.form
-        if not isinstance(form, Pointwise) or form.before is not None or form.places or form.is_random:
+        if not isinstance(form, Pointwise) or form.before or form.places or form.refused:
             return CHEAP + 1
         f = Module(self.target).function("counted", [], None)
         types = self.task.types

@@ -13,10 +13,10 @@ from typing import Final
 
 from runtime.engines.native.emission.body import Body, counted
 from runtime.engines.native.emission.nest import Nest, moved, nest, row_major, unravelled
-from runtime.engines.native.emission.reductions import Joined, joined_by, kept_steps, lanes_of
+from runtime.engines.native.emission.reductions import Joined, joined_by, kept_steps
 from runtime.engines.native.emission.row_passes import Pass, passes_of
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Stage, Stages, Work, in_memory, in_register
+from runtime.engines.native.forms import Reduction, Stage, Stages, Work, in_memory, in_register
 from runtime.engines.native.ir import DTYPES, UINT8, Index, Value
 from runtime.engines.native.ir.words import across, convert, first, where
 from runtime.engines.native.lowering.nodes import Node
@@ -85,10 +85,19 @@ def shape_of(target: Target, task: Task) -> Shape:
     [row, *_] = group.of_rows
     rows = tuple(axis for axis, step in enumerate(loops.steps[row]) if step)
     columns = tuple(axis for axis in range(len(loops.extents)) if axis not in rows)
-    lanes = lanes_of(target, task)
+    lanes = _lanes(target, task, loops)
     vectors = -(-loops.extents[-1] // lanes)
     unrolled = len(columns) == 1 and vectors <= target.registers // SHARE
     return Shape(loops, rows, columns, lanes, unrolled, passes_of(target, task, task.stored, again=not unrolled))
+
+
+def _lanes(target: Target, task: Task, loops: Nest) -> int:
+    """As many as of the widest elements fill a register, of those of which a row has several."""
+    names = {name for node in task.group.nodes for name in node.outputs} - task.group.of_rows
+    names |= {name for name in task.table if loops.steps[name] and loops.steps[name][-1]}
+    bits = [DTYPES[task.types[name].dtype].bits for name in names]
+    joined = [joined_by(task, node).accumulator.bits for node in task.group.nodes if isinstance(node.form, Reduction)]
+    return target.lanes(max(bits + joined))
 
 
 class _Rows:
@@ -109,7 +118,7 @@ class _Rows:
 
     def _body(self, nodes: Sequence[Node], stored: Sequence[str], made: Sequence[str]) -> Body:
         work, task = self.work, self.task
-        return Body(self.f, nodes, task.types, stored, work.places, task.constants, made)
+        return Body(self.f, nodes, task.types, stored, work.places, task.constants, made, refuse=work.refuse)
 
     def row(self, at: Sequence[Index]) -> None:
         """One row, pass by pass."""

@@ -23,8 +23,10 @@ pool        maxima and means under windows, and their gradients
 norm        softmax and batch normalisation
 layer_norm  layer, RMS and group normalisation
 statistics  variances, deviations, norms, logarithms of sums of powers
-loss        losses
+loss        losses and accuracy
 recurrent   recurrent layers and their gradients
+order       where the largest and the smallest are
+named       places of an axis that are named by numbers
 reductions  sums, products, means, extremes and truths along axes
 index       rows by numbers that are data: read, added to, counted
 lookup      what rows of indices name
@@ -45,7 +47,9 @@ from runtime.engines.native.forms import index as index
 from runtime.engines.native.forms import layer_norm as layer_norm
 from runtime.engines.native.forms import logic as logic
 from runtime.engines.native.forms import loss as loss
+from runtime.engines.native.forms import named as named
 from runtime.engines.native.forms import norm as norm
+from runtime.engines.native.forms import order as order
 from runtime.engines.native.forms import pointwise as pointwise
 from runtime.engines.native.forms import pool as pool
 from runtime.engines.native.forms import products as products

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import DTypeName
-from runtime.dtypes import Array
 from runtime.engines.native.forms.form import ALL, FORMS, Expression, Pointwise, Reduction
 from runtime.engines.native.ir import Value
 
@@ -52,7 +50,6 @@ class Composition:
         steps: ops that were written, in order.
         views: tensors that are others, in another shape perhaps, and those.
         types: of all new tensors.
-        counts: constants, by name.
     """
 
     stem: str
@@ -60,14 +57,24 @@ class Composition:
     steps: list[Spelled] = field(default_factory=list[Spelled])
     views: dict[str, str] = field(default_factory=dict[str, str])
     types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
-    counts: dict[str, Array] = field(default_factory=dict[str, Array])
     _number: int = 0
 
     def each(self, expression: Expression, *operands: Part, dtype: DTypeName | None = None, **attributes: Any) -> Part:
         """Element by element; operands broadcast, and the result is of this dtype or the first operand's."""
-        shape = np.broadcast_shapes(*(x.type.static_shape for x in operands))
-        type = TensorType(dtype or operands[0].type.dtype, shape)
-        return self._made_by(expression, Pointwise(expression, ALL), operands, type, attributes)
+        return self.of(Pointwise(expression, ALL), *operands, dtype=dtype, **attributes)
+
+    def of(
+        self,
+        form: Pointwise,
+        *operands: Part,
+        dtype: DTypeName | None = None,
+        shape: Sequence[int] | None = None,
+        **attributes: Any,
+    ) -> Part:
+        """Likewise, by a form that asks for more than its operands; the result may be of another shape."""
+        shape = shape or np.broadcast_shapes(*(x.type.static_shape for x in operands))
+        type = TensorType(dtype or operands[0].type.dtype, tuple(shape))
+        return self._made_by(form.expression, form, operands, type, attributes)
 
     def join(self, name: str, x: Part, axes: Sequence[int], *, keepdims: bool = True) -> Part:
         """What elements along axes become by the reduction of this name."""
@@ -84,17 +91,11 @@ class Composition:
 
     def view(self, x: Part, shape: Sequence[int]) -> Part:
         """The same elements in another shape."""
-        part = self._part(TensorType(x.type.dtype, tuple(shape)))
-        self.views[part.name] = x.name
-        return part
-
-    def counted(self, x: Part, axis: int) -> Part:
-        """The places along an axis of x, int32, in a shape that broadcasts to it."""
-        shape = [1] * x.type.rank
-        shape[axis] = x.type.static_shape[axis]
-        part = self._part(TensorType("int32", tuple(shape)))
-        self.counts[part.name] = np.arange(prod(shape), dtype="int32").reshape(shape)
-        return part
+        key = ("view", x.name, tuple(shape))
+        if key not in self.known:
+            self.known[key] = self._part(TensorType(x.type.dtype, tuple(shape)))
+            self.views[self.known[key].name] = x.name
+        return self.known[key]
 
     def _made_by(
         self,
@@ -139,8 +140,3 @@ def total(x: Value, y: Value) -> Value:
 def squared(x: Value) -> Value:
     """Times itself."""
     return x * x
-
-
-def same(x: Value) -> Value:
-    """As it is."""
-    return x

@@ -42,6 +42,7 @@ class Pointwise:
         places: what the expression is given by name as `Places`: indices of the result's axes, counted from the last
             one, -1; or ALL_AXES, one index for all of them.
         is_random: whether `before` is given the number of the op's random stream, as `stream`.
+        refused: of the same as the expression, where there is a number that the op does not take.
     """
 
     expression: Expression
@@ -49,6 +50,7 @@ class Pointwise:
     before: Callable[..., Mapping[str, Any]] | None = None
     places: Mapping[str, int] = field(default_factory=dict[str, int])
     is_random: bool = False
+    refused: Callable[..., Value] | None = None
 
     def once(
         self, operands: Sequence[Value | None], attributes: Mapping[str, Any], stream: Value | None = None

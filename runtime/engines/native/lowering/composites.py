@@ -7,10 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from prograd_proto import Attribute, TensorType
-from prograd_proto import program_pb2 as pb
-from prograd_proto.attributes import attribute_message
-from prograd_proto.dtypes import NUMBERS
-from runtime.dtypes import Array
 from runtime.engines.native.forms import Composite, Composition, Part
 
 BESIDE: Final = 8
@@ -43,10 +39,3 @@ class Composites:
         composition.views.update((name, part.name) for name, part in zip(outputs, parts, strict=True))
         self._last = position + len(composition.steps)
         return composition
-
-
-def constant_op(name: str, x: Array) -> pb.OpDesc:
-    """The op that would make this constant."""
-    data = x.astype(x.dtype.newbyteorder("<")).tobytes()
-    tensor = pb.SmallTensor(dtype=NUMBERS[x.dtype.name], shape=x.shape, data=data)
-    return pb.OpDesc(type="constant", outputs=[name], attributes=[attribute_message("value", "tensor", tensor)])

@@ -3,9 +3,9 @@
 1. Nodes come in the order of the block. A node with a form joins the group of one of its operands if both go over the
    same elements; else it begins a group. A node without a form is a group by itself.
 2. A group that takes a node in is computed where the node stands, if nothing between the two needs it. Otherwise it
-   stays where it is, and takes the node in if all that the node reads is there by then.
+   stays where it is, and takes the node in if all that the node reads is there by then, or can be; but far back not for
+   what there is one of for each row, which is read later as well.
 3. Groups of two operands of one node become one if both may be computed where the node stands.
-
 4. A node reads a reduction of its own group only if that goes over rows: what fits then is in `fitting`.
 
 Operands are read as they were at the start of the step, and every tensor is written once; so the order of groups is
@@ -28,6 +28,9 @@ from runtime.engines.native.lowering.nodes import Node, Nodes
 MOST: Final = 64
 """Nodes in a group: more would not stay in registers."""
 
+NEAR: Final = 4
+"""Groups that may stand between a node and the one that computes it although it does not have to."""
+
 
 @dataclass(eq=False)
 class Group:
@@ -46,7 +49,7 @@ class Group:
     domain: tuple[int, ...]
     nodes: list[Node] = field(default_factory=list[Node])
     reads: set[str] = field(default_factory=set[str])
-    rank: int = 0
+    rank: float = 0
     joined: frozenset[int] = frozenset()
     of_rows: set[str] = field(default_factory=set[str])
 
@@ -156,9 +159,33 @@ class _Fusion:
         makers = dict.fromkeys(self.maker[name] for name in self._operands(node) if name in self.maker)
         fitting = [group for group in makers if self._fits(group, node, domain)]
         movable = [group for group in fitting if not self._is_needed_later(group)]
-        if movable:
-            return self._merged(movable)
-        return next((group for group in fitting if self._are_there(self._roots(node), group)), None)
+        staying = [group for group in fitting if group not in movable and (group.is_rows or not movable)]
+        staying = [group for group in staying if self._is_worth_it(node, domain, group)]
+        group = next((group for group in staying if self._are_there(self._roots(node), group)), None)
+        if group is not None:
+            return self._with(group, movable)
+        return self._merged(movable) if movable else None
+
+    def _is_worth_it(self, node: Node, domain: tuple[int, ...], group: Group) -> bool:
+        """Whether computing the node that early saves more than reading one number again for each row."""
+        if domain != group.domain or sum(other.rank > group.rank for other in self.groups) <= NEAR:
+            return True
+        return any(x in group.makes and x not in group.of_rows for x in node.inputs)
+
+    def _are_there(self, roots: set[str], group: Group) -> bool:
+        """Whether these tensors are made by the group, or before it; what can be is moved there for that."""
+        makers = {self.maker[name] for name in roots if name in self.maker} - {group}
+        late = [maker for maker in makers if maker.rank > group.rank]
+        if any(maker.is_host or self._needs(maker, group.rank) for maker in late):
+            return False
+        for maker in late:
+            before = max((other.rank for other in self.groups if other.rank < group.rank), default=group.rank - 2)
+            maker.rank = (before + group.rank) / 2
+        return all(maker.rank < group.rank for maker in late)
+
+    def _needs(self, group: Group, rank: float) -> bool:
+        """Whether the group reads what is made as late as that."""
+        return any(self.maker[name].rank >= rank for name in group.reads if name in self.maker)
 
     def _operands(self, node: Node) -> Iterable[str]:
         return (self.block.root[name] for name in node.inputs if name)
@@ -183,20 +210,26 @@ class _Fusion:
         for group in groups:
             if group is first:
                 continue
-            if not may_be_one(first, group):
+            if may_be_one(first, group):
+                self._unite(first, group)
+            else:
                 group.rank = next(self.ranks)
-                continue
-            del self.groups[group]
-            first.nodes += group.nodes
-            first.joined |= group.joined
-            first.of_rows |= group.of_rows
-            self.maker.update((name, first) for name in group.makes)
-            self._reads(first, group.reads)
-            for name in group.reads:
-                self.readers[name].remove(group)
         return self._placed_last(first)
 
-    def _are_there(self, roots: set[str], group: Group) -> bool:
-        """Whether these tensors are made by the group, or before it."""
-        makers = (self.maker[name] for name in roots if name in self.maker)
-        return all(maker is group or maker.rank < group.rank for maker in makers)
+    def _with(self, group: Group, others: Iterable[Group]) -> Group:
+        """A group that stays where it is, and those that stand before it for it alone."""
+        for other in others:
+            if may_be_one(group, other) and group.reads.isdisjoint(other.makes):
+                self._unite(group, other)
+        return group
+
+    def _unite(self, group: Group, other: Group) -> None:
+        """Take the nodes of another group, of which this one reads nothing."""
+        del self.groups[other]
+        group.nodes += other.nodes
+        group.joined |= other.joined
+        group.of_rows |= other.of_rows
+        self.maker.update((name, group) for name in other.makes)
+        self._reads(group, other.reads)
+        for name in other.reads:
+            self.readers[name].remove(other)

@@ -12,7 +12,7 @@ from prograd_proto.blocks import Reading
 from runtime.engines.native.forms import Composite, Form, Loops, Pointwise, form_of
 from runtime.engines.native.ir import DTYPES
 from runtime.engines.native.lowering.access import Access
-from runtime.engines.native.lowering.composites import Composites, constant_op
+from runtime.engines.native.lowering.composites import Composites
 from runtime.operators import CONTRACTS
 
 
@@ -115,7 +115,6 @@ class _Reader:
         names, attributes = self._names(inputs), attributes_of(op)
         spelled = self.composites.spelled(len(self.nodes), form, names, tuple(outputs), self.types, attributes)
         self.types.update(spelled.types)
-        self.constants.update((name, constant_op(name, x)) for name, x in spelled.counts.items())
         self.root.update((name, name) for name in spelled.types)
         for name, of in spelled.views.items():
             self.root[name] = self.root[of]
