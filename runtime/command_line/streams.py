@@ -71,6 +71,14 @@ def is_terminal() -> bool:
         return False
 
 
+def is_without_size() -> bool:
+    """Whether stderr is a terminal that has 0 lines or columns, as those of some programs say."""
+    try:
+        return not all(os.get_terminal_size(sys.stderr.fileno()))
+    except (OSError, AttributeError, ValueError):
+        return False
+
+
 def open_missing() -> None:
     """Put the null device in the place of standard streams that are closed.
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol
 
 from prograd_proto.printable import WORD, printable, sentence
-from runtime.command_line.streams import Forgiving, is_terminal
+from runtime.command_line.streams import Forgiving, is_terminal, is_without_size
 from runtime.command_line.streams import say as print_line
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.runs.metrics import Metrics
 
 _OFTEN = 0.5  # seconds between two plain lines about epochs that are shorter
 _SELDOM = 10.0  # and about steps, where epochs are longer
+_ABOVE = 0.05  # seconds between two lines about epochs above a bar
+_COLUMNS, _LINES = 80, 24  # of a terminal that does not say how large it is
 
 _OWN = frozenset({"event", "epoch", "step", "entry", "split", "best", "path"})  # what an event says of itself
 
@@ -63,8 +66,11 @@ class Silent:
 class Plain(Silent):
     """A line per epoch, with the evaluation at its end; every few seconds one in between."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, often: float = _OFTEN, put: Callable[[str], None] = print_line) -> None:
+        """For so many steps; `often` are the seconds between two lines about epochs, which `put` prints."""
         self._total = total
+        self._often = often
+        self._put = put
         self._last = perf_counter()
         self._epoch: EpochEnd | None = None  # an evaluation at its end goes into the same line
 
@@ -89,49 +95,52 @@ class Plain(Silent):
     def close(self) -> None:
         """Print what was held back."""
         event, self._epoch = self._epoch, None
-        if event is not None and (perf_counter() - self._last >= _OFTEN or event.step == self._total):
+        if event is not None and (perf_counter() - self._last >= self._often or event.step == self._total):
             self._print(f"{_where(event, self._total)}  {_numbers(event.metrics)}")
 
     def _print(self, text: str) -> None:
         self._last = perf_counter()
-        print_line(text)
+        self._put(text)
 
 
 class Bar:
-    """A bar of steps with the newest metrics, drawn by tqdm."""
+    """A bar of steps with the newest metrics, drawn by tqdm, below a line for each epoch."""
 
     def __init__(self, done: int, total: int) -> None:
         from tqdm import tqdm  # slow to import
 
-        self._bar: Any = tqdm(total=total, initial=done, unit="step", dynamic_ncols=True, file=Forgiving())
-        self._epoch = ""
-        self._evaluation = ""
+        size: dict[str, Any] = {"ncols": _COLUMNS, "nrows": _LINES} if is_without_size() else {"dynamic_ncols": True}
+        self._file = Forgiving()  # the same for what stands above, else the bar is not taken away before
+        self._bar: Any = tqdm(total=total, initial=done, unit="step", file=self._file, **size)
+        self._lines = Plain(total, _ABOVE, self._above)
 
     def show(self, event: Event) -> None:
-        """Move the bar."""
+        """Move the bar, or leave a line of an epoch above it."""
         match event:
             case StepEnd():
+                self._lines.close()
                 self._bar.update()
                 if event.step % 16 == 1:  # formatting costs more than drawing, which tqdm does ten times a second
-                    self._describe(f"epoch {event.epoch} {_numbers(event.metrics)}", self._evaluation)
+                    self._bar.set_postfix_str(f"epoch {event.epoch} {_numbers(event.metrics)}", refresh=False)
             case EpochEnd():
-                self._describe(f"epoch {event.epoch} {_numbers(event.metrics)}", self._evaluation)
+                self._lines.show(event)
+                self._bar.set_postfix_str(f"epoch {event.epoch} {_numbers(event.metrics)}", refresh=False)
             case EvaluationEnd():
-                self._describe(self._epoch, f" | {sentence(event.split, WORD)} {_numbers(event.metrics)}")
+                self._lines.show(event)
             case CheckpointWritten():
                 pass
 
     def say(self, level: int, text: str) -> None:
         """Print it above the bar."""
-        self._bar.write(_labelled(level, text), file=Forgiving())
+        self._above(_labelled(level, text))
 
     def close(self) -> None:
         """Leave the bar as it is."""
+        self._lines.close()
         self._bar.close()
 
-    def _describe(self, epoch: str, evaluation: str) -> None:
-        self._epoch, self._evaluation = epoch, evaluation
-        self._bar.set_postfix_str(epoch + evaluation, refresh=False)
+    def _above(self, text: str) -> None:
+        self._bar.write(text, file=self._file)
 
 
 class Json:

@@ -117,6 +117,7 @@ class Training:
         yield from self._write_checkpoint()
         with self._states.turns.alone():
             self._say_what_waits()
+            self._say_what_is_kept()
             self._restore_best()
 
     def _pause(self) -> None:
@@ -276,6 +277,18 @@ class Training:
                 self._position.steps,
                 waiting[0] if len(waiting) == 1 else f"{waiting[0]} and {len(waiting) - 1} more",
             )
+
+    def _say_what_is_kept(self) -> None:
+        """Of a run that ended early, and of states that are not the last ones."""
+        position, keep = self._position, self._plan.keep_best
+        if keep is None or not position.best:
+            return
+        if position.stopped:
+            _log.info("ended early: %s was not better in the last %d evaluations", keep.metric, position.stale)
+        if position.best_at != (position.epoch, position.step, position.steps):
+            epoch, step, steps = position.best_at
+            words = keep.metric, position.best_metric
+            _log.info("kept are the states of epoch %d, step %d: %s %.4g", epoch + (step > 0), steps, *words)
 
     def _restore_best(self) -> None:
         """Go back to the best states, and to where the run stood with them."""

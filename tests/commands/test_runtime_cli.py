@@ -1,9 +1,11 @@
 """The command `runtime`, as a user sees it: what it prints, what it writes, and how it ends."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -257,7 +259,37 @@ def test_profile_of_a_program_without_data_feeds_zeros(tmp_path, capsys, monkeyp
 def test_a_bar_counts_the_steps(folder, capsys):
     _, _, err = run(capsys, "execute", "p.pb", "--progress", "bar")
     assert "| 21/21 [" in err
-    assert "| test loss 0.1001 mean -0.4358" in err
+    above = [line for line in err.replace("\r", "\n").splitlines() if line.startswith("epoch ")]
+    assert [line.split("  ")[:2] for line in above] == [[f"epoch {n}", f"step {7 * n}/21"] for n in (1, 2, 3)]
+    assert above[-1].endswith("|  evaluate on test: loss 0.1001 mean -0.4358  best so far")
+
+
+def test_a_terminal_without_a_size_gets_a_bar(folder):
+    master, slave = os.openpty()  # of 0 lines and 0 columns
+    command = [sys.executable, "-m", "runtime", "execute", "p.pb"]
+    with subprocess.Popen(command, stderr=slave, stdout=subprocess.DEVNULL) as process:
+        os.close(slave)
+        shown = b""
+        with suppress(OSError):  # of the terminal's end
+            while piece := os.read(master, 1 << 16):
+                shown += piece
+        os.close(master)
+    assert process.returncode == 0
+    assert b"| 21/21 [" in shown
+
+
+def test_an_early_end_and_the_states_that_are_kept_are_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save(linear(rate=3.0), tmp_path, stop_after=2, epochs=9)  # each epoch is worse than the one before
+    code, out, err = run(capsys, "execute", "p.pb")
+    assert code == 0
+    assert fields(out[-1])["steps"] == "21"
+    said = [line for line in err.splitlines() if line.startswith("runtime: ")]
+    loss = fields(out[-1])["evaluate.loss"]
+    assert said[1:] == [
+        "runtime: ended early: loss was not better in the last 2 evaluations",
+        f"runtime: kept are the states of epoch 1, step 7: loss {float(loss):.4g}",
+    ]
 
 
 def test_plain_progress_has_a_line_per_epoch_with_its_evaluation(folder, capsys):
