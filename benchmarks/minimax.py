@@ -51,6 +51,7 @@ def fits() -> dict[str, tuple[Function, Function, float, float, int, int]]:
         "arcsine 64": (after_arcsine, share_of_cube, 0, 0.25, 12, 64),
         "arctangent 32": (after_arctangent, share_of_cube, 0, 0.1716, 4, 32),
         "arctangent 64": (after_arctangent, share_of_cube, 0, 0.1716, 10, 64),
+        "gamma 64": (after_gamma, one, -0.5, 0.5, 18, 64),
         "erfc 32": (scaled_erfc, one, -1, 0.7, 11, 32),
         "erfc 64": (scaled_erfc, one, -1, 0.75, 23, 64),
     }
@@ -124,6 +125,11 @@ def after_arcsine(z: mpf) -> mpf:
 def after_arctangent(z: mpf) -> mpf:
     """(atan(t) / t - 1) / z for t * t = z, by its series."""
     return mpmath.fsum((-1) ** k * z ** (k - 1) / (2 * k + 1) for k in range(1, 90))
+
+
+def after_gamma(x: mpf) -> mpf:
+    """log(gamma(2 + x)) / x."""
+    return mpmath.loggamma(2 + x) / x if x else 1 - mpmath.euler
 
 
 def scaled_erfc(q: mpf) -> mpf:

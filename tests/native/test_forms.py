@@ -97,7 +97,7 @@ EXACT |= {
     "fmod",
 }
 
-FADES = {"gelu": 1.0, "adam_scale": 1.0, "radam": 1.0}
+FADES = {"gelu": 1.0, "adam_scale": 1.0, "radam": 1.0, "lgamma": 1.0, "digamma": 1.0}
 """Results that may lose their own last places where they are small beside an operand, and how near they then are."""
 
 

@@ -1,4 +1,4 @@
-"""The error function and what it leaves of 1."""
+"""The error function, what it leaves of 1, and the gamma functions."""
 
 from __future__ import annotations
 
@@ -7,3 +7,5 @@ from runtime.engines.native.forms.form import FLOATS, of_one
 
 of_one("erf", math.erf, FLOATS)
 of_one("erfc", math.erfc, FLOATS)
+of_one("lgamma", math.lgamma, FLOATS)
+of_one("digamma", math.digamma, FLOATS)

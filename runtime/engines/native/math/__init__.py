@@ -9,6 +9,7 @@ exponential    exp, exp2, expm1
 logarithm      log, log2, log1p
 hyperbolic     tanh, sigmoid, sinh, cosh
 error_function erf, erfc
+gamma          lgamma, digamma
 pairs          numbers of twice the digits, for pow
 power          pow
 philox         the words of random streams
@@ -28,6 +29,8 @@ from runtime.engines.native.math.error_function import erfc as erfc
 from runtime.engines.native.math.exponential import exp as exp
 from runtime.engines.native.math.exponential import exp2 as exp2
 from runtime.engines.native.math.exponential import expm1 as expm1
+from runtime.engines.native.math.gamma import digamma as digamma
+from runtime.engines.native.math.gamma import lgamma as lgamma
 from runtime.engines.native.math.hyperbolic import cosh as cosh
 from runtime.engines.native.math.hyperbolic import sigmoid as sigmoid
 from runtime.engines.native.math.hyperbolic import sinh as sinh
