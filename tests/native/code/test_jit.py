@@ -52,7 +52,7 @@ def test_with_an_llvmlite_that_does_not_load_the_reference_computes_unless_nativ
         "import sys; sys.modules['llvmlite.binding'] = None\nfrom runtime.__main__ import main\n"
         "for more in [], ['--engine', 'native']: main(['execute', sys.argv[1], '--steps', '1', '-q', *more])"
     )
-    program = Path(__file__).parents[2] / "examples" / "linear_regression.pb"
+    program = Path(__file__).parents[3] / "examples" / "linear_regression.pb"
     environment = {name: value for name, value in os.environ.items() if name != "PROGRAD_ENGINE"}
     environment["PROGRAD_CACHE"] = str(tmp_path)
     command = [sys.executable, "-c", script, str(program)]

@@ -39,7 +39,7 @@ def counting(threads: int, phases: list[list[tuple[int, int]]]) -> tuple[Driver,
         begins.append((len(records), len(chunks)))
         records += [(code.address("add"), tables[i].ctypes.data, start, stop) for start, stop in chunks]
     arrays = np.array(begins, np.int64), np.array(records, np.int64)
-    return Driver(module.target, threads, *arrays, (code, words, tables)), words
+    return Driver(module.target, threads, *arrays, np.zeros(1, np.int64), (code, words, tables)), words
 
 
 def expected(phases: int) -> np.ndarray:

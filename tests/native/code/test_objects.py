@@ -233,7 +233,7 @@ main(["execute", sys.argv[1], "--steps", "1", "-q", "--engine", "native"])
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process forbid itself executable memory")
 def test_a_kernel_that_refuses_executable_memory_is_told_of_in_a_sentence():
-    program = Path(__file__).parents[2] / "examples" / "linear_regression.pb"
+    program = Path(__file__).parents[3] / "examples" / "linear_regression.pb"
     environment = {name: value for name, value in os.environ.items() if name != "PROGRAD_ENGINE"}
     command = [sys.executable, "-c", REFUSE_EXECUTION, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)

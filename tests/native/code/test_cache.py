@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from native.test_objects import exponentials
+from native.code.test_objects import exponentials
 
 from prograd_proto.files import load
 from runtime.__main__ import main
@@ -235,11 +235,11 @@ def test_without_a_folder_nothing_is_kept(monkeypatch):
 
 def test_two_processes_that_keep_the_same_entry_at_once_leave_a_whole_one(folder):
     script = (
-        "from native.test_cache import *\n"
+        "from native.code.test_cache import *\n"
         "for i in range(30):\n    keep(entry(size=50_000), 300_000); keep(entry(f'{i:064}', 50_000), 300_000)\n"
         "    found = find('a' * 64)\n    assert found is None or found == entry(size=50_000)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     both = [subprocess.Popen([sys.executable, "-c", script], env=environment) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0]
     keep(entry(size=50_000), 300_000)
@@ -269,7 +269,7 @@ def test_a_key_depends_on_what_is_computed_the_target_and_who_writes_and_compile
 
 def files_of(folder, *more):
     """The files that a run of an example keeps, under the names of their keys."""
-    program = Path(__file__).parents[2] / "examples" / "linear_regression.pb"
+    program = Path(__file__).parents[3] / "examples" / "linear_regression.pb"
     before = {file.path.name for file in kept()}
     assert main(["execute", str(program), "--engine", "native", "--steps", "2", "-q", *more]) == 0
     return {file.path.name for file in kept()} - before
@@ -285,7 +285,7 @@ def test_code_for_one_thread_serves_several_and_what_is_watched_or_fetched_has_i
 def tasks_of_examples(here):
     """The tasks of all examples that have equals, by what their code is kept by."""
     tasks = defaultdict(list)
-    for path in sorted((Path(__file__).parents[2] / "examples").glob("*.pb")):
+    for path in sorted((Path(__file__).parents[3] / "examples").glob("*.pb")):
         program = load(path)
         for bound in (bound for entry in program.entries for bound in bound_entries(program, entry.name)):
             for task in lowered(bound.block, (), here).tasks:
@@ -337,7 +337,7 @@ def test_code_that_is_kept_is_neither_written_nor_compiled_again(folder, monkeyp
 
 
 def test_a_second_run_gives_the_same_bits_and_does_not_import_llvm(folder, tmp_path):
-    program = Path(__file__).parents[2] / "examples" / "linear_regression.pb"
+    program = Path(__file__).parents[3] / "examples" / "linear_regression.pb"
     script = (
         "import sys; from runtime.__main__ import main\n"
         f"code = main(['execute', {str(program)!r}, '--engine', 'native', '--steps', '5', '-q'])\n"

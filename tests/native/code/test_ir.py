@@ -259,7 +259,7 @@ def test_code_that_reads_past_its_array_dies_in_these_tests():
     for where_ in ("end", "start"):
         done = subprocess.run(
             [sys.executable, "-c", script, where_],
-            cwd=Path(__file__).parents[1],
+            cwd=Path(__file__).parents[2],
             env={"PYTHONPATH": "."},
             capture_output=True,
             text=True,
