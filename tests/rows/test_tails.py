@@ -31,7 +31,7 @@ APART = {
     "norms": lambda p, x: ops.rms_norm(ops.layer_norm(x, axis=-1)[0], axis=-1)[0],
     "places": lambda p, x: ops.concat(x[:, ::-1], ops.pad(x, before=(0, 1, 0), after=(0, 0, 2))[:, 1:, :6], axis=1),
     "splits": lambda p, x: ops.add(*ops.split(x, sizes=(3, 3), axis=2)),
-    "images": lambda p, x: ops.max_pool2d(layers.conv(p, "c", x[..., None], 2), window=(2, 2)),
+    "images": lambda p, x: ops.max_pool2d(layers.conv(p, "c", x[..., None], 2), window=(2, 2), stride=(2, 2)),
     "groups": lambda p, x: layers.group_norm(p, "g", x, groups=2),
     "embedding": lambda p, x: layers.embedding(p, "e", ops.argmax(x, axis=-1), 6, 3),
     "attention": lambda p, x: layers.attention(p, "a", x, heads=2, causal=True),
