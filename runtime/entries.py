@@ -24,7 +24,7 @@ class BoundEntry(NamedTuple):
 
     `rows` is how many rows a step takes: 1 where nothing counts rows. `row_names` are those of the fetches, and of
     other tensors, whose leading extent is the number of rows in the source block. The block that runs does not say so:
-    there one tensor may stand for several.
+    there one tensor may stand for several. `lengths` are the sizes of all symbols but that of rows.
     """
 
     name: str
@@ -34,6 +34,7 @@ class BoundEntry(NamedTuple):
     rows: int
     feeds: dict[str, Feed]
     row_names: frozenset[str]
+    lengths: tuple[tuple[str, int], ...] = ()
 
 
 def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
@@ -47,7 +48,7 @@ def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
 
 
 def bound_entries(program: pb.ProgramDesc, name: str) -> list[BoundEntry]:
-    """The bindings of an entry, the one with the most rows first.
+    """The bindings of an entry, the longest first, and of one length the one with the most rows first.
 
     Raises UsageError if there is no such entry, ProgramError if it has no bindings.
     """
@@ -56,7 +57,7 @@ def bound_entries(program: pb.ProgramDesc, name: str) -> list[BoundEntry]:
         raise ProgramError(f"entry {name!r} has no sizes yet; compile the program")
     symbol = _row_symbol(program.blocks[entry.source_block])
     found = [_bound(program, entry, binding, symbol) for binding in entry.bindings]
-    return sorted(found, key=lambda bound: -bound.rows)
+    return sorted(found, key=lambda bound: ([-size for _, size in bound.lengths], -bound.rows))
 
 
 def _row_symbol(source: pb.BlockDesc) -> str | None:
@@ -81,7 +82,8 @@ def _bound(program: pb.ProgramDesc, entry: pb.EntryDesc, binding: pb.Binding, sy
         led = led if rows else set[str]()
     feeds = {name: Feed(name, types[tensor], tensor in led) for name, tensor in tensor_of.items()}
     plan = binding.plan if binding.HasField("plan") else None
-    return BoundEntry(entry.name, binding.block, block, plan, rows or 1, feeds, _row_names(source, led))
+    lengths = tuple((dim.symbol, dim.size) for dim in binding.dims if symbol is not None and dim.symbol != symbol)
+    return BoundEntry(entry.name, binding.block, block, plan, rows or 1, feeds, _row_names(source, led), lengths)
 
 
 def _row_names(source: pb.BlockDesc, led: set[str]) -> frozenset[str]:

@@ -11,6 +11,7 @@
 * `upgrades`: old operators and formats to today's
 * `plugins`: operators and kernels of other packages, loaded by name
 * `lifespans`: what the lifespans of states say about a block
+* `ragged_names`: of arrays in a data file whose rows are of unequal length
 * `settings`: the scalar states that a run may be given other values of
 * `errors`: what a program can cause by itself, and what a plugin can; `os_errors`: what the system says of a file
 * `regular_files`: opening regular files and nothing else; `file_patterns`: several files by one name

@@ -6,6 +6,10 @@ data_files     one data file or several as one: arrays in memory, or columns tha
 stored_column  a column that stays in its files, and is read row by row
 rows           rows: the values of feeds, from which the steps of a run take their batches
 orders         which row stands at which position
+ragged         columns whose rows are of unequal length, padded when a step takes them
+ragged_data    such columns of a data file, by the names of their arrays
+ragged_given   such rows that are given as lists
+buckets        rows by length: every step takes rows of one
 filled_up      the last row once more, as often as a step needs
 windows        rows shuffled within windows, so that memory does not grow with their number
 source         rows that come one after another, nobody knows how many

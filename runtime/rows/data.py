@@ -13,17 +13,21 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.file_patterns import files_of, matching
+from prograd_proto.ragged_names import OFFSETS, PADDING, base_of
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array, array_type, numpy_dtype
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError, UsageError
 from runtime.files.file_reader import FileReader
 from runtime.files.program_files import verified
-from runtime.files.tensor_files import metadata_of, unverified
+from runtime.files.tensor_files import metadata_of, require_keys, unverified
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.rows.casts import cast_rows, is_cast, say_cast
 from runtime.rows.data_files import Columns, read_columns
 from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
+from runtime.rows.ragged import RaggedColumn
+from runtime.rows.ragged_data import is_ragged_key, ragged_column
+from runtime.rows.ragged_given import derived
 from runtime.rows.rows import Rows, common_length
 from runtime.rows.stored_column import Column, StoredColumn, StoredNumbers
 
@@ -59,6 +63,7 @@ class Data:
         self._file = file or folder / program.data.file
         self._columns = Columns({}, [])
         self._cast: dict[str, Column] = {}
+        self._ragged: dict[str, RaggedColumn] = {}
 
     @property
     def exists(self) -> bool:
@@ -80,7 +85,7 @@ class Data:
         columns = {feed.name: self._column(feed, keys[feed.name]) for feed in bound.feeds.values()}
         count = common_length(columns, "column", 0)
         first = keys[next(iter(bound.feeds))]
-        if not any(isinstance(column, StoredColumn) for column in columns.values()):
+        if all(isinstance(column, np.ndarray) for column in columns.values()):
             self._memory.require(count * NUMBER_BYTES, "the numbers of the rows")
         return Rows(columns, {}, self._selected(selection, first, count))
 
@@ -104,6 +109,9 @@ class Data:
         raise UsageError(f"the data has no split {name!r}{hint}")
 
     def _column(self, feed: Feed, key: str) -> Column:
+        if is_ragged_key(self._columns, key):
+            return self._ragged_column(feed, key)
+        require_keys(self._file, [key], self._columns.by_key)
         column = self._columns.by_key[key]
         shape = feed.type.static_shape
         found = _type(column)
@@ -115,6 +123,24 @@ class Data:
         if found.dtype != feed.type.dtype or not fits:
             wanted = TensorType(feed.type.dtype, ("rows", *shape[1:]))
             raise DataError(f"{self._file}: {key!r} is {found}, the feed {feed.name!r} is {wanted}")
+        return column
+
+    def _ragged_column(self, feed: Feed, key: str) -> Column:
+        """A column of unequal rows, or the lengths or the mask of one, each of which is made once."""
+        by_key = self._columns.by_key
+        base = key if key + OFFSETS in by_key else base_of(key)
+        if base not in self._ragged:
+            self._ragged[base] = ragged_column(self._file, base, self._columns)
+        column = self._ragged[base]
+        if key != base:
+            return derived(key, column, feed)
+        shape = feed.type.static_shape
+        if not feed.by_row or len(column.shape) != len(shape) or column.shape[2:] != shape[2:]:
+            found = TensorType(array_type(np.empty(0, column.dtype)).dtype, ("rows", "length", *column.shape[2:]))
+            raise DataError(f"{self._file}: {key!r} is {found}, the feed {feed.name!r} is {feed.type}")
+        if array_type(np.empty(0, column.dtype)).dtype != feed.type.dtype:
+            found = array_type(np.empty(0, column.dtype)).dtype
+            raise DataError(f"{self._file}: {key!r} has elements of {found}, the feed {feed.name!r} is {feed.type}")
         return column
 
     def _cast_column(self, key: str, column: Column, dtype: str) -> Column:
@@ -135,7 +161,7 @@ class Data:
     def _selected(self, split: pb.SplitDesc | None, first: str, count: int) -> Order:
         order: Order = Span(0, count)
         if split is not None and split.WhichOneof("selection") == "key":
-            order = self._numbers(split, first)
+            order = self._numbers(split, first, count)
         elif split is not None:
             rows = split.rows
             if rows.stop > count:
@@ -145,14 +171,14 @@ class Data:
             raise DataError(f"{self._file}: the split {split.name if split else 'train'!r} has no rows")
         return order
 
-    def _numbers(self, split: pb.SplitDesc, first: str) -> Order:
+    def _numbers(self, split: pb.SplitDesc, first: str, total: int) -> Order:
         """The rows of a split that a key names; those of each file count its own, and `first` is a key of rows."""
         column = self._columns.by_key[split.key]
         if column.dtype != np.int64 or len(column.shape) != 1:
             raise DataError(
                 f"{self._file}: {split.key!r} is {_type(column)}, the row numbers of a split are int64[rows]"
             )
-        rows = [lengths[first] for lengths in self._columns.lengths]
+        rows = [lengths[first] for lengths in self._columns.lengths] if not self._ragged else [total]
         shifts = [0, *accumulate(rows)][:-1]
         own = StoredNumbers(column, [0] * len(rows)) if isinstance(column, StoredColumn) else Listed(column)
         start = 0
@@ -174,14 +200,17 @@ class Data:
     def _read(self, keys: Sequence[str], split: pb.SplitDesc | None) -> None:
         """Have the arrays of these keys and of the split, and with them all that the program names: one reading."""
         keys = [*keys, split.key] if split is not None and split.WhichOneof("selection") == "key" else keys
-        if all(key in self._columns.by_key for key in keys):
+        if all(key in self._columns.by_key or is_ragged_key(self._columns, key) for key in keys):
             return
         if self._is_table:
             self._columns = self._of_table(keys)
             return
         desc = self._program.data
         also = {column.key for column in desc.columns} | {split.key for split in desc.splits if split.key}
-        self._columns = read_columns(self._files(), self._verified, keys, also, self._memory)
+        also |= {base + end for key in also for base in (key, base_of(key)) if base for end in ("", OFFSETS, PADDING)}
+        there = [key for key in keys if not base_of(key)]
+        self._columns = read_columns(self._files(), self._verified, there, also, self._memory)
+        self._ragged = {}
 
     @property
     def _is_table(self) -> bool:

@@ -5,7 +5,7 @@ The rows of a selection are at positions 0, 1, 2 …; an order gives their numbe
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -33,6 +33,19 @@ class Order(Protocol):
 
     def at(self, positions: Array) -> Array:
         """The numbers of the rows at these positions."""
+        ...
+
+
+@runtime_checkable
+class ShuffledBySteps(Order, Protocol):
+    """An order that says by itself how it is shuffled, since every step takes rows of one length."""
+
+    def bucket_at(self, position: int) -> int:
+        """Which length the step that begins at a position has."""
+        ...
+
+    def shuffled(self, seed: int, epoch: int) -> Order:
+        """The same rows in the order of an epoch."""
         ...
 
 

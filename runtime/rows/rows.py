@@ -17,7 +17,7 @@ from runtime.errors import DataError
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.philox import permutation
 from runtime.rows.casts import cast_rows, is_cast, say_cast
-from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
+from runtime.rows.orders import NUMBER_BYTES, Listed, Order, ShuffledBySteps, Span
 from runtime.rows.stored_column import Column, StoredColumn, rows_of, take_rows
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class Rows:
 
         Raises ResourceLimit if the rows of a window stay in files, and do not fit into the memory.
         """
+        if isinstance(self.order, ShuffledBySteps):
+            return Rows(self.columns, self.whole, self.order.shuffled(seed, epoch))
         if not window:
             return Rows(self.columns, self.whole, Listed(self.order.at(permutation(seed, epoch, len(self)))))
         from runtime.rows.windows import WindowBuffer, Windows  # for few

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -111,16 +111,31 @@ class StoredColumn:
             place += 1
 
 
-Column = Array | StoredColumn
-"""Rows of a feed: in memory, or in files."""
+class Padded(Protocol):
+    """Rows that are made to fit when a step takes them."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def take(self, numbers: Array, out: Array) -> None:
+        """Write the rows of these numbers."""
+        ...
+
+
+Column = Array | StoredColumn | Padded
+"""Rows of a feed: in memory, in files, or of unequal length."""
 
 
 def take_rows(column: Column, numbers: Array, out: Array) -> None:
     """Copy the rows of these numbers, which are there, to `out`."""
-    if isinstance(column, StoredColumn):
-        column.take(numbers, out)
-    else:
+    if isinstance(column, np.ndarray):
         np.take(column, numbers, axis=0, out=out, mode="clip")  # clip: no buffer; checked before
+    else:
+        column.take(numbers, out)
 
 
 def rows_of(column: Column, numbers: Array) -> Array:

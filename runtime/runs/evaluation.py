@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite, OutOfRange
@@ -16,7 +17,9 @@ from runtime.memory_limit import MemoryLimit
 from runtime.rows.filled_up import filled_up
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
+from runtime.runs.parts import Part
 from runtime.runs.session import Session
+from runtime.runs.workspaces import Lent
 
 WORTH: Final = 16
 """Rows of a large step take about as long as one by itself: fewer that are left are computed one by one."""
@@ -66,33 +69,51 @@ def run_over(
     bindings = session.bindings(entry)
     session.require_length(bindings[0])
     fetch = session.tensors(bindings[0], fetch)
-    turns = _turns(bindings, len(rows), may_fill_up=session.is_row_wise(bindings[0], fetch))
-    count = sum(bound.rows * steps for bound, steps in turns)
-    rows_of_steps = rows if count == len(rows) else filled_up(rows, count)
-    with session.apart([bound for bound, _ in turns], fetch) as lent:
+    row_wise = session.is_row_wise(bindings[0], fetch)
+    parts = session.parts(entry, rows, apart=row_wise)
+    turns = [_turns(part.bindings, len(part.rows), may_fill_up=row_wise) for part in parts]
+    with session.apart([bound for some in turns for bound, _ in some], fetch) as lent:
         totals = Totals(scalar_fetches(bindings[0]))
         collected = _Collected(bindings[0], fetch, len(rows), session.memory)
-        start = 0
-        for bound, steps in turns:
-            executor = lent.executor(bound, fetch)
-            for _ in range(steps):
-                between()
-                rows_of_steps.fill(executor.feeds, start)
-                try:
-                    session.stepper.step(executor)
-                except NonFinite as error:
-                    fed, bad = rows.named(start, bound.rows), rows.nonfinite(start, bound.rows)
-                    raise NonFinite(f"entry {bound.name!r}: {bad}{error}{fed}", error.step) from None
-                except OutOfRange as error:
-                    raise OutOfRange(f"{error}{rows.holding(error.number, start, bound.rows)}", error.number) from None
-                made = min(bound.rows, len(rows) - start)
-                totals.add(executor.fetches, made)
-                collected.add(executor.fetches, made)
-                start += made
-        arrays, metrics = collected.result(start), totals.result()
+        for part, some in zip(parts, turns, strict=True):
+            _run_part(session, lent, part, some, fetch, totals, collected, between)
+        arrays, metrics = collected.result(len(rows)), totals.result()
     tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.name not in bindings[0].row_names}
     tables = {name: array for name, array in tables.items() if name not in metrics}
-    return Results(metrics, tables, arrays, sum(steps for _, steps in turns))
+    return Results(metrics, tables, arrays, sum(steps for some in turns for _, steps in some))
+
+
+def _run_part(
+    session: Session,
+    lent: Lent,
+    part: Part,
+    turns: Sequence[tuple[BoundEntry, int]],
+    fetch: Sequence[str],
+    totals: Totals,
+    collected: _Collected,
+    between: Callable[[], None],
+) -> None:
+    """Make the steps of rows of one length, and take what they fetch."""
+    rows = part.rows
+    count = sum(bound.rows * steps for bound, steps in turns)
+    rows_of_steps = rows if count == len(rows) else filled_up(rows, count)
+    start = 0
+    for bound, steps in turns:
+        executor = lent.executor(bound, fetch)
+        for _ in range(steps):
+            between()
+            rows_of_steps.fill(executor.feeds, start)
+            try:
+                session.stepper.step(executor)
+            except NonFinite as error:
+                fed, bad = rows.named(start, bound.rows), rows.nonfinite(start, bound.rows)
+                raise NonFinite(f"entry {bound.name!r}: {bad}{error}{fed}", error.step) from None
+            except OutOfRange as error:
+                raise OutOfRange(f"{error}{rows.holding(error.number, start, bound.rows)}", error.number) from None
+            made = min(bound.rows, len(rows) - start)
+            totals.add(executor.fetches, made)
+            collected.add(executor.fetches, made, None if part.places is None else part.places[start : start + made])
+            start += made
 
 
 def _turns(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) -> list[tuple[BoundEntry, int]]:
@@ -113,7 +134,10 @@ def _turns(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) -> 
 
 
 class _Collected:
-    """Fetched arrays over steps: joined where they have rows, else summed, averaged or the last."""
+    """Fetched arrays over steps: joined where they have rows, else summed, averaged or the last.
+
+    Behind what short rows give stand zeros, where others are longer.
+    """
 
     def __init__(self, bound: BoundEntry, fetch: Sequence[str], rows: int, memory: MemoryLimit) -> None:
         """For so many rows in all; `memory` is asked before their arrays are made."""
@@ -122,17 +146,20 @@ class _Collected:
         self._over = {name: over for name, over in fetches if name not in by_row}
         self._joined = frozenset(n for n, over in fetches if n in by_row and over == pb.OVER_LAST)
         self._rows: dict[str, Array] = {}
+        types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
+        tensors = {f.name: f.tensor for f in bound.block.fetches} | {name: name for name in fetch}
+        self._longest = {name: types[tensor].static_shape for name, tensor in tensors.items()}
         self._count = rows
         self._done = 0
         self._memory = memory
         self._sums: dict[str, Array] = {}
         self._last: dict[str, Array] = {}
 
-    def add(self, fetched: Mapping[str, Array], rows: int) -> None:
-        """Take what a step of that many rows fetched."""
+    def add(self, fetched: Mapping[str, Array], rows: int, places: Array | None = None) -> None:
+        """Take what a step of that many rows fetched; they stand behind those before, or at these places."""
         for name, array in fetched.items():
             if name in self._joined:
-                self._place(name, array[:rows])
+                self._place(name, array[:rows], places)
             elif self._over.get(name) in (pb.OVER_SUM, pb.OVER_MEAN):
                 wide = array.astype(np.float64) if array.dtype.kind == "f" or self._mean(name) else array
                 self._sums[name] = self._sums.get(name, 0) + wide * (rows if self._mean(name) else 1)
@@ -150,13 +177,16 @@ class _Collected:
             arrays[name] = np.asarray(total / rows if self._mean(name) else total).astype(arrays[name].dtype)
         return {name: self._rows[name] if name in self._rows else arrays[name] for name in self._last}
 
-    def _place(self, name: str, array: Array) -> None:
+    def _place(self, name: str, array: Array, places: Array | None) -> None:
         if name not in self._rows:
-            shape = self._count, *array.shape[1:]
+            shape = (self._count, *(self._longest.get(name) or array.shape)[1:])
             self._memory.take(prod(shape) * array.itemsize, f"the rows of {name!r}")
-            self._rows[name] = np.empty(shape, array.dtype)
+            self._rows[name] = (
+                np.zeros(shape, array.dtype) if shape[1:] != array.shape[1:] else np.empty(shape, array.dtype)
+            )
             self._memory.note(self._rows[name])
-        self._rows[name][self._done : self._done + len(array)] = array
+        rows = slice(self._done, self._done + len(array)) if places is None else places
+        self._rows[name][(rows, *(slice(extent) for extent in array.shape[1:]))] = array
 
     def _mean(self, name: str) -> bool:
         return self._over.get(name) == pb.OVER_MEAN

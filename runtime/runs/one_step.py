@@ -18,7 +18,7 @@ def one_step(session: Session, entry: str, feeds: Mapping[str, object], fetch: S
 
     Raises DataError for rows that no binding takes, UsageError if nobody has said how many steps there will be.
     """
-    bindings = session.bindings(entry)
+    bindings = session.fitting(entry, feeds)
     rows = given_rows(bindings[0], feeds)
     bound = next((b for b in bindings if b.rows == len(rows)), None)
     if bound is None:

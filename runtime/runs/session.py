@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -17,9 +17,10 @@ from runtime.check import check_program
 from runtime.engines.choice import make_engine
 from runtime.engines.engine import NO_FOLDER, EngineOptions
 from runtime.entries import BoundEntry, bound_entries
-from runtime.errors import UsageError
+from runtime.errors import DataError, UsageError
 from runtime.rows.data import Data
 from runtime.rows.rows import Rows, given_rows
+from runtime.runs.parts import Part, fits, is_ragged, parts_of
 from runtime.runs.row_wise import is_row_wise
 from runtime.runs.states import new_states
 from runtime.runs.stepper import Stepper
@@ -64,15 +65,20 @@ class Session:
         return program_sha256(self.program)
 
     def bindings(self, entry: str) -> list[BoundEntry]:
-        """The bindings of an entry, the one with the most rows first.
+        """The bindings of an entry for its longest rows, the one with the most rows first; raises what `lengths` does."""
+        return self.lengths(entry)[-1]
+
+    def lengths(self, entry: str) -> list[list[BoundEntry]]:
+        """The bindings of an entry by how long its rows are, the shortest first; one of them for most entries.
 
         Raises UsageError if there is no such entry, or no folder for the file that it needs.
         """
         if entry not in self._bound:
-            found = bound_entries(self.program, entry)
-            for bound in found:
+            by_length: dict[object, list[BoundEntry]] = {}
+            for bound in bound_entries(self.program, entry):
                 self._require_file(bound)
-            self._bound[entry] = found
+                by_length.setdefault(bound.lengths, []).append(bound)
+            self._bound[entry] = list(by_length.values())[::-1]
         return self._bound[entry]
 
     def training_entry(self) -> str:
@@ -86,14 +92,55 @@ class Session:
 
     def rows(self, entry: str, data: str | Mapping[str, object] | None) -> Rows:
         """Rows for an entry: of a split, of all of the data if it is None, or of arrays for all feeds."""
-        bound = self.bindings(entry)[0]
         if isinstance(data, Mapping):
-            return given_rows(bound, data, self.memory)
+            return self._given(entry, data)
+        bound = self.bindings(entry)[0]
         if not bound.feeds:
             return given_rows(bound, {}, self.memory)
         if not self.data.exists:
             return given_rows(bound, {})  # says which feed is not given
-        return self.data.rows(bound, data)
+        return self._own(entry, data)
+
+    def fitting(self, entry: str, given: Mapping[str, object]) -> list[BoundEntry]:
+        """The bindings for rows as long as those of the arrays given, else for the longest."""
+        lengths = self.lengths(entry)
+        shapes = {name: np.shape(value)[1:] for name, value in given.items() if isinstance(value, np.ndarray)}
+        fit = [one for one in lengths if fits(one[0], shapes)]
+        return fit[-1] if fit else lengths[-1]
+
+    def parts(self, entry: str, rows: Rows, *, apart: bool) -> list[Part]:
+        """Rows with the bindings that take them: by length, where they are of several.
+
+        With `apart`, rows that do not fill a step of their length stay by themselves, and else go to the next one.
+
+        Raises DataError for a row that is longer than the entry takes.
+        """
+        lengths = self.lengths(entry)
+        if len(lengths) == 1 and not is_ragged(rows):
+            return [Part(lengths[0], rows, None)]
+        return parts_of(entry, lengths, rows, apart=apart)
+
+    def _given(self, entry: str, data: Mapping[str, object]) -> Rows:
+        bound = self.fitting(entry, data)[0]
+        if any(isinstance(value, list | tuple) for value in data.values()):
+            from runtime.rows.ragged_given import ragged_rows  # for few
+
+            keys = {column.feed: column.key for column in self.program.data.columns}
+            found = ragged_rows(bound, data, keys)
+            if found is not None:
+                return found
+        return given_rows(bound, data, self.memory)
+
+    def _own(self, entry: str, split: str | None) -> Rows:
+        """The rows of a split. If they are not of the longest length, they are of another one."""
+        first, *others = reversed(self.lengths(entry))
+        try:
+            return self.data.rows(first[0], split)
+        except DataError:
+            for other in others:
+                with suppress(DataError):
+                    return self.data.rows(other[0], split)
+            raise
 
     def tensors(self, bound: BoundEntry, fetch: Sequence[str]) -> list[str]:
         """The tensors among `fetch` that the entry does not fetch by itself. Raises UsageError for an unknown name."""

@@ -1,0 +1,128 @@
+"""Rows by length: each goes to the shortest step that holds it, and every step takes rows of one length.
+
+1. Each row belongs to the bucket of the shortest length that holds it.
+2. Rows that do not fill a step of their bucket go to the next longer one, the last rows first: so only the longest is
+   left with rows that fill no step, as many as all rows would leave.
+3. Where rows are shuffled, all are put into the order of the epoch first, and the steps in the end into one of their
+   own; the step that is not full stays the last. All of it follows from the seed and the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from runtime.dtypes import Array
+from runtime.entries import BoundEntry
+from runtime.errors import DataError
+from runtime.philox import permutation
+from runtime.rows.ragged import RaggedColumn
+from runtime.rows.rows import Rows
+
+STEPS: Final = 1 << 62
+"""Added to the epoch, for the order of steps."""
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+class ByLength:
+    """An order in which every `batch` rows, from the first on, belong to one bucket.
+
+    Attributes:
+        rest: positions of rows that fill no step are from here on, in the longest bucket.
+    """
+
+    def __init__(self, numbers: Array, buckets: Array, count: int, batch: int) -> None:
+        """`numbers` of rows, the bucket of each, from 0, how many buckets there are, and the rows of a step."""
+        self._given, self._buckets, self._count, self._batch = numbers, buckets, count, batch
+        steps: list[Array] = []
+        of_step: list[int] = []
+        left = _NONE
+        for bucket in range(count):
+            places = np.concatenate([left, np.flatnonzero(buckets == bucket)])
+            full = len(places) // batch
+            steps += np.split(places[: full * batch], full) if full else []
+            of_step += [bucket] * full
+            left = places[full * batch :]
+        self.rest = len(steps) * batch
+        self._steps, self._of_step, self._left = steps, of_step, left
+        self.places = np.concatenate([*steps, left])
+        self._numbers = numbers[self.places]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Order`."""
+        return self._numbers.nbytes
+
+    def numbers(self, start: int, count: int) -> Array:
+        """See `Order`."""
+        return self._numbers[start : start + count]
+
+    def at(self, positions: Array) -> Array:
+        """See `Order`."""
+        return self._numbers[positions]
+
+    def bucket_at(self, position: int) -> int:
+        """The bucket of the step that begins at a position."""
+        return self._of_step[position // self._batch] if position < self.rest else self._count - 1
+
+    def runs(self) -> list[tuple[int, Array]]:
+        """Buckets with the positions, among the rows given, of all that is computed in steps of theirs."""
+        found = [np.concatenate([s for s, b in zip(self._steps, self._of_step, strict=True) if b == bucket] or [_NONE])
+                 for bucket in range(self._count)]  # fmt: skip
+        found[-1] = np.concatenate([found[-1], self._left])
+        return [(bucket, places) for bucket, places in enumerate(found) if len(places)]
+
+    def shuffled(self, seed: int, epoch: int) -> ByLength:
+        """The same rows in the order of an epoch."""
+        order = permutation(seed, epoch, len(self))
+        made = ByLength(self._given[order], self._buckets[order], self._count, self._batch)
+        turns = permutation(seed, epoch + STEPS, len(made._steps)).tolist()
+        made._of_step = [made._of_step[turn] for turn in turns]
+        made.places = np.concatenate([*(made._steps[turn] for turn in turns), made._left])
+        made._numbers = made._given[made.places]
+        return made
+
+
+def by_length(entry: str, lengths: Sequence[Sequence[BoundEntry]], rows: Rows, *, batch: int) -> ByLength:
+    """The rows in the order of their lengths, for steps of `batch` rows; `lengths` are the bindings, the shortest first.
+
+    Raises DataError for a row that is longer than all of them.
+    """
+    feeds = [one[0].feeds.values() for one in lengths]
+    held = [{feed.name: feed.type.static_shape[1] for feed in each if feed.type.rank > 1} for each in feeds]
+    return ByLength(rows.numbers, _buckets_of(rows, held, entry), len(lengths), batch)
+
+
+def _buckets_of(rows: Rows, lengths: Sequence[Mapping[str, int]], entry: str) -> Array:
+    """The bucket of each row by position; `lengths` are those of the feeds in each bucket, the shortest first.
+
+    Raises DataError for a row that is longer than all of them.
+    """
+    numbers = rows.numbers
+    found = np.full(len(numbers), len(lengths))
+    for bucket in reversed(range(len(lengths))):
+        fits = np.ones(len(numbers), bool)
+        for name, column in rows.columns.items():
+            if isinstance(column, RaggedColumn):
+                fits &= column.lengths[numbers] <= lengths[bucket][name]
+        found[fits] = bucket
+    outside = np.flatnonzero(found == len(lengths))
+    if len(outside):
+        raise _too_long(rows, int(numbers[outside[0]]), lengths[-1], entry)
+    return found
+
+
+def _too_long(rows: Rows, number: int, longest: Mapping[str, int], entry: str) -> DataError:
+    for name, column in rows.columns.items():
+        if isinstance(column, RaggedColumn) and column.lengths[number] > longest[name]:
+            return DataError(
+                f"row {number} of the feed {name!r} has {column.lengths[number]} elements, and the longest that the "
+                f"entry {entry!r} takes is {longest[name]}; compile the program with a longer one, or cut the row"
+            )
+    raise AssertionError("one of them is too long")

@@ -1,0 +1,72 @@
+"""Columns whose rows are of unequal length: they are padded when a step takes them, to the length of the step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runtime.dtypes import Array
+from runtime.errors import DataError
+from runtime.rows.stored_column import StoredColumn
+
+
+class RaggedColumn:
+    """Rows that stand one behind the other in one array, in memory or in a file.
+
+    Attributes:
+        dtype: of the elements.
+        shape: as if all rows were as long as the longest.
+        lengths: of the rows, int64.
+    """
+
+    def __init__(self, name: str, values: Array | StoredColumn, offsets: Array, padding: Array | None) -> None:
+        """Raises DataError unless the offsets rise from 0 to the number of values, and the padding is one of them."""
+        _require_offsets(name, values, offsets)
+        if padding is not None and (padding.dtype != values.dtype or padding.size != 1):
+            raise DataError(f"{name}.padding is no number of the dtype of {name!r}, {values.dtype}")
+        self._values, self._offsets = values, offsets
+        self._padding: Any = 0 if padding is None else padding.reshape(())
+        self.lengths: Array = np.diff(offsets)
+        self.dtype = values.dtype
+        self.shape = (len(self.lengths), int(self.lengths.max(initial=0)), *values.shape[1:])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def take(self, numbers: Array, out: Array) -> None:
+        """Copy the rows of these numbers to `out`, and the padding behind them."""
+        np.copyto(out, self._padding)
+        starts, lengths = self._offsets[numbers], self.lengths[numbers]
+        if isinstance(self._values, StoredColumn):
+            for row, start, length in zip(out, starts.tolist(), lengths.tolist(), strict=True):
+                self._values.take(np.arange(start, start + length), row[:length])
+            return
+        ends = np.cumsum(lengths)
+        places = np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
+        out[np.arange(out.shape[1]) < lengths[:, None]] = self._values[places]
+
+
+class MaskColumn:
+    """For each row, which of its places are elements of another column's row, and no padding."""
+
+    def __init__(self, lengths: Array, dtype: np.dtype[Any]) -> None:
+        self._lengths = lengths
+        self.dtype = dtype
+        self.shape = (len(lengths), int(lengths.max(initial=0)))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def take(self, numbers: Array, out: Array) -> None:
+        """Write 1 where the rows of these numbers have elements, and 0 elsewhere."""
+        np.copyto(out, np.arange(out.shape[1]) < self._lengths[numbers][:, None], casting="unsafe")
+
+
+def _require_offsets(name: str, values: Array | StoredColumn, offsets: Array) -> None:
+    if offsets.dtype != np.int64 or offsets.ndim != 1 or not len(offsets):
+        raise DataError(f"{name}.offsets is no int64 array of one axis, with a number more than there are rows")
+    if offsets[0] != 0 or offsets[-1] != len(values) or (np.diff(offsets) < 0).any():
+        raise DataError(
+            f"{name}.offsets does not rise from 0 to {len(values)}, the number of elements that {name!r} has in all"
+        )

@@ -1,0 +1,38 @@
+"""Columns of a data file whose rows are of unequal length, by the names that their arrays have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from prograd_proto.ragged_names import OFFSETS, PADDING, base_of
+from runtime.errors import DataError
+from runtime.rows.data_files import Columns
+from runtime.rows.ragged import RaggedColumn
+from runtime.rows.stored_column import StoredColumn, rows_of
+
+
+def is_ragged_key(columns: Columns, key: str) -> bool:
+    """Whether a key names such a column, or the lengths or the mask of one."""
+    by_key = columns.by_key
+    return key + OFFSETS in by_key or (key not in by_key and bool(base_of(key)) and base_of(key) + OFFSETS in by_key)
+
+
+def ragged_column(file: Path, key: str, columns: Columns) -> RaggedColumn:
+    """The column. Raises DataError if its arrays do not fit each other, or lie in several files."""
+    if len(columns.lengths) > 1:
+        raise DataError(f"{file}: {key!r} has rows of unequal length, which are read from one file; join the files")
+    if key not in columns.by_key:
+        raise DataError(f"{file}: there is {key + OFFSETS!r}, and no {key!r} whose rows it counts")
+    values, offsets, padding = (columns.by_key.get(key + end) for end in ("", OFFSETS, PADDING))
+    if isinstance(offsets, StoredColumn):
+        offsets = rows_of(offsets, np.arange(len(offsets)))
+    assert isinstance(values, np.ndarray | StoredColumn), "columns that are padded are in no file"
+    assert isinstance(offsets, np.ndarray), "the same"
+    if isinstance(padding, StoredColumn):
+        padding = rows_of(padding, np.arange(len(padding))) if padding.shape else None
+    try:
+        return RaggedColumn(key, values, offsets, padding if isinstance(padding, np.ndarray) else None)
+    except DataError as error:
+        raise DataError(f"{file}: {error}") from None

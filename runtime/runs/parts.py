@@ -1,0 +1,52 @@
+"""Rows with the bindings that take them: all by one length, or each by the shortest that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from runtime.dtypes import Array
+from runtime.entries import BoundEntry
+from runtime.rows.orders import Listed
+from runtime.rows.ragged import RaggedColumn
+from runtime.rows.rows import Rows
+
+
+class Part(NamedTuple):
+    """Rows of one length.
+
+    Attributes:
+        bindings: that take them, the one with the most rows first.
+        rows: in the order in which they are taken.
+        places: where each stands among all rows; None if they are all, in their order.
+    """
+
+    bindings: list[BoundEntry]
+    rows: Rows
+    places: Array | None
+
+
+def is_ragged(rows: Rows) -> bool:
+    """Whether rows are of unequal length."""
+    return any(isinstance(column, RaggedColumn) for column in rows.columns.values())
+
+
+def fits(bound: BoundEntry, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether rows of these shapes are as long as those that a binding takes."""
+    feeds = [bound.feeds[name] for name in shapes if name in bound.feeds and bound.feeds[name].by_row]
+    return all(shapes[feed.name] == feed.type.static_shape[1:] for feed in feeds)
+
+
+def parts_of(entry: str, lengths: Sequence[list[BoundEntry]], rows: Rows, *, apart: bool) -> list[Part]:
+    """See `Session.parts`."""
+    if not is_ragged(rows):
+        shapes = {name: column.shape[1:] for name, column in rows.columns.items()}
+        fit = [one for one in lengths if fits(one[0], shapes)] or [lengths[-1]]
+        return [Part(fit[-1], rows, None)]
+    from runtime.rows.buckets import by_length  # for few
+
+    order = by_length(entry, lengths, rows, batch=1 if apart else lengths[-1][0].rows)
+    return [
+        Part(lengths[bucket], Rows(rows.columns, rows.whole, Listed(rows.order.at(places))), places)
+        for bucket, places in order.runs()
+    ]
