@@ -8,6 +8,7 @@ from compiler.errors import CompileError
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.file_patterns import files_of
+from prograd_proto.ragged_names import OFFSETS, base_of
 from prograd_proto.tensor_types import type_of
 
 
@@ -34,30 +35,37 @@ def data_files(program: pb.ProgramDesc, folder: Path) -> list[str]:
 def _require_columns(program: pb.ProgramDesc, path: Path) -> None:
     data = program.data
     from runtime.errors import DataError
-    from runtime.files.tensor_files import shapes_of  # brings NumPy
+    from runtime.files.tensor_files import shapes_of, shapes_there  # brings NumPy
 
     fed = _fed(program)
     keys = {column.feed: column.key for column in data.columns if column.feed in fed}
+    bases = {base for key in keys.values() for base in (key, base_of(key)) if base}
     try:
-        shapes = shapes_of(path, [*keys.values(), *(split.key for split in data.splits if split.key)])
+        ragged = {key.removesuffix(OFFSETS) for key in shapes_there(path, {base + OFFSETS for base in bases})}
+        follow = {key for key in keys.values() if base_of(key) in ragged and not shapes_there(path, [key])}
+        there = [key for key in keys.values() if key not in follow]
+        shapes = shapes_of(path, [*there, *(split.key for split in data.splits if split.key)])
     except DataError as error:
         raise CompileError(f"data: {error}") from None
     for feed, key in keys.items():
-        rows, wanted = shapes[key], fed[feed].shape
-        if len(rows) != len(wanted) or rows[1:] != wanted[1:]:
+        if key in follow:
+            continue
+        found, inner = shapes[key], 2 if key in ragged else 1  # axes that are not those of a row's elements
+        if not any(len(found) - 1 == len(type.shape) - inner and found[1:] == type.shape[inner:] for type in fed[feed]):
             raise CompileError(
-                f"data: {path}: {key!r} has the shape {list(rows)}, and the input {feed!r} is {fed[feed]}"
+                f"data: {path}: {key!r} has the shape {list(found)}, and the input {feed!r} is {fed[feed][0]}"
             )
 
 
-def _fed(program: pb.ProgramDesc) -> dict[str, TensorType]:
-    """The feeds of the entries that executing runs over the data; what others are fed is given by hand."""
+def _fed(program: pb.ProgramDesc) -> dict[str, list[TensorType]]:
+    """The feeds of the entries that executing runs over the data, of all lengths; others are fed by hand."""
     named = {program.run.entry or "train", program.run.evaluate.entry}
-    found: dict[str, TensorType] = {}
+    found: dict[str, list[TensorType]] = {}
     for entry in program.entries:
-        if entry.name not in named or not entry.bindings:
-            continue
-        block = program.blocks[entry.bindings[0].block]
-        types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-        found |= {p.feed: types[p.tensor] for p in block.parameters if p.WhichOneof("source") == "feed"}
+        for binding in entry.bindings if entry.name in named else ():
+            block = program.blocks[binding.block]
+            types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+            for parameter in block.parameters:
+                if parameter.WhichOneof("source") == "feed":
+                    found.setdefault(parameter.feed, []).append(types[parameter.tensor])
     return found

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 
 from compiler.analyses.memory_report import MemoryReport
@@ -28,6 +29,9 @@ from prograd_proto.lifespans import trains
 from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest
 from prograd_proto.text import to_text
+
+MOST_LENGTHS = 64
+"""That the rows of an entry may have."""
 
 
 class Compiled:
@@ -168,25 +172,44 @@ def _require_sizes(symbol: str, given: int | Sequence[int]) -> None:
 
 
 def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, symbols: list[str], given: Sizes, rows: str | None) -> None:
+    """Add a binding for every length that rows may have, and for every number of rows.
+
+    The last rows of an epoch, which are fewer, are of the longest length.
+    """
     for symbol in symbols:
         if symbol not in given:
             raise CompileError(f"entry {entry.name!r}: the symbol {symbol!r} has no size; bind it, as in {symbol}=32")
-        if len(in_order(given[symbol])) > 1 and symbol != rows:
+        if len(in_order(given[symbol])) > 1 and rows is None:
             raise CompileError(
-                f"{symbol}={given[symbol]}: only the symbol that counts the rows of all inputs has several sizes"
+                f"{symbol}={given[symbol]}: several sizes need a symbol that counts the rows of all inputs"
             )
-    sizes = {symbol: in_order(given[symbol])[0] for symbol in symbols}
-    _add_binding(entry, sizes)
-    if rows not in symbols:
+    others = [symbol for symbol in symbols if symbol != rows]
+    several = list(product(*(in_order(given[symbol]) for symbol in others)))
+    if len(several) > MOST_LENGTHS:
+        raise CompileError(f"entry {entry.name!r}: rows of {len(several)} lengths; there are at most {MOST_LENGTHS}")
+    counts = in_order(given[rows]) if rows is not None and rows in symbols else []
+    trained = trains(program, program.blocks[entry.source_block])
+    for number, lengths in enumerate(several):
+        _add_bindings(entry, dict(zip(others, lengths, strict=True)), rows, _counts(counts, number, trained=trained))
+
+
+def _counts(counts: list[int], length: int, *, trained: bool) -> list[int]:
+    """The numbers of rows that steps of a length are made for; length 0 is the longest."""
+    if trained:
+        return counts[:1] if length else counts
+    return [*counts, 1] if counts and counts[-1] != 1 else counts
+
+
+def _add_bindings(entry: pb.EntryDesc, sizes: Mapping[str, int], rows: str | None, counts: Sequence[int]) -> None:
+    if rows is None or not counts:
+        _add_binding(entry, sizes)
         return
-    singles = [] if trains(program, program.blocks[entry.source_block]) else [1]
-    for size in dict.fromkeys([*in_order(given[rows])[1:], *singles]):
-        if size != sizes[rows]:
-            _add_binding(entry, sizes | {rows: size})
+    for count in counts:
+        _add_binding(entry, {**sizes, rows: count})
 
 
 def _add_binding(entry: pb.EntryDesc, sizes: Mapping[str, int]) -> None:
-    entry.bindings.add(dims=[pb.SymbolSize(symbol=symbol, size=size) for symbol, size in sizes.items()])
+    entry.bindings.add(dims=[pb.SymbolSize(symbol=symbol, size=size) for symbol, size in sorted(sizes.items())])
 
 
 def _file_desc(folder: Path, name: str) -> pb.FileDesc:

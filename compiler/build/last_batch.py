@@ -14,9 +14,10 @@ from compiler.build.columns import data_files
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.lifespans import trains
+from prograd_proto.ragged_names import OFFSETS, base_of
 
 Sizes = Mapping[str, int | Sequence[int]]
-"""Sizes of symbols: of the one that counts rows there may be several."""
+"""Sizes of symbols, of which there may be several: numbers of rows, and lengths that rows have."""
 
 
 def each(given: int | Sequence[int]) -> list[int]:
@@ -32,11 +33,13 @@ def in_order(given: int | Sequence[int]) -> list[int]:
 def sizes_of(program: pb.ProgramDesc) -> dict[str, int | Sequence[int]]:
     """The sizes that a program is bound to, as `compile_program` takes them."""
     sizes: dict[str, list[int]] = {}
+    rows = row_symbol(program)
     for entry in program.entries:
-        several = trains(program, program.blocks[entry.source_block])
-        for binding in entry.bindings if several else entry.bindings[:-1] or entry.bindings:  # the last: single rows
+        trained = trains(program, program.blocks[entry.source_block])
+        for number, binding in enumerate(entry.bindings):
             for dim in binding.dims:
-                sizes.setdefault(dim.symbol, []).append(dim.size)
+                if trained or not number or dim.symbol != rows or dim.size > 1:  # single rows are not asked for
+                    sizes.setdefault(dim.symbol, []).append(dim.size)
     return {symbol: found[0] if len(set(found)) == 1 else found for symbol, found in sizes.items()}
 
 
@@ -56,7 +59,6 @@ def with_last_batch(program: pb.ProgramDesc, sizes: Sizes, folder: Path) -> Size
 def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
     """How many rows training reads in an epoch. Raises CompileError if the data file does not say so."""
     from runtime.errors import DataError
-    from runtime.files.tensor_files import shapes_of  # brings NumPy, and few programs have a last batch
 
     data = program.data
     name = program.run.split or "train"
@@ -66,7 +68,7 @@ def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
     count = 0
     for name in data_files(program, folder):
         try:
-            shape = shapes_of(folder / name, [key])[key]
+            shape = _shape(folder / name, key)
         except DataError as error:
             what = "how many rows are left for the last step of an epoch is read from it"
             raise CompileError(f"{error}; {what}") from None
@@ -74,6 +76,17 @@ def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
             raise CompileError(f"{folder / name}: {data.columns[0].key!r} has no rows")
         count += shape[0]
     return count if by_key else len(range(split.rows.start, split.rows.stop or count, split.rows.stride or 1))
+
+
+def _shape(path: Path, key: str) -> tuple[int, ...]:
+    """Of a column, whose rows may be of unequal length: then their number alone."""
+    from runtime.files.tensor_files import shapes_of, shapes_there  # brings NumPy, and few programs have a last batch
+
+    base = base_of(key) or key
+    offsets = shapes_there(path, [key + OFFSETS, base + OFFSETS])
+    for count in offsets.values():
+        return (count[0] - 1,) if count else count
+    return shapes_of(path, [key])[key]
 
 
 def row_symbol(program: pb.ProgramDesc) -> str | None:

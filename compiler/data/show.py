@@ -16,7 +16,7 @@ from runtime.memory_limit import NO_LIMIT
 from runtime.rows.data_files import read_columns
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.encoding import KEY, Encoding
-from runtime.rows.stored_column import Column as Rows
+from runtime.rows.stored_column import FileColumn as Rows
 from runtime.rows.stored_column import StoredColumn, rows_of
 
 _SHOWN = 8

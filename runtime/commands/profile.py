@@ -89,7 +89,7 @@ def _profile(options: argparse.Namespace) -> int:
 
 def _rows(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split: str | None) -> Rows:
     if feeds is not None or run.session.data.exists:
-        return run.session.rows(bound.name, feeds or split)
+        return run.session.steps(bound.name, run.session.rows(bound.name, feeds or split)).rows
     if bound.feeds:
         say("runtime: the program has no data, so its feeds are zeros")
     zeros = {feed.name: np.zeros(feed.type.static_shape, numpy_dtype(feed.type.dtype)) for feed in bound.feeds.values()}

@@ -124,6 +124,18 @@ def keys_of(path: Path) -> list[str]:
             raise unreadable(path, path.suffix[1:] or "safetensors", error) from None
 
 
+def shapes_there(path: Path, keys: Collection[str]) -> dict[str, tuple[int, ...]]:
+    """The shapes of those of the arrays that there are; raises as `shapes_of`."""
+    with unverified(path) as reader:
+        if path.suffix == ".npz":
+            return {key: array.shape for key, array in read_arrays(path, reader, [], keys).items()}
+        try:
+            extents = read_header(reader).extents
+        except (OSError, ValueError) as error:
+            raise unreadable(path, "safetensors", error) from None
+        return {key: extents[key].shape for key in keys if key in extents}
+
+
 def read_npy(path: Path, memory: MemoryLimit = NO_LIMIT) -> Array:
     """The array of a .npy file. Raises DataError if it cannot be read."""
     try:

@@ -10,6 +10,8 @@ ragged         columns whose rows are of unequal length, padded when a step take
 ragged_data    such columns of a data file, by the names of their arrays
 ragged_given   such rows that are given as lists
 buckets        rows by length: every step takes rows of one
+parts          rows with the bindings that take them, by length
+row_wise       whether each row that an entry gives is made of the same row of its feeds
 filled_up      the last row once more, as often as a step needs
 windows        rows shuffled within windows, so that memory does not grow with their number
 source         rows that come one after another, nobody knows how many

@@ -82,7 +82,7 @@ class ByLength:
         """The same rows in the order of an epoch."""
         order = permutation(seed, epoch, len(self))
         made = ByLength(self._given[order], self._buckets[order], self._count, self._batch)
-        turns = permutation(seed, epoch + STEPS, len(made._steps)).tolist()
+        turns: list[int] = permutation(seed, epoch + STEPS, len(made._steps)).tolist()
         made._of_step = [made._of_step[turn] for turn in turns]
         made.places = np.concatenate([*(made._steps[turn] for turn in turns), made._left])
         made._numbers = made._given[made.places]
@@ -90,7 +90,7 @@ class ByLength:
 
 
 def by_length(entry: str, lengths: Sequence[Sequence[BoundEntry]], rows: Rows, *, batch: int) -> ByLength:
-    """The rows in the order of their lengths, for steps of `batch` rows; `lengths` are the bindings, the shortest first.
+    """The rows by length, for steps of `batch` rows; `lengths` are the bindings, the shortest first.
 
     Raises DataError for a row that is longer than all of them.
     """

@@ -29,7 +29,7 @@ from runtime.rows.ragged import RaggedColumn
 from runtime.rows.ragged_data import is_ragged_key, ragged_column
 from runtime.rows.ragged_given import derived
 from runtime.rows.rows import Rows, common_length
-from runtime.rows.stored_column import Column, StoredColumn, StoredNumbers
+from runtime.rows.stored_column import Column, FileColumn, StoredColumn, StoredNumbers
 
 TABLES: Final = (".csv", ".tsv")
 """Of files whose rows are encoded as the program's own were."""
@@ -62,7 +62,7 @@ class Data:
         self._memory = memory
         self._file = file or folder / program.data.file
         self._columns = Columns({}, [])
-        self._cast: dict[str, Column] = {}
+        self._cast: dict[str, FileColumn] = {}
         self._ragged: dict[str, RaggedColumn] = {}
 
     @property
@@ -143,13 +143,13 @@ class Data:
             raise DataError(f"{self._file}: {key!r} has elements of {found}, the feed {feed.name!r} is {feed.type}")
         return column
 
-    def _cast_column(self, key: str, column: Column, dtype: str) -> Column:
+    def _cast_column(self, key: str, column: FileColumn, dtype: str) -> FileColumn:
         if key not in self._cast:
             say_cast(f"{self._file}: {key!r}")
             self._cast[key] = self._rounded(key, column, numpy_dtype(dtype))
         return self._cast[key]
 
-    def _rounded(self, key: str, column: Column, dtype: np.dtype[np.float32]) -> Column:
+    def _rounded(self, key: str, column: FileColumn, dtype: np.dtype[np.float32]) -> FileColumn:
         if isinstance(column, StoredColumn):
             return column.cast(dtype)
         self._memory.take(column.size * dtype.itemsize, f"the array {key!r}")
@@ -248,5 +248,5 @@ class Data:
             yield reader
 
 
-def _type(column: Column) -> TensorType:
+def _type(column: FileColumn) -> TensorType:
     return TensorType(array_type(np.empty(0, column.dtype)).dtype, column.shape)

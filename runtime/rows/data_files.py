@@ -23,7 +23,7 @@ from runtime.files.held_file import CAN_HOLD, HeldFile, OpenFiles
 from runtime.files.safetensors_file import Extent, dtype_of, read_header
 from runtime.files.tensor_files import read_arrays, require_keys, unreadable
 from runtime.memory_limit import MemoryLimit
-from runtime.rows.stored_column import Column, Part, StoredColumn
+from runtime.rows.stored_column import FileColumn, Part, StoredColumn
 
 IN_MEMORY: Final = 256 << 20
 """Bytes of columns that are read into memory, at most; larger ones stay in their files."""
@@ -35,7 +35,7 @@ Verified = Callable[[Path], AbstractContextManager[FileReader]]
 class Columns(NamedTuple):
     """Columns by key, and for each file how many rows of each it has."""
 
-    by_key: dict[str, Column]
+    by_key: dict[str, FileColumn]
     lengths: list[dict[str, int]]
 
 

@@ -28,8 +28,8 @@ class RaggedColumn:
         self._values, self._offsets = values, offsets
         self._padding: Any = 0 if padding is None else padding.reshape(())
         self.lengths: Array = np.diff(offsets)
-        self.dtype = values.dtype
-        self.shape = (len(self.lengths), int(self.lengths.max(initial=0)), *values.shape[1:])
+        self.dtype: np.dtype[Any] = values.dtype
+        self.shape: tuple[int, ...] = (len(self.lengths), int(self.lengths.max(initial=0)), *values.shape[1:])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -37,14 +37,17 @@ class RaggedColumn:
     def take(self, numbers: Array, out: Array) -> None:
         """Copy the rows of these numbers to `out`, and the padding behind them."""
         np.copyto(out, self._padding)
-        starts, lengths = self._offsets[numbers], self.lengths[numbers]
+        starts: Array = self._offsets[numbers]
+        lengths: Array = self.lengths[numbers]
         if isinstance(self._values, StoredColumn):
-            for row, start, length in zip(out, starts.tolist(), lengths.tolist(), strict=True):
-                self._values.take(np.arange(start, start + length), row[:length])
+            rows: list[Array] = list(out)
+            for row, start, length in zip(rows, starts, lengths, strict=True):
+                numbers = np.arange(int(start), int(start) + int(length))
+                self._values.take(numbers, row[: int(length)])
             return
         ends = np.cumsum(lengths)
         places = np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
-        out[np.arange(out.shape[1]) < lengths[:, None]] = self._values[places]
+        out[_mask(out.shape[1], lengths)] = self._values[places]
 
 
 class MaskColumn:
@@ -53,14 +56,20 @@ class MaskColumn:
     def __init__(self, lengths: Array, dtype: np.dtype[Any]) -> None:
         self._lengths = lengths
         self.dtype = dtype
-        self.shape = (len(lengths), int(lengths.max(initial=0)))
+        self.shape: tuple[int, ...] = (len(lengths), int(lengths.max(initial=0)))
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def take(self, numbers: Array, out: Array) -> None:
         """Write 1 where the rows of these numbers have elements, and 0 elsewhere."""
-        np.copyto(out, np.arange(out.shape[1]) < self._lengths[numbers][:, None], casting="unsafe")
+        lengths: Array = self._lengths[numbers]
+        np.copyto(out, _mask(out.shape[1], lengths), casting="unsafe")
+
+
+def _mask(width: int, lengths: Array) -> Array:
+    """Which places of rows are within their lengths."""
+    return np.arange(width) < lengths[:, None]
 
 
 def _require_offsets(name: str, values: Array | StoredColumn, offsets: Array) -> None:

@@ -25,14 +25,12 @@ def ragged_column(file: Path, key: str, columns: Columns) -> RaggedColumn:
         raise DataError(f"{file}: {key!r} has rows of unequal length, which are read from one file; join the files")
     if key not in columns.by_key:
         raise DataError(f"{file}: there is {key + OFFSETS!r}, and no {key!r} whose rows it counts")
-    values, offsets, padding = (columns.by_key.get(key + end) for end in ("", OFFSETS, PADDING))
+    values, offsets, padding = columns.by_key[key], columns.by_key[key + OFFSETS], columns.by_key.get(key + PADDING)
     if isinstance(offsets, StoredColumn):
         offsets = rows_of(offsets, np.arange(len(offsets)))
-    assert isinstance(values, np.ndarray | StoredColumn), "columns that are padded are in no file"
-    assert isinstance(offsets, np.ndarray), "the same"
     if isinstance(padding, StoredColumn):
         padding = rows_of(padding, np.arange(len(padding))) if padding.shape else None
     try:
-        return RaggedColumn(key, values, offsets, padding if isinstance(padding, np.ndarray) else None)
+        return RaggedColumn(key, values, offsets, padding)
     except DataError as error:
         raise DataError(f"{file}: {error}") from None

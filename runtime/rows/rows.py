@@ -56,7 +56,7 @@ class Rows:
     @property
     def in_memory(self) -> bool:
         """Whether the arrays of all rows are there, as `columns` and `numbers`."""
-        return not self.stored
+        return all(isinstance(column, np.ndarray) for column in self.columns.values())
 
     @property
     def stored(self) -> dict[str, StoredColumn]:

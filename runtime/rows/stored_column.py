@@ -111,6 +111,10 @@ class StoredColumn:
             place += 1
 
 
+FileColumn = Array | StoredColumn
+"""An array of a data file: in memory, or still there."""
+
+
 class Padded(Protocol):
     """Rows that are made to fit when a step takes them."""
 
@@ -126,7 +130,7 @@ class Padded(Protocol):
         ...
 
 
-Column = Array | StoredColumn | Padded
+Column = FileColumn | Padded
 """Rows of a feed: in memory, in files, or of unequal length."""
 
 

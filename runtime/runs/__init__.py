@@ -7,8 +7,6 @@ standing           where the training of a run stands in this process
 begin_training     from what was asked to the events of a training run
 course             what to train, how long and on which rows
 training           the training loop: steps, epochs, evaluations, the best states, checkpoints
-parts              rows with the bindings that take them, by length
-row_wise           whether each row that an entry gives is made of the same row of its feeds
 evaluation         running an entry over rows without training: evaluation and prediction
 untrained          entries that compute with values that nobody has trained, loaded or set
 one_step           one step of an entry with rows that are given, by itself

@@ -13,8 +13,8 @@ from runtime.dtypes import Array
 from runtime.engines.engine import Executor, InMemory, Repeat
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
+from runtime.rows.orders import ShuffledBySteps
 from runtime.rows.rows import SHUFFLING_BYTES, Rows
-from runtime.rows.stored_column import StoredColumn
 from runtime.rows.streamed import Streamed
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import Course, Plan, TrainingOptions, course_of
@@ -109,21 +109,21 @@ def _filling(session: Session, rows: AnyRows) -> tuple[Fill, Callable[[], None]]
 
 def _steps_of(session: Session, standing: Standing, course: Course, fetch: Sequence[str], fill: Fill) -> MakeStep:
     """What makes a step with the rows from a position on; memory for all of the training is taken now."""
-    bindings, rows, plan = course
+    bindings, lengths, rows, plan = course
     first = bindings[0]
     more = session.tensors(first, fetch)
-    for bound in bindings[1:]:
+    for bound in [*bindings[1:], *lengths]:
         session.tensors(bound, fetch)  # what passes left of it there may have other tensors
     if plan.keep_best is not None and not standing.keeps_best:
         session.memory.take(session.states.nbytes, "the best states")
         standing.keeps_best = True
     if plan.shuffle and not plan.window:
         session.memory.take_for(rows, len(rows) * SHUFFLING_BYTES, "the order of the rows")
-    with session.workspaces.lent(bindings, more) as lent:
+    with session.workspaces.lent([*bindings, *lengths], more) as lent:
         standing.fetched = lent.executor(first, more).fetches
 
     def step(rows: AnyRows, start: int) -> Mapping[str, Array]:
-        bound = first if len(rows) - start >= first.rows else bindings[-1]
+        bound = _bound_at(course, rows, start)
         with session.workspaces.lent([bound], more) as lent:
             executor = lent.executor(bound, more)
             fill(rows, executor.feeds, start, bound.rows)
@@ -132,6 +132,15 @@ def _steps_of(session: Session, standing: Standing, course: Course, fetch: Seque
             return executor.fetches
 
     return step
+
+
+def _bound_at(course: Course, rows: AnyRows, start: int) -> BoundEntry:
+    """What makes the step with the rows from a position on."""
+    first = course.bindings[0]
+    if len(rows) - start < first.rows:
+        return course.bindings[-1]
+    order = rows.order if isinstance(rows, Rows) else None
+    return course.lengths[order.bucket_at(start)] if isinstance(order, ShuffledBySteps) else first
 
 
 def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: Sequence[str]) -> MakeSteps:
@@ -148,9 +157,7 @@ def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: 
         with session.workspaces.lent([first], more) as lent:
             executor = lent.executor(first, more)
             if last is None or last[0] is not executor or last[1] is not rows:
-                columns = {
-                    name: column for name, column in rows.columns.items() if not isinstance(column, StoredColumn)
-                }
+                columns = {name: column for name, column in rows.columns.items() if isinstance(column, np.ndarray)}
                 last = executor, rows, executor.repeated(InMemory(columns, rows.whole, rows.numbers), names)
             repeat = last[2]
             if repeat is None:

@@ -76,11 +76,13 @@ class Course(NamedTuple):
 
     Attributes:
         bindings: of the entry, that of all steps first, and last that of the last step of an epoch if it is another.
+        lengths: where steps are of several lengths, the binding of each, the shortest first; else that of all steps.
         rows: to train on, before shuffling.
         plan: how long, and what on the way.
     """
 
     bindings: list[BoundEntry]
+    lengths: list[BoundEntry]
     rows: Rows | Streamed
     plan: Plan
 
@@ -90,14 +92,17 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
     _require_sane(options)
     program = session.program
     entry = options.entry or session.training_entry()
-    bindings = session.bindings(entry)
-    first = bindings[0]
     desc = program.run if program.run.entry == entry else pb.RunDesc()
     split = options.data if isinstance(options.data, str) else desc.split or "train"
     asked = cast(object, options.data)
     data = cast(Mapping[str, object], asked) if isinstance(asked, Mapping) else split
     source = as_source(cast(object, asked))
-    rows = session.rows(entry, data) if source is None else _streamed(source, first, options, desc.epochs)
+    if source is None:
+        bindings, lengths, rows = session.steps(entry, session.rows(entry, data))
+    else:
+        bindings = session.bindings(entry)
+        lengths, rows = bindings[:1], _streamed(source, bindings[0], options, desc.epochs)
+    first = bindings[0]
     own_rows = (asked is None or isinstance(asked, str)) and bool(first.feeds)
     remainder = program.data.remainder if session.data.exists else None
     last = last_batch(rows, bindings, remainder, split)
@@ -115,7 +120,7 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         every=options.every,
         ahead=options.ahead,
     )
-    return Course([first] if last is None else [first, last], rows, plan)
+    return Course([first] if last is None else [first, last], lengths, rows, plan)
 
 
 def last_batch(

@@ -15,9 +15,9 @@ from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite, OutOfRange
 from runtime.memory_limit import MemoryLimit
 from runtime.rows.filled_up import filled_up
+from runtime.rows.parts import Part
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
-from runtime.runs.parts import Part
 from runtime.runs.session import Session
 from runtime.runs.workspaces import Lent
 
@@ -179,7 +179,7 @@ class _Collected:
 
     def _place(self, name: str, array: Array, places: Array | None) -> None:
         if name not in self._rows:
-            shape = (self._count, *(self._longest.get(name) or array.shape)[1:])
+            shape = (self._count, *(array.shape if places is None else self._longest[name])[1:])
             self._memory.take(prod(shape) * array.itemsize, f"the rows of {name!r}")
             self._rows[name] = (
                 np.zeros(shape, array.dtype) if shape[1:] != array.shape[1:] else np.empty(shape, array.dtype)

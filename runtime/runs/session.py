@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -14,14 +15,15 @@ from prograd_proto.identity import program_sha256
 from prograd_proto.lifespans import trains
 from prograd_proto.spelling import closest
 from runtime.check import check_program
+from runtime.dtypes import Array
 from runtime.engines.choice import make_engine
 from runtime.engines.engine import NO_FOLDER, EngineOptions
 from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
 from runtime.rows.data import Data
+from runtime.rows.parts import Part, Steps, fits, is_ragged, parts_of, steps_of
+from runtime.rows.row_wise import is_row_wise
 from runtime.rows.rows import Rows, given_rows
-from runtime.runs.parts import Part, fits, is_ragged, parts_of
-from runtime.runs.row_wise import is_row_wise
 from runtime.runs.states import new_states
 from runtime.runs.stepper import Stepper
 from runtime.runs.workspaces import Lent, Workspaces
@@ -56,7 +58,7 @@ class Session:
         self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
         self.stepper = Stepper()
         self._spill = options.spill
-        self._bound: dict[str, list[BoundEntry]] = {}
+        self._bound: dict[str, list[list[BoundEntry]]] = {}
         self._row_wise: dict[tuple[int, frozenset[str]], bool] = {}
 
     @cached_property
@@ -65,7 +67,7 @@ class Session:
         return program_sha256(self.program)
 
     def bindings(self, entry: str) -> list[BoundEntry]:
-        """The bindings of an entry for its longest rows, the one with the most rows first; raises what `lengths` does."""
+        """The bindings of an entry for its longest rows, the one with the most rows first; raises as `lengths`."""
         return self.lengths(entry)[-1]
 
     def lengths(self, entry: str) -> list[list[BoundEntry]]:
@@ -104,7 +106,8 @@ class Session:
     def fitting(self, entry: str, given: Mapping[str, object]) -> list[BoundEntry]:
         """The bindings for rows as long as those of the arrays given, else for the longest."""
         lengths = self.lengths(entry)
-        shapes = {name: np.shape(value)[1:] for name, value in given.items() if isinstance(value, np.ndarray)}
+        arrays = {name: cast(Array, value) for name, value in given.items() if isinstance(value, np.ndarray)}
+        shapes = {name: array.shape[1:] for name, array in arrays.items()}
         fit = [one for one in lengths if fits(one[0], shapes)]
         return fit[-1] if fit else lengths[-1]
 
@@ -119,6 +122,16 @@ class Session:
         if len(lengths) == 1 and not is_ragged(rows):
             return [Part(lengths[0], rows, None)]
         return parts_of(entry, lengths, rows, apart=apart)
+
+    def steps(self, entry: str, rows: Rows) -> Steps:
+        """What makes steps of rows, and the rows in an order of which every step takes those of one length.
+
+        Raises DataError for a row that is longer than the entry takes.
+        """
+        lengths = self.lengths(entry)
+        if len(lengths) == 1 and not is_ragged(rows):
+            return Steps(lengths[0], [lengths[0][0]], rows)
+        return steps_of(entry, lengths, rows)
 
     def _given(self, entry: str, data: Mapping[str, object]) -> Rows:
         bound = self.fitting(entry, data)[0]

@@ -252,9 +252,9 @@ def test_what_cannot_be_bound_is_one_sentence(tmp_path):
     assert text(CompileError, lambda: program.compile(batch=(4, "x"))) == f"batch=(4, 'x'): {whole}"
     assert text(CompileError, lambda: program.compile(batch=())) == "batch=(): a symbol needs a size, as in batch=32"
     other = Program("two")
-    other.outputs(y=other.input("x", "float32", ("batch", "width")) * 2.0)
+    other.outputs(y=other.input("x", "float32", ("batch", "width")) * other.input("z", "float32", ("width",)))
     found = text(CompileError, lambda: other.compile(batch=4, width=(2, 3)))
-    assert found == "width=(2, 3): only the symbol that counts the rows of all inputs has several sizes"
+    assert found == "width=(2, 3): several sizes need a symbol that counts the rows of all inputs"
 
 
 def test_data_that_does_not_have_the_rows_is_one_sentence(tmp_path):

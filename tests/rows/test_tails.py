@@ -8,7 +8,7 @@ import pytest
 import runtime
 from compiler import Program, ops, sgd
 from prograd import layers
-from runtime.runs.row_wise import is_row_wise
+from runtime.rows.row_wise import is_row_wise
 
 BATCH = 8
 RNG = np.random.default_rng(5)

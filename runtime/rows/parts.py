@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry
+from runtime.errors import DataError
 from runtime.rows.orders import Listed
 from runtime.rows.ragged import RaggedColumn
 from runtime.rows.rows import Rows
@@ -24,6 +25,20 @@ class Part(NamedTuple):
     bindings: list[BoundEntry]
     rows: Rows
     places: Array | None
+
+
+class Steps(NamedTuple):
+    """Rows to train on.
+
+    Attributes:
+        bindings: for the longest rows, the one with the most rows first.
+        lengths: the binding of each length with the most rows, the shortest first.
+        rows: in order.
+    """
+
+    bindings: list[BoundEntry]
+    lengths: list[BoundEntry]
+    rows: Rows
 
 
 def is_ragged(rows: Rows) -> bool:
@@ -50,3 +65,19 @@ def parts_of(entry: str, lengths: Sequence[list[BoundEntry]], rows: Rows, *, apa
         Part(lengths[bucket], Rows(rows.columns, rows.whole, Listed(rows.order.at(places))), places)
         for bucket, places in order.runs()
     ]
+
+
+def steps_of(entry: str, lengths: Sequence[list[BoundEntry]], rows: Rows) -> Steps:
+    """See `Session.steps`."""
+    if not is_ragged(rows):
+        [part] = parts_of(entry, lengths, rows, apart=False)
+        return Steps(part.bindings, [part.bindings[0]], rows)
+    from runtime.rows.buckets import by_length  # for few
+
+    largest = [one[0] for one in lengths]
+    batch = largest[-1].rows
+    for bound in largest:
+        if bound.rows != batch:
+            raise DataError(f"entry {entry!r} takes {batch} rows of one length, and {bound.rows} of another, at a step")
+    order = by_length(entry, lengths, rows, batch=batch)
+    return Steps(lengths[-1], largest, Rows(rows.columns, rows.whole, order))
