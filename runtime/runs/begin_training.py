@@ -99,7 +99,7 @@ def _claimed(session: Session, standing: Standing, folder: CheckpointFolder | No
 
 def _filling(session: Session, rows: AnyRows) -> tuple[Fill, Callable[[], None]]:
     """What fills feeds with the rows from a position on, so many; and what is to be called at the end."""
-    if isinstance(rows, Streamed) or rows.in_memory:
+    if isinstance(rows, Streamed) or not rows.stored:
         return lambda rows, feeds, start, count: rows.fill(feeds, start), lambda: None
     from runtime.rows.read_ahead import ReadAhead  # for who has large files: start-up time
 
