@@ -112,3 +112,22 @@ def test_of_many_steps_in_one_call_those_before_a_refused_one_are_made(bad: int)
     assert seen["native"][1] == bad - 1
     assert seen["native"][0].endswith(f"row {4 * (bad - 1) + 2} of the feed 'word' has it")
     np.testing.assert_allclose(seen["native"][2], seen["reference"][2], rtol=1e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_rows_by_several_numbers(data):
+    extents = st.integers(1, 6)
+    shape = tuple(data.draw(st.lists(extents, min_size=2, max_size=4)))
+    batch_axes = data.draw(st.integers(0, len(shape) - 2))
+    width = data.draw(st.integers(1, len(shape) - batch_axes))
+    counts = (*shape[:batch_axes], *data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=2)))
+    named = shape[batch_axes : batch_axes + width]
+    indices = np.stack([numbers(counts, "int64", extent) for extent in named], axis=-1)
+    after = shape[batch_axes + width :]
+    check("gather_nd", numbers(shape), indices, batch_axes=batch_axes)
+    check("is_last_index", indices, shape=shape, batch_axes=batch_axes)
+    for dtype in ("float32", "int64", "uint8"):
+        for reduction in ("set", "add", "max", "min"):
+            x, updates = numbers(shape, dtype), numbers((*counts, *after), dtype)
+            check("scatter_nd", x, indices, updates, batch_axes=batch_axes, reduction=reduction)

@@ -90,3 +90,18 @@ def test_large_ones_are_cut_into_units():
     check("transpose", bits((130, 517)), axes=(1, 0))
     check("concat", bits((9000,)), bits((5001,)), axis=0)
     check("pad", bits((40, 90, 3)), before=(1, 2, 0), after=(0, 1, 0), value=-1.5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_windows_side_by_side_and_back(data):
+    pair = st.tuples(st.integers(1, 3), st.integers(1, 3))
+    window, stride, dilation = data.draw(pair), data.draw(pair), data.draw(pair)
+    padding = data.draw(st.tuples(*[st.integers(0, 2)] * 4))
+    n, c = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([1, 3, 17]))
+    height, width = (dilation[k] * (window[k] - 1) + data.draw(st.integers(1, 7)) for k in range(2))
+    where = dict(window=window, stride=stride, padding=padding, dilation=dilation)
+    x = np.random.default_rng(0).normal(0, 9, (n, height, width, c)).astype(data.draw(st.sampled_from(["f4", "i4"])))
+    check("unfold", x, **where)
+    [windows] = expected(op_of("unfold", [x], where).ops[0], [x])
+    check("fold", windows, shape=x.shape, **where)

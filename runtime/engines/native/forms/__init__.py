@@ -30,6 +30,10 @@ named       places of an axis that are named by numbers
 reductions  sums, products, means, extremes and truths along axes
 index       rows by numbers that are data: read, added to, counted
 lookup      what rows of indices name
+scatter     rows by several numbers each
+scan        running sums and products, linear recurrences
+sorting     the first few of an order
+unfold      windows of images side by side, and back
 shape       the same elements in another arrangement
 moves/      a room of its own: boxes of elements copied or filled
 
@@ -57,9 +61,13 @@ from runtime.engines.native.forms import random as random
 from runtime.engines.native.forms import recurrent as recurrent
 from runtime.engines.native.forms import reductions as reductions
 from runtime.engines.native.forms import rounding as rounding
+from runtime.engines.native.forms import scan as scan
+from runtime.engines.native.forms import scatter as scatter
 from runtime.engines.native.forms import shape as shape
+from runtime.engines.native.forms import sorting as sorting
 from runtime.engines.native.forms import special as special
 from runtime.engines.native.forms import statistics as statistics
+from runtime.engines.native.forms import unfold as unfold
 from runtime.engines.native.forms import update as update
 from runtime.engines.native.forms.composition import Composition as Composition
 from runtime.engines.native.forms.composition import Part as Part

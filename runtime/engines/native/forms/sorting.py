@@ -1,0 +1,113 @@
+"""The first few of an order: the largest or smallest elements and their places, by insertion.
+
+Of equal elements the first comes first, and NaN is larger than any number. Longer orders are left to NumPy's sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from prograd_proto import TensorType
+from runtime.engines.native.forms.form import FORMS, NUMBERS, Loops
+from runtime.engines.native.forms.index import Operands, around, given
+from runtime.engines.native.forms.stages import Stage, Stages, Work
+from runtime.engines.native.ir import DTYPES, INT64, Type, Value
+from runtime.engines.native.ir.words import is_nan, minimum
+from runtime.engines.native.target import Target
+
+MOST: Final = 32
+"""Elements that are kept in order."""
+
+
+def first_of_order(
+    target: Target, x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
+) -> Stages:
+    """So many of every row along an axis; `outputs` are the numbers of the results for elements and for places."""
+    rows, element = around(x, axis), DTYPES[x.dtype]
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f = work.f
+        moving = f.local()
+        kept = _Kept(work, element, count, largest, moving)
+        source = work.inputs[0]
+        assert source is not None, "it is read"
+        for unit in f.range(start, stop):
+            block, column = f.index(unit) // rows.after, f.index(unit) % rows.after
+            for i in f.range(0, rows.size):
+                kept.insert(f.load(source, (block * rows.size + i) * rows.after + column), f.index(i))
+            for i in f.range(0, count):
+                place = (block * count + i) * rows.after + column
+                for value, output in zip((kept.elements, kept.places), outputs, strict=True):
+                    if output is not None:
+                        f.store(f.load(value, i), work.outputs[output], place)
+
+    units = rows.before * rows.after
+    own = tuple(max(count * type.bits // 8, 64) for type in (element, INT64))
+    return Stages((Stage(write, units, units * rows.size * 1.5),), own=own)
+
+
+class _Kept:
+    """The first elements so far, in order, and their places."""
+
+    def __init__(self, work: Work, element: Type, count: int, largest: bool, moving: Value) -> None:
+        self.f, self.element, self.count, self.largest, self.moving = work.f, element, count, largest, moving
+        self.elements, self.places = work.own(0, element), work.own(1, INT64)
+
+    def insert(self, x: Value, place: Value) -> None:
+        """Put the element at a place of the row, which has had all before it, where it belongs, if it does."""
+        f, last = self.f, self.count - 1
+        belongs = (place < self.count) | self._is_before(x, f.load(self.elements, last))
+        with f.when(belongs):
+            end = f.index(last)
+            f.store(minimum(place, end), self.moving)
+            with f.forever() as shifting:
+                at = f.load(self.moving)
+                shifting.end_if(at.equal(0))
+                one = f.load(self.elements, at - 1)
+                shifting.end_if(~self._is_before(x, one))
+                f.store(one, self.elements, at)
+                f.store(f.load(self.places, at - 1), self.places, at)
+                f.store(at - 1, self.moving)
+            at = f.load(self.moving)
+            f.store(x, self.elements, at)
+            f.store(place, self.places, at)
+
+    def _is_before(self, x: Value, other: Value) -> Value:
+        """Whether x comes before another one that was there before it."""
+        if not self.element.is_float:
+            return x > other if self.largest else x < other
+        if self.largest:
+            return (x > other) | (is_nan(x) & ~is_nan(other))
+        return (x < other) | (is_nan(other) & ~is_nan(x))
+
+
+def topk(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    [x] = given(inputs)
+    return first_of_order(target, x, attributes["axis"], attributes["k"], attributes["largest"], (0, 1))
+
+
+def argsort(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    return all_in_order(target, inputs, attributes, (None, 0))
+
+
+def sort(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    return all_in_order(target, inputs, attributes, (0, None))
+
+
+def all_in_order(
+    target: Target, inputs: Operands, attributes: Mapping[str, Any], outputs: tuple[int | None, int | None]
+) -> Stages:
+    [x] = given(inputs)
+    axis: int = attributes["axis"]
+    return first_of_order(target, x, axis, x.static_shape[axis], attributes["descending"], outputs)
+
+
+def keeps_few(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
+    [x] = given(inputs)
+    return attributes.get("k", x.static_shape[attributes["axis"]]) <= MOST
+
+
+FORMS["topk"] = Loops(topk, NUMBERS, keeps_few)
+FORMS["argsort"] = Loops(argsort, NUMBERS, keeps_few)
+FORMS["sort"] = Loops(sort, NUMBERS, keeps_few)

@@ -1,0 +1,64 @@
+"""Running sums and products, recurrences, and the first of an order, against the kernels."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from native.building import every_target
+from native.staged import expected, op_of, staged
+
+from runtime.engines.native.target import this_machine
+
+SHAPES = st.lists(st.sampled_from([1, 2, 5, 17, 33]), min_size=1, max_size=3)
+
+
+def check(name: str, *inputs: np.ndarray, near: float = 0.0, target=None, **attributes):
+    block = op_of(name, inputs, attributes)
+    made = staged(target or this_machine(), block, inputs)
+    for got, wanted in zip(made, expected(block.ops[0], inputs), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=near, atol=near, err_msg=f"{name} {attributes}")
+
+
+def drawn(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Few different numbers, so that some are equal; NaN and infinity among floats."""
+    x = np.random.default_rng(0).integers(0, 9, shape).astype(dtype)
+    if dtype.startswith("float") and x.size > 4:
+        x.reshape(-1)[[1, -2]] = np.nan
+        x.reshape(-1)[[0, -1]] = np.inf, -np.inf
+    return x
+
+
+@settings(max_examples=20, deadline=None)
+@given(shape=SHAPES, data=st.data())
+def test_running_sums_and_products(shape: list[int], data):
+    dtype = data.draw(st.sampled_from(["float32", "float64", "int32", "int64", "uint8", "bool"]))
+    x = np.random.default_rng(0).normal(0, 2, shape).astype(dtype)
+    how = dict(axis=data.draw(st.integers(-len(shape), len(shape) - 1)), exclusive=data.draw(st.booleans()))
+    near = 1e-5 if dtype == "float32" else 1e-12
+    for reverse in (False, True):
+        check("cumsum", x, near=near, reverse=reverse, **how)
+        check("cumprod", x, near=near, reverse=reverse, **how)
+        if dtype.startswith("float"):
+            a = np.random.default_rng(1).uniform(-1, 1, shape).astype(dtype)
+            check("linear_scan", a, x, near=near, axis=how["axis"], reverse=reverse)
+
+
+@every_target
+def test_long_running_sums_are_of_float64(target):
+    x = np.random.default_rng(0).normal(1, 1, (3, 4000, 19)).astype("float32")
+    check("cumsum", x, near=1e-6, target=target, axis=1, exclusive=False, reverse=False)
+
+
+@settings(max_examples=25, deadline=None)
+@given(shape=SHAPES, data=st.data())
+def test_the_first_of_an_order(shape: list[int], data):
+    x = drawn(tuple(shape), data.draw(st.sampled_from(["float32", "float64", "int32", "int64", "uint8"])))
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    for largest in (False, True):
+        check("topk", x, axis=axis, k=data.draw(st.integers(1, min(shape[axis], 32))), largest=largest)
+        if shape[axis] <= 32:
+            check("argsort", x, axis=axis, descending=largest)
+            check("sort", x, axis=axis, descending=largest)
