@@ -16,7 +16,7 @@ from runtime.engines.native.ir.words import where
 from runtime.engines.native.product import Matrix
 from runtime.engines.native.product.packing import packed_right
 from runtime.engines.native.recurrent import cells
-from runtime.engines.native.recurrent.forwards import pack_panel, panel_of, preactivations
+from runtime.engines.native.recurrent.forwards import At, pack_panel, preactivations, products, read
 from runtime.engines.native.recurrent.layer import Layer, address, hides
 from runtime.engines.native.recurrent.product import product
 
@@ -45,29 +45,19 @@ OPERANDS = {
 """By the number of gates."""
 
 
-class At(NamedTuple):
-    """A vector of states at a step of a row: its row, time, first state, lanes that count, and whether it is hidden."""
-
-    row: Value
-    time: Value
-    first: Value
-    tail: int
-    hidden: Value | None
-
-
 class Backwards:
     """The loops of the gradient."""
 
     def __init__(self, layer: Layer) -> None:
         self.layer, self.operands = layer, OPERANDS[layer.gates]
-        self.vectors = min(2, layer.panels)
+        self.vectors = min(2, -(-layer.states // layer.lanes))
         self.width = self.vectors * layer.lanes
         self.panels = -(-layer.states // self.width)
 
     def stages(self) -> Stages:
         """Copies, gates, and steps."""
         layer = self.layer
-        weights = layer.panels * layer.states * layer.gates * layer.lanes
+        weights = layer.panels * layer.panel_size
         turned = self.panels * layer.wide * self.width
         before = layer.times * layer.rows * layer.apart
         stages = [Stage(self.turn, self.panels, turned * 0.3)]
@@ -81,7 +71,7 @@ class Backwards:
             weights = before = 0
         stages += [Stage(self.step, self.panels, layer.cost, i * self.panels) for i in range(layer.times + 1)]
         shared = (weights, before, turned, 2 * layer.rows * layer.wide_apart)
-        own = layer.rows * max(self.width, layer.gates * layer.lanes)
+        own = max(layer.rows * self.width, layer.sums_size)
         return Stages(tuple(stages), tuple(max(size * layer.item, 64) for size in shared), (own * layer.item,))
 
     # Before all steps.
@@ -119,22 +109,25 @@ class Backwards:
         f, layer = work.f, self.layer
         for unit in f.range(start, stop):
             panel, time = f.index(unit) // layer.times, f.index(unit) % layer.times
-            first = panel * layer.lanes
-            before = work.shared(STATES, layer.element) + time * (layer.rows * layer.apart)
-            weights, sums = panel_of(work, layer, panel), work.own(0, layer.element)
-            product(f, before, layer.rows, layer.apart, weights, layer.gates, layer.states, layer.vector, sums)
-            for tail in by_size(f, layer.states, layer.lanes, panel):
+            products(work, layer, work.shared(STATES, layer.element) + time * (layer.rows * layer.apart), panel)
+            for columns in by_size(f, layer.states, layer.width, panel):
                 for row in f.range(0, layer.rows):
-                    made = list(preactivations(work, layer, f.index(row), first, tail))
-                    place = (f.index(row) * layer.times + time) * layer.wide + first
-                    x = [
-                        f.load(address(work, 0) + place, gate * layer.states, layer.lanes, tail)
-                        for gate in range(layer.gates)
-                    ]
-                    found = cells.lstm_gates(x, made) if layer.gates == 4 else cells.gru_gates(x, made)
-                    for gate, value in enumerate(found):
-                        to = work.outputs[1 if (layer.gates, gate) == (3, 2) else 0]
-                        f.store(value, to + place, gate * layer.states, tail)
+                    for v in range(-(-columns // layer.lanes)):
+                        tail = min(columns - v * layer.lanes, layer.lanes)
+                        self._gates(work, At(f.index(row), time, panel * layer.width + v * layer.lanes, tail), v)
+
+    def _gates(self, work: Work, at: At, number: int) -> None:
+        layer = self.layer
+        made = list(preactivations(work, layer, at, number))
+        find = cells.lstm_gates if layer.gates == 4 else cells.gru_gates
+        for gate, value in enumerate(find(read(work, layer, at), made)):
+            work.f.store(value, self._gate(work, at, gate), 0, at.tail)
+
+    def _gate(self, work: Work, at: At, gate: int) -> Value:
+        """Where a gate lies, and then its gradient."""
+        layer = self.layer
+        to = work.outputs[1 if (layer.gates, gate) == (3, 2) else 0]
+        return to + (at.row * layer.times + at.time) * layer.wide + at.first + gate * layer.states
 
     # The steps.
 
@@ -146,6 +139,9 @@ class Backwards:
             step, panel = f.index(unit) // self.panels, f.index(unit) % self.panels
             left = work.shared(LEFT, layer.element)
             sums, turns = work.own(0, layer.element), where(step.equal(0), f.index(0), f.index(1))
+            time = layer.time(f, step, backwards=True)
+            with f.when(step < layer.times):
+                self._ask_for(work, time, panel)
             product(
                 f,
                 left + step % 2 * size,
@@ -158,11 +154,25 @@ class Backwards:
                 sums,
                 turns,
             )
-            time, after = layer.time(f, step, backwards=True), left + (step + 1) % 2 * size
+            after = left + (step + 1) % 2 * size
             for columns in by_size(f, layer.states, self.width, panel):
                 for row in f.range(0, layer.rows):
                     for v in range(0, columns, layer.lanes):
                         self._cells(work, step, f.index(row), time, panel * self.width + v, columns - v, after, v)
+
+    def _ask_for(self, work: Work, time: Value, panel: Value) -> None:
+        """What the cells of a panel read besides the product, rows of which lie far from each other."""
+        f, layer, operands = work.f, self.layer, self.operands
+        numbers = (operands.states, operands.gradient, operands.cells, operands.cell_gradient)
+        for row in f.range(0, layer.rows):
+            for v in range(0, self.width, layer.lanes):
+                at = At(f.index(row), time, panel * self.width + v, 0)
+                place = (at.row * layer.times + time) * layer.states + at.first
+                for number in numbers:
+                    if number is not None:
+                        f.prefetch(address(work, number) + place)
+                for gate in range(layer.gates):
+                    f.prefetch(self._gate(work, at, gate))
 
     def _cells(
         self, work: Work, step: Value, row: Value, time: Value, first: Value, left: int, after: Value, v: int
@@ -177,39 +187,33 @@ class Backwards:
         with f.when(step.equal(layer.times)):
             f.store(dh, state, 0, tail)
         with f.when(step < layer.times):
-            at = At(row, time, first, tail, hides(work, self.operands.mask, layer, row, time))
+            at = At(row, time, first, tail)
+            hidden = hides(work, self.operands.mask, layer, row, time)
             dh = dh + self._load(work, self.operands.gradient, at)
-            back = self._back(work, step, at, dh)
-            self._leave(work, at, back, after)
+            back = self._back(work, step, at, hidden, dh)
+            self._leave(work, at, hidden, back, after)
             if self._keeps(work):
                 kept = back.kept or f.constant(layer.vector, 0)
-                f.store(kept if at.hidden is None else where(at.hidden, dh, kept), state, 0, tail)
+                f.store(kept if hidden is None else where(hidden, dh, kept), state, 0, tail)
 
     def _keeps(self, work: Work) -> bool:
         """Whether something of a state's gradient goes past the product."""
         mask = self.operands.mask
         return self.layer.gates == 3 or (mask < len(work.inputs) and work.inputs[mask] is not None)
 
-    def _back(self, work: Work, step: Value, at: At, dh: Value) -> cells.Back:
+    def _back(self, work: Work, step: Value, at: At, hidden: Value | None, dh: Value) -> cells.Back:
         f, layer, operands = work.f, self.layer, self.operands
         if layer.gates == 1:
             return cells.rnn_back(self._load(work, operands.states, at), dh)
-        place = (at.row * layer.times + at.time) * layer.wide + at.first
-        gates = [
-            f.load(
-                work.outputs[1 if (layer.gates, gate) == (3, 2) else 0] + place,
-                gate * layer.states,
-                layer.lanes,
-                at.tail,
-            )
-            for gate in range(layer.gates)
-        ]
+        gates = [f.load(self._gate(work, at, gate), 0, layer.lanes, at.tail) for gate in range(layer.gates)]
         if layer.gates == 3:
-            x = f.load(address(work, 0) + place, 2 * layer.states, layer.lanes, at.tail)
+            x = read(work, layer, at)[2]
             return cells.gru_back(gates, x, self._before(work, operands.first, operands.states, at), dh)
-        return self._lstm_back(work, step, at, gates, dh)
+        return self._lstm_back(work, step, at, hidden, gates, dh)
 
-    def _lstm_back(self, work: Work, step: Value, at: At, gates: list[Value], dh: Value) -> cells.Back:
+    def _lstm_back(
+        self, work: Work, step: Value, at: At, hidden: Value | None, gates: list[Value], dh: Value
+    ) -> cells.Back:
         f, layer, operands = work.f, self.layer, self.operands
         assert operands.cells is not None, "an LSTM has cells"
         assert operands.first_cell is not None, "an LSTM has a first cell"
@@ -220,16 +224,16 @@ class Backwards:
         before = self._before(work, operands.first_cell, operands.cells, at)
         back = cells.lstm_back(gates, self._load(work, operands.cells, at), before, dh, dc)
         assert back.cell is not None, "an LSTM gives a gradient of its cell"
-        f.store(back.cell if at.hidden is None else where(at.hidden, dc, back.cell), place, 0, at.tail)
+        f.store(back.cell if hidden is None else where(hidden, dc, back.cell), place, 0, at.tail)
         return back
 
-    def _leave(self, work: Work, at: At, back: cells.Back, after: Value) -> None:
+    def _leave(self, work: Work, at: At, hidden: Value | None, back: cells.Back, after: Value) -> None:
         """Write the gradients of preactivations, and what the next step multiplies."""
         f, layer = work.f, self.layer
         place = (at.row * layer.times + at.time) * layer.wide + at.first
         zero = f.constant(layer.vector, 0)
         for gate, (dx, da) in enumerate(zip(back.x, back.product, strict=True)):
-            shown = [x if at.hidden is None else where(at.hidden, zero, x) for x in (dx, da)]
+            shown = [x if hidden is None else where(hidden, zero, x) for x in (dx, da)]
             f.store(shown[0], work.outputs[0] + place, gate * layer.states, at.tail)
             if layer.gates == 3:
                 f.store(shown[1], work.outputs[1] + place, gate * layer.states, at.tail)

@@ -1,6 +1,7 @@
 """What a recurrent layer is, and how its work is divided: stages are time steps, units panels of its states.
 
-A panel has a vector of states, and the gates that belong to them: what a cell needs of a product is made by one unit.
+A panel has vectors of states, and the gates that belong to them: what a cell needs of a product is made by one unit.
+Its vectors of weights lie in pairs, as the product takes them: so a pair of all depths stays in the nearest cache.
 """
 
 from __future__ import annotations
@@ -51,9 +52,35 @@ class Layer:
         return self.gates * self.states
 
     @property
+    def beside(self) -> int:
+        """Vectors of states in a panel: so many that pairs come out even, if there are that many."""
+        return min(1 if self.gates % 2 == 0 else 2, -(-self.states // self.lanes))
+
+    @property
+    def width(self) -> int:
+        """States of a panel."""
+        return self.beside * self.lanes
+
+    @property
     def panels(self) -> int:
-        """Vectors of states."""
-        return -(-self.states // self.lanes)
+        """Of all states."""
+        return -(-self.states // self.width)
+
+    @property
+    def pairs(self) -> list[int]:
+        """How many vectors of weights each pair has: the last may have one."""
+        vectors = self.beside * self.gates
+        return [min(2, vectors - first) for first in range(0, vectors, 2)]
+
+    @property
+    def panel_size(self) -> int:
+        """Elements of a panel of weights."""
+        return self.states * self.beside * self.gates * self.lanes
+
+    @property
+    def sums_size(self) -> int:
+        """Elements of what the product of a panel gives."""
+        return self.rows * self.beside * self.gates * self.lanes
 
     @property
     def apart(self) -> int:
