@@ -12,6 +12,7 @@ from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Product, Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
 from runtime.engines.native.product import Matrix, Plan, plan_product, product, tile_cycles
+from runtime.engines.native.product.plan import PAGE
 from runtime.engines.native.target import Target
 
 LEFT, RIGHT = "left factor", "right factor"  # no tensor has a space in its name
@@ -24,6 +25,9 @@ MOST_PARTS: Final = 8
 
 COPY_NANOSECONDS: Final = 0.3
 """For an element of an operand that is copied."""
+
+FAR: Final = 2.0
+"""How much longer a product takes that reads rows of the right operand where they fall on each other in the cache."""
 
 MANY: Final = 8
 """Matrices that are enough for all threads, whole."""
@@ -129,7 +133,9 @@ def _cost_of_cut(target: Target, bits: int, shape: Shape, cut: Cut) -> float:
     m, n = (cut.size, shape.n) if cut.by_rows else (shape.m, cut.size)
     plan = _plan(target, bits, shape, cut, cut.size)
     copied = plan.pack_left * m + plan.pack_right * n
-    part = (tile_cycles(target, plan.lanes, m, n) * 0.4 + copied * COPY_NANOSECONDS) * shape.k
+    far = not plan.pack_right and n > plan.width and shape.right[0] * bits // 8 % PAGE == 0
+    cycles = tile_cycles(target, plan.lanes, m, n) * (FAR if far else 1)
+    part = (cycles * 0.4 + copied * COPY_NANOSECONDS) * shape.k
     return part * (cut.parts if cut.parts > 1 else 1.5)
 
 
