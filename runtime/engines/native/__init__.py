@@ -21,6 +21,7 @@ objects/   a room of its own: objects of compiled code, read and made callable w
 math/      a room of its own: elementary functions
 product/   a room of its own: products of matrices
 convolution/  a room of its own: convolutions of images
+attention/  a room of its own: attention and its gradient
 recurrent/  a room of its own: recurrent layers
 reduction  sums and their like along rows and down columns, in a fixed tree
 """

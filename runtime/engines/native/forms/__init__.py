@@ -18,6 +18,7 @@ update      sgd, momentum
 adam        Adam and its kin
 adaptive    Adagrad, Adadelta, Lion, RMSprop
 products    products of matrices
+attention   attention and its gradient
 conv        convolutions and their gradients
 pool        maxima and means under windows, and their gradients
 norm        softmax and batch normalisation
@@ -43,6 +44,7 @@ moves/      a room of its own: boxes of elements copied or filled
 from runtime.engines.native.forms import activation as activation
 from runtime.engines.native.forms import adam as adam
 from runtime.engines.native.forms import adaptive as adaptive
+from runtime.engines.native.forms import attention as attention
 from runtime.engines.native.forms import conv as conv
 from runtime.engines.native.forms import copy as copy
 from runtime.engines.native.forms import elementary as elementary
