@@ -60,3 +60,11 @@ class UsageError(ExecutionError):
 
 class OutOfTime(ResourceLimit):
     """The time of a run is over; raised within a step, what its states hold is of no use."""
+
+
+class SourceEnded(Exception):
+    """There are no rows for another step; `left` are those that do not fill one. No run raises it."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(f"the source ended, and {left} rows are left")
+        self.left = left

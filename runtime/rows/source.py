@@ -95,10 +95,8 @@ class Iterated:
                 return found
 
 
-def as_source(data: object) -> Source | None:
-    """A source, or one of an iterator or of a function that makes one; None for a split, arrays, and nothing."""
-    if data is None or isinstance(data, str | Mapping):
-        return None
+def as_source(data: object) -> Source:
+    """A source, or one of an iterator or of a function that makes one. Raises UsageError if it is neither."""
     if isinstance(data, Source):
         return data
     if callable(data) or isinstance(data, Iterable):

@@ -22,6 +22,9 @@ from runtime.rows.casts import cast_rows
 _SPARSE: Final = 4
 """Rows that are read for one that is wanted, at most, where that saves reads."""
 
+_PIECE: Final = 1 << 20
+"""Bytes that are read at once to a place of their own, at most, or one row: nobody counts them."""
+
 
 class Part(NamedTuple):
     """Rows of a column that lie in one file, from a byte on."""
@@ -71,16 +74,25 @@ class StoredColumn:
         """
         if not len(numbers):
             return
-        direct = self.dtype == self.stored and out.flags.c_contiguous
-        read = out if direct else np.empty((len(numbers), *self.shape[1:]), self.stored)
-        self._take(numbers, read)
+        if self.dtype == self.stored and out.flags.c_contiguous:
+            self._take(numbers, out)
+            self._check(numbers, out)
+            return
+        rows = max(1, _PIECE // max(1, self._row_bytes))
+        for start in range(0, len(numbers), rows):
+            piece = numbers[start : start + rows]
+            read = np.empty((len(piece), *self.shape[1:]), self.stored)
+            self._take(piece, read)
+            self._check(piece, read)
+            cast_rows(self.name, read, out[start : start + rows], piece)
+
+    def _check(self, numbers: Array, read: Array) -> None:
+        """Raise DataError if the files that these rows were read from were changed, or they are none."""
         places = np.unique(np.searchsorted(self.firsts[1:], numbers, side="right")) if len(self._parts) > 1 else [0]
         for place in places:
             self._parts[place].file.require_unchanged()
         if self.stored == np.bool_ and read.view(np.uint8).max(initial=0) > 1:
             raise DataError(f"{self._parts[0].file.path}: {self.name!r} has a bool that is neither 0 nor 1")
-        if read is not out:
-            cast_rows(self.name, read, out, numbers)
 
     def _take(self, numbers: Array, out: Array) -> None:
         breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
@@ -88,7 +100,7 @@ class StoredColumn:
             self._read(int(numbers[0]), out)
             return
         low, high = int(numbers.min()), int(numbers.max())
-        if high - low < _SPARSE * len(numbers):
+        if high - low < min(_SPARSE * len(numbers), _PIECE // max(1, self._row_bytes)):
             near = np.empty((high - low + 1, *self.shape[1:]), self.stored)
             self._read(low, near)
             np.take(near, numbers - low, axis=0, out=out)

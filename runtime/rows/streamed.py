@@ -10,18 +10,10 @@ import numpy as np
 
 from runtime.dtypes import Array, count_nonfinite, is_float
 from runtime.entries import BoundEntry
-from runtime.errors import UsageError
+from runtime.errors import SourceEnded, UsageError
 from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import check_names, checked_array
 from runtime.rows.source import Source
-
-
-class SourceEnded(Exception):
-    """There are no rows for another step; `left` are those that do not fill one."""
-
-    def __init__(self, left: int) -> None:
-        super().__init__(f"the source ended, and {left} rows are left")
-        self.left = left
 
 
 class Streamed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.rows.orders import ShuffledBySteps
 from runtime.rows.rows import SHUFFLING_BYTES, Rows
-from runtime.rows.streamed import Streamed
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import Course, Plan, TrainingOptions, course_of
 from runtime.runs.evaluation import run_over
@@ -27,10 +27,14 @@ from runtime.runs.session import Session
 from runtime.runs.standing import Standing
 from runtime.runs.training import Deeds, MakeSteps, Training
 
-AnyRows = Rows | Streamed
-MakeStep = Callable[[AnyRows, int], Mapping[str, Array]]
-Made = tuple[Executor, AnyRows, Repeat | None]
-Fill = Callable[[AnyRows, Mapping[str, Array], int, int], None]
+if TYPE_CHECKING:
+    from runtime.rows.streamed import Streamed
+
+    AnyRows = Rows | Streamed
+
+MakeStep = Callable[["AnyRows", int], Mapping[str, Array]]
+Made = tuple[Executor, "AnyRows", Repeat | None]
+Fill = Callable[["AnyRows", Mapping[str, Array], int, int], None]
 
 
 def begin_training(
@@ -65,7 +69,7 @@ def _begun(
     _check_position(position, session.states.arrays["total_steps"], course, retarget=options.retarget_schedule)
     if standing.done == plan.steps:  # trained to its end in this process
         return _nothing()
-    if isinstance(course.rows, Streamed) and position.cursor is not None:
+    if not isinstance(course.rows, Rows) and position.cursor is not None:
         course.rows.seek(position.cursor)
     if position.steps:
         position.require_fitting(plan.per_epoch, [fetch.name for fetch in scalar_fetches(course.bindings[0])])
@@ -99,7 +103,7 @@ def _claimed(session: Session, standing: Standing, folder: CheckpointFolder | No
 
 def _filling(session: Session, rows: AnyRows) -> tuple[Fill, Callable[[], None]]:
     """What fills feeds with the rows from a position on, so many; and what is to be called at the end."""
-    if isinstance(rows, Streamed) or not rows.stored:
+    if not isinstance(rows, Rows) or not rows.stored:
         return lambda rows, feeds, start, count: rows.fill(feeds, start), lambda: None
     from runtime.rows.read_ahead import ReadAhead  # for who has large files: start-up time
 
@@ -152,7 +156,7 @@ def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: 
 
     def steps(rows: AnyRows, start: int, count: int) -> Mapping[str, Array] | None:
         nonlocal last
-        if session.stepper.trace is not None or isinstance(rows, Streamed) or not rows.in_memory:
+        if session.stepper.trace is not None or not isinstance(rows, Rows) or not rows.in_memory:
             return None
         with session.workspaces.lent([first], more) as lent:
             executor = lent.executor(first, more)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from prograd_proto import program_pb2 as pb
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.rows.rows import Rows
-from runtime.rows.source import Batches, Source, as_source
-from runtime.rows.streamed import Streamed
 from runtime.runs.session import Session
+
+if TYPE_CHECKING:
+    from runtime.rows.source import Batches, Source
+    from runtime.rows.streamed import Streamed
 
 _log = logging.getLogger("prograd")
 
@@ -96,12 +98,11 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
     split = options.data if isinstance(options.data, str) else desc.split or "train"
     asked = cast(object, options.data)
     data = cast(Mapping[str, object], asked) if isinstance(asked, Mapping) else split
-    source = as_source(cast(object, asked))
-    if source is None:
+    if asked is None or isinstance(asked, str | Mapping):
         bindings, lengths, rows = session.steps(entry, session.rows(entry, data))
     else:
         bindings = session.bindings(entry)
-        lengths, rows = bindings[:1], _streamed(source, bindings[0], options, desc.epochs)
+        lengths, rows = bindings[:1], _streamed(asked, bindings[0], options, desc.epochs)
     first = bindings[0]
     own_rows = (asked is None or isinstance(asked, str)) and bool(first.feeds)
     remainder = program.data.remainder if session.data.exists else None
@@ -152,8 +153,12 @@ def last_batch(
     return None
 
 
-def _streamed(source: Source, first: BoundEntry, options: TrainingOptions, epochs: int) -> Streamed:
+def _streamed(data: object, first: BoundEntry, options: TrainingOptions, epochs: int) -> Streamed:
     """The rows of a source, an epoch of which has the steps that were asked for."""
+    from runtime.rows.source import as_source  # for who has one: start-up time
+    from runtime.rows.streamed import Streamed
+
+    source = as_source(data)
     per_epoch = options.steps_per_epoch or options.steps
     if per_epoch is None or not (options.steps or options.epochs or epochs):
         raise UsageError(

@@ -9,26 +9,28 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
-from runtime.errors import DataError, NonFinite, OutOfRange, ResourceLimit, UsageError
+from runtime.errors import DataError, NonFinite, OutOfRange, ResourceLimit, SourceEnded, UsageError
 from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
-from runtime.rows.streamed import SourceEnded, Streamed
 from runtime.runs.course import Course
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
 from runtime.runs.position import Position
 from runtime.runs.states import States
 
+if TYPE_CHECKING:
+    from runtime.rows.streamed import Streamed
+
 _log = logging.getLogger("prograd")
 
 
-MakeSteps = Callable[[Rows | Streamed, int, int], Mapping[str, Array] | None]
+MakeSteps = Callable[["Rows | Streamed", int, int], Mapping[str, Array] | None]
 
 AT_ONCE: Final = 0.02
 """Seconds of steps that are made at once, about: what waits for their end, a bar or an interrupt, waits no longer."""
@@ -191,7 +193,7 @@ class Training:
         first = position.step * self._plan.batch
         position.step += 1
         position.steps += 1
-        position.cursor = self._rows.cursor if isinstance(self._rows, Streamed) else None
+        position.cursor = None if isinstance(self._rows, Rows) else self._rows.cursor
         metrics = self._totals.add(fetched, count)
         position.sums, position.summed_rows = self._totals.sums, self._totals.rows
         for name in self._watched:
