@@ -29,7 +29,7 @@ entries         entries with their bindings, and what they are fed
 errors          what goes wrong in a run
 extras          packages that only some verbs need
 
-check, step, placement, engines, runs, rows, files, serving, commands and command_line are rooms of their own.
+check, step, placement, engines, runs, rows, files, serving, pictures, commands and command_line are rooms of their own.
 """
 
 from __future__ import annotations

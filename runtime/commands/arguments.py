@@ -29,6 +29,7 @@ def command_parser() -> tuple[argparse.ArgumentParser, Any]:
         ("cache", _cache),
         ("sweep", _sweep),
         ("serve", _serve),
+        ("plot", _plot),
     ):
         add(verbs, name)
     return parser, verbs
@@ -192,6 +193,26 @@ def _sweep(verbs: Any, name: str) -> None:
     out.add_argument("--results", type=Path, metavar="FILE", help="write a line of JSON for each run, as it ends")
     out.add_argument("--force", action="store_true", help="replace the file of --results")
     out.add_argument("--json", action="store_true", help="print these lines instead of the table")
+
+
+def _plot(verbs: Any, name: str) -> None:
+    verb = add_verb(
+        verbs,
+        name,
+        "draw the metrics of runs, several in one picture, and tables of metrics",
+        'Files of execute --metrics are curves; .npy files are confusion matrices or ROC curves. '
+        'It needs pip install "prograd[plot]".',
+        "runtime plot metrics.jsonl -o curves.svg",
+        "runtime plot run1.jsonl run2.csv --metric loss --metric accuracy -o curves.html",
+        "runtime plot confusion.npy -o confusion.png",
+    )  # fmt: skip
+    verb.add_argument("files", nargs="+", type=Path, metavar="FILE", help="of metrics, .jsonl or .csv; or .npy")
+    verb.add_argument(
+        "-o", type=Path, required=True, metavar="FILE", help="the picture: .svg, .png, or .html that needs nothing else"
+    )
+    verb.add_argument("--metric", action="append", default=[], metavar="NAME", help="draw this one; all unless given")
+    verb.add_argument("--force", action="store_true", help="replace the picture")
+    verb.add_argument("--log-format", type=one_of("text", "json"), default="text", help=argparse.SUPPRESS)
 
 
 def _serve(verbs: Any, name: str) -> None:

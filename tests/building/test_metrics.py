@@ -172,6 +172,22 @@ def test_the_binned_area_is_that_of_the_bins(bins):
     assert found["m"] == pytest.approx(area(binned, d["sign"] == 1), rel=1e-14)
 
 
+@pytest.mark.parametrize("bins", [1, 4, 100])
+def test_the_roc_curve_has_the_shares_above_each_threshold(bins):
+    d = rows()
+    found = evaluated(lambda share, sign, **_: metrics.roc_curve(share, sign, bins=bins), d)["m"]
+    places = np.clip(np.floor(d["share"] * np.float32(bins)), 0, bins - 1)
+    thresholds = range(bins, -1, -1)
+    expected = [
+        [np.mean(places[d["sign"] == 1 if kind else d["sign"] != 1] >= t) for kind in (0, 1)] for t in thresholds
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    assert found[0].tolist() == [0, 0]
+    assert found[-1].tolist() == [1, 1]
+    by_trapezoids = np.sum(np.diff(found[:, 0]) * (found[1:, 1] + found[:-1, 1]) / 2)
+    assert by_trapezoids == pytest.approx(area(places, d["sign"] == 1), rel=1e-12)
+
+
 @pytest.mark.parametrize("way", [{"rows": ROWS}, {"bins": 9}])
 def test_the_area_is_a_half_where_a_class_is_missing(way):
     d = rows() | {"sign": np.ones(ROWS, np.int64)}

@@ -4,7 +4,7 @@ program.metrics(f1=metrics.f1(logits, labels), confusion=metrics.confusion_matri
 
 metric      Metric: totals over rows, and the value that follows from them; `summed` makes one of sums
 classes     accuracy, top_k_accuracy, confusion_matrix, precision, recall, f1, perplexity
-ranking     auc
+ranking     auc, roc_curve
 regression  mean, mean_absolute_error, mean_squared_error, root_mean_squared_error, r2
 """
 
@@ -19,6 +19,7 @@ from compiler.train.metrics.metric import Metric as Metric
 from compiler.train.metrics.metric import Total as Total
 from compiler.train.metrics.metric import summed as summed
 from compiler.train.metrics.ranking import auc as auc
+from compiler.train.metrics.ranking import roc_curve as roc_curve
 from compiler.train.metrics.regression import mean as mean
 from compiler.train.metrics.regression import mean_absolute_error as mean_absolute_error
 from compiler.train.metrics.regression import mean_squared_error as mean_squared_error

@@ -1,4 +1,4 @@
-"""The area under the ROC curve: how well scores put positives above negatives."""
+"""The ROC curve and the area under it: how well scores put positives above negatives."""
 
 from __future__ import annotations
 
@@ -28,21 +28,55 @@ def auc(scores: Value, labels: Value, *, rows: int | None = None, bins: int | No
         bins: or count scores from 0 to 1, of which those beyond go to the ends, in so many bins of equal width; scores
             in one bin count as equal.
     """
-    require(scores.dtype in FLOATS, f"scores are float32 or float64, not {scores.dtype}")
-    require(labels.dtype not in REALS, f"labels are integers or bool, not {labels.dtype}")
-    require(labels.shape == scores.shape, "labels and scores differ in shape; give one score, that of the positives")
+    is_positive = _positives(scores, labels)
     require((rows is None) != (bins is None), "give rows=, how many scores an epoch has at most, or bins=")
     count = bins if rows is None else rows
     assert count is not None, "one of the two is given"
     require(count >= 1, f"{'bins' if rows is None else 'rows'}={count}; it starts at 1")
-    is_positive = labels if labels.dtype == "bool" else ops.equal(labels, 1)
     return _binned(scores, is_positive, count) if rows is None else _exact(scores, is_positive, count)
 
 
+@described
+def roc_curve(scores: Value, labels: Value, *, bins: int = 100) -> Metric:
+    """The shares of negatives and of positives whose score is a threshold or more: float64[bins + 1, 2].
+
+    The thresholds fall from above all scores, the point (0, 0), in steps of 1 / bins to 0, the point (1, 1); shares of
+    none are 0. `runtime plot` draws it.
+
+    Args:
+        scores: float, of the shape of the labels; those beyond 0 and 1 count as these.
+        labels: integers or bool; 1 is positive, all else negative.
+        bins: how many steps there are between 1 and 0.
+    """
+    is_positive = _positives(scores, labels)
+    require(bins >= 1, f"bins={bins}; it starts at 1")
+
+    def result(positives: Value, negatives: Value) -> Value:
+        return ops.stack(_reached(negatives), _reached(positives), axis=1)
+
+    return summed(_counted(scores, is_positive, bins), result)
+
+
+def _reached(counts: Value) -> Value:
+    """The shares of all that are in the last bin, the last two, and so on to all of them, after those in none."""
+    return ops.pad(share(ops.cumsum(ops.flip(counts)), ops.sum(counts)), before=(1,), after=(0,))
+
+
+def _positives(scores: Value, labels: Value) -> Value:
+    require(scores.dtype in FLOATS, f"scores are float32 or float64, not {scores.dtype}")
+    require(labels.dtype not in REALS, f"labels are integers or bool, not {labels.dtype}")
+    require(labels.shape == scores.shape, "labels and scores differ in shape; give one score, that of the positives")
+    return labels if labels.dtype == "bool" else ops.equal(labels, 1)
+
+
 def _binned(scores: Value, is_positive: Value, bins: int) -> Metric:
+    return summed(_counted(scores, is_positive, bins), _area)
+
+
+def _counted(scores: Value, is_positive: Value, bins: int) -> dict[str, Value]:
+    """How many positives and negatives are in each bin."""
     place = ops.cast(ops.clip(ops.floor(scores * bins), 0.0, bins - 1.0), dtype="int64")
-    positives, negatives = _counts(place, is_positive, bins), _counts(place, ~is_positive, bins)
-    return summed({"positives": positives, "negatives": negatives}, _area)
+    return {"positives": _counts(place, is_positive, bins), "negatives": _counts(place, ~is_positive, bins)}
 
 
 def _exact(scores: Value, is_positive: Value, rows: int) -> Metric:

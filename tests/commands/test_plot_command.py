@@ -1,0 +1,110 @@
+"""The verb `plot`: curves of runs and tables of metrics in one picture."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree.ElementTree import fromstring
+
+import numpy as np
+import pytest
+from subjects.commands import fields
+from subjects.commands import run_runtime as run
+from subjects.small_programs import rich, save
+
+from runtime.pictures.drawings import Table, page
+from runtime.pictures.reports import read_curves
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    save(rich(), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.jsonl", "b.csv"):
+        assert run(capsys, "execute", "p.pb", "-q", "--metrics", name)[0] == 0
+    return tmp_path
+
+
+def test_both_kinds_of_files_have_the_same_curves(folder: Path):
+    one = {(c.metric, c.of): (c.steps, c.values) for c in read_curves(Path("a.jsonl"), "a")}
+    other = {
+        (c.metric, c.of.replace("evaluation", "test")): (c.steps, c.values) for c in read_curves(Path("b.csv"), "b")
+    }
+    assert one == other
+    steps, values = one["loss", "test"]
+    assert steps == [7, 14, 21]
+    assert values[0] > values[2]
+    assert len(one["loss", "steps"][0]) == 21
+    assert [c.best for c in read_curves(Path("a.jsonl"), "a") if c.of == "test"] == [21, 21]
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "html"])
+def test_several_runs_are_one_picture_with_the_same_bytes_each_time(folder: Path, capsys, suffix):
+    for name in ("one", "two"):
+        code, out, err = run(capsys, "plot", "a.jsonl", "b.csv", "-o", f"{name}.{suffix}")
+        assert (code, err) == (0, "")
+        assert {name: fields(out[0])[name] for name in ("runs", "tables")} == {"runs": "2", "tables": "0"}
+    content = (folder / f"one.{suffix}").read_bytes()
+    assert content == (folder / f"two.{suffix}").read_bytes()
+    if suffix == "png":
+        assert content.startswith(b"\x89PNG")
+        return
+    text = content.decode()
+    assert suffix == "svg" or (text.startswith("<!doctype html>") and "<script" not in text)
+    drawn = fromstring(text if suffix == "svg" else text[text.index("<svg") : text.index("</svg>") + 6])
+    words = {element.text for element in drawn.iter() if element.tag.endswith("}text")}
+    assert {"loss", "mean", "a, epochs", "b, epochs", "a, test", "step"} <= words
+
+
+def test_one_metric_is_drawn_alone(folder: Path, capsys):
+    code, out, _ = run(capsys, "plot", "a.jsonl", "--metric", "mean", "-o", "m.svg")
+    assert (code, fields(out[0])["curves"]) == (0, "3")
+    assert ">loss<" not in (folder / "m.svg").read_text()
+
+
+def test_tables_are_confusion_matrices_and_roc_curves():
+    figure = page(
+        [], [Table("confusion", np.array([[3, 1], [0, 0]])), Table("roc", np.array([[0, 0], [0.5, 1], [1, 1]]))]
+    )
+    matrix, roc = figure.axes
+    assert [text.get_text() for text in matrix.texts] == ["3", "1", "0", "0"]
+    np.testing.assert_allclose(matrix.images[0].get_array(), [[0.75, 0.25], [0, 0]])
+    assert roc.get_legend_handles_labels()[1] == ["area 0.7500"]
+
+
+def test_what_cannot_be_drawn_is_said_in_a_sentence(folder: Path, capsys):
+    np.save("t.npy", np.zeros((2, 3)))
+    Path("bad.jsonl").write_text('{"event": "epoch", "step": 1, "loss": 2}\n{"event": "epoch"}\n')
+    Path("text.jsonl").write_text("loss 3\n")
+    Path("empty.csv").write_text("event,epoch,step\n")
+    kinds = "there is a picture of confusion matrices, whole numbers[classes, classes], and of ROC curves, "
+    kinds += "shares[points, 2]"
+    wrong = [
+        (["a.jsonl", "-o", "x.pdf"], 2, "x.pdf: a picture is called *.svg, *.png, *.html"),
+        (
+            ["a.jsonl", "-o", "a.svg", "--metric", "los"],
+            2,
+            "--metric los: no file has this metric; did you mean 'loss'?",
+        ),
+        (["t.npy", "-o", "a.svg"], 4, f"t: {kinds}; this is float64[2, 3]"),
+        (["bad.jsonl", "-o", "a.svg"], 4, "bad.jsonl: line 2 is no step, epoch or evaluation of execute --metrics"),
+        (["text.jsonl", "-o", "a.svg"], 4, "text.jsonl: this cannot be read as a jsonl file: Expecting value"),
+        (["empty.csv", "-o", "a.svg"], 4, "empty.csv: there is no metric in the file"),
+        (["none.csv", "-o", "a.svg"], 4, "none.csv: no such file"),
+        (["p.pb", "-o", "a.svg"], 4, "p.pb: this cannot be read as a pb file"),
+    ]
+    for words, code, sentence in wrong:
+        found, _, err = run(capsys, "plot", *words)
+        assert (found, err[: len(sentence) + 9]) == (code, f"runtime: {sentence}")
+    assert not list(folder.glob("*.svg"))
+
+
+def test_matplotlib_is_imported_for_plots_alone_and_named_where_it_is_missing(folder: Path, capsys, monkeypatch):
+    code = "import sys, runtime.__main__ as m; m.main(['execute', 'p.pb', '-q']); print('matplotlib' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.splitlines()[-1] == "False"
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    code, _, err = run(capsys, "plot", "a.jsonl", "-o", "a.svg")
+    assert (code, err) == (2, 'runtime: runtime plot needs the package matplotlib: pip install "prograd[plot]"\n')
