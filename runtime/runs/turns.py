@@ -1,7 +1,9 @@
 """Turns at the states: several threads read them at once, or one thread alone changes them.
 
-A thread that waits to change them goes before those that come later to read, so readers cannot keep it waiting for
-ever. Who has a turn may take another one inside it, but no reader may change what it reads.
+A thread that waits to change them goes before those that come later to read, and those that waited meanwhile go before
+the next one that changes them, as in a phase-fair lock (Brandenburg and Anderson, 2010): so neither a training, which
+takes one turn after the other, nor readers without end keep others waiting for more than one turn. Who has a turn may
+take another one inside it, but no reader may change what it reads.
 """
 
 from __future__ import annotations
@@ -22,14 +24,17 @@ class Turns:
         self._writer = 0
         self._depth = 0
         self._waiting = 0
+        self._changes = 0  # turns alone that are over
+        self._queued = 0  # readers that wait
+        self._due = 0  # those of them that waited when the last turn alone ended
 
     @contextmanager
     def together(self) -> Generator[None]:
         """A turn in which nobody changes the states."""
         me = get_ident()
         with self._changed:
-            if self._writer != me and me not in self._readers:
-                self._changed.wait_for(lambda: not self._writer and not self._waiting)
+            if self._writer != me and me not in self._readers and (self._writer or self._waiting):
+                self._wait_together()
             self._readers[me] = self._readers.get(me, 0) + 1
         try:
             yield
@@ -55,14 +60,28 @@ class Turns:
                 self._depth -= 1
                 if not self._depth:
                     self._writer = 0
+                    self._changes += 1
+                    self._due = self._queued
                     self._changed.notify_all()
+
+    def _wait_together(self) -> None:
+        """Wait until nobody changes the states, and nobody waits for that who came before."""
+        came = self._changes
+        self._queued += 1
+        try:
+            self._changed.wait_for(lambda: not self._writer and (self._changes != came or not self._waiting))
+        finally:
+            self._queued -= 1
+            if self._changes != came:
+                self._due -= 1
+                self._changed.notify_all()
 
     def _wait_alone(self, me: int) -> None:
         if me in self._readers:
             raise UsageError("states are changed while the same thread evaluates or predicts; change them afterwards")
         self._waiting += 1
         try:
-            self._changed.wait_for(lambda: not self._writer and not self._readers)
+            self._changed.wait_for(lambda: not self._writer and not self._readers and not self._due)
         finally:
             self._waiting -= 1
             self._changed.notify_all()

@@ -2,15 +2,18 @@
 
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from side_by_side import look
 from subjects.small_programs import BATCH, arrays, rich, save
 
 import runtime
 from compiler import Program, ops, sgd, zeros
 from runtime.runs.evaluation import run_over
+from runtime.runs.turns import Turns
 
 THREADS = 8
 LONG = 60  # seconds after which a test that hangs fails
@@ -320,3 +323,53 @@ def test_an_error_in_one_thread_leaves_the_others_their_turns(path):
     *_, found = at_once(*[fails] * (THREADS - 1), lambda: run.predict(x)["prediction"])
     np.testing.assert_array_equal(found, expected)
     list(run.train())
+
+
+def test_who_waited_to_read_goes_before_the_next_that_changes():
+    turns = Turns()
+    order = []
+
+    def read():
+        with turns.together():
+            order.append("read")
+
+    reader = threading.Thread(target=read)
+    with turns.alone():
+        reader.start()
+        while not turns._queued:
+            time.sleep(0.001)
+    for _ in range(3):  # as a training does, which asks again at once
+        with turns.alone():
+            order.append("changed")
+    reader.join(LONG)
+    assert order == ["read", "changed", "changed", "changed"]
+
+
+def test_who_waits_to_change_goes_before_those_that_come_later_to_read():
+    turns = Turns()
+    order = []
+
+    def act(turn, word):
+        with turn():
+            order.append(word)
+
+    with turns.together():
+        writer = threading.Thread(target=act, args=(turns.alone, "changed"))
+        writer.start()
+        while not turns._waiting:
+            time.sleep(0.001)
+        reader = threading.Thread(target=act, args=(turns.together, "read"))
+        reader.start()
+        while not turns._queued:
+            time.sleep(0.001)
+        assert order == []
+    writer.join(LONG)
+    reader.join(LONG)
+    assert order == ["changed", "read"]
+
+
+@pytest.mark.parametrize("engine", ["reference", None])
+def test_predictions_during_a_training_are_right_and_change_nothing(engine):
+    found = look(400, THREADS, engine)
+    assert found.predictions == 400
+    assert found.seen > 3, "they are of states in the middle of the training"

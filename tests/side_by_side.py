@@ -1,0 +1,142 @@
+"""Many small predictions from several threads while one trains: each is of the states between two steps, to the bit.
+
+    python tests/side_by_side.py                          # 10,000 predictions from 8 threads
+    python tests/side_by_side.py --count 100000 --threads 16 --engine reference
+
+A run alone gives the states after every step. Its states are put back one after the other, and every input is predicted
+with each of them. Then the same run trains in one thread, over and over until the predictions of the others are made,
+and each of these has to be one that was predicted before, of a step between those that were done before and after it.
+In the end what was trained has the bits of the run alone. Printed is what a prediction takes of the processor, beside
+one thread that predicts alone.
+"""
+
+import argparse
+import logging
+import threading
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import runtime
+from compiler import Program, adam, ops, zeros
+from compiler.build.compiled import Compiled
+from prograd import layers
+
+BATCH, STEPS, WIDTH, INPUTS = 8, 40, 16, 3
+
+
+class Found(NamedTuple):
+    """What was seen: predictions, steps that were made meanwhile, steps that predictions were of, and seconds."""
+
+    predictions: int
+    steps: int
+    seen: int
+    seconds: float
+    alone: float
+
+
+def compiled() -> Compiled:
+    """A small network whose predictions say of which step they are."""
+    program = Program("side by side", seed=3)
+    x, y = program.input("x", "float32", ("n", WIDTH)), program.input("y", "int64", ("n",))
+    hidden = ops.dropout(ops.relu(layers.dense(program, "hidden", x, WIDTH)), rate=0.2)
+    logits = layers.dense(program, "output", hidden, 4)
+    program.minimize(ops.softmax_cross_entropy(logits, y), adam(1e-2))
+    done = program.buffer("done", (), zeros(), dtype="int64")
+    program.update(done, done + 1)
+    program.outputs(probabilities=ops.softmax(logits), done=done)
+    return program.compile(n=BATCH)
+
+
+def rows() -> dict[str, Any]:
+    """Of one epoch."""
+    rng = np.random.default_rng(0)
+    return {"x": rng.normal(size=(BATCH * STEPS, WIDTH)).astype(np.float32), "y": rng.integers(0, 4, BATCH * STEPS)}
+
+
+def look(count: int, threads: int, engine: str | None = None) -> Found:
+    """Predict so often from so many threads while another one trains; raises AssertionError for what is wrong."""
+    program, data = compiled(), rows()
+    inputs = [data["x"][i : i + 1 + 3 * i] for i in range(INPUTS)]
+    alone = runtime.Run(program, engine=engine)
+    wanted = [[alone.predict(x) for x in inputs]]
+    for _ in alone.train(data=data):
+        if len(wanted) <= int(alone.state["done"]):
+            wanted += [[]] * (int(alone.state["done"]) + 1 - len(wanted))
+            wanted[-1] = [alone.predict(x) for x in inputs]
+    end = alone.states.sha256()
+    begin = time.process_time()
+    for i in range(count // 10):
+        alone.predict(inputs[i % INPUTS])
+    each = (time.process_time() - begin) / max(1, count // 10)
+    wrong: list[str] = []
+    left = [count // threads] * threads
+    seen: set[int] = set()
+    steps = trainings = 0
+    spent = time.process_time()
+    while any(left):
+        run = runtime.Run(program, engine=engine)
+        over = threading.Event()
+        workers = [
+            threading.Thread(target=_predict, args=(run, inputs, wanted, left, i, over, seen, wrong))
+            for i in range(threads)
+        ]
+        for worker in workers:
+            worker.start()
+        for _ in run.train(data=data):
+            steps += 1
+        over.set()
+        for worker in workers:
+            worker.join()
+        trainings += 1
+        assert not wrong, wrong[0]
+        assert run.states.sha256() == end, f"training {trainings} ended in other states than the run alone"
+        run.close()
+    spent = time.process_time() - spent
+    return Found(count // threads * threads, steps, len(seen), spent, each)
+
+
+def _predict(
+    run: runtime.Run,
+    inputs: list[Any],
+    wanted: list[list[Any]],
+    left: list[int],
+    me: int,
+    over: threading.Event,
+    seen: set[int],
+    wrong: list[str],
+) -> None:
+    """Predict until the training is over or enough was predicted."""
+    while left[me] and not wrong and not over.is_set():
+        number = (me + left[me]) % INPUTS
+        before = run.position.steps
+        found = run.predict(inputs[number])
+        after = run.position.steps
+        done = int(found["done"])
+        left[me] -= 1
+        seen.add(done)
+        if not before <= done <= after + 1 + STEPS:
+            wrong.append(f"a prediction between the steps {before} and {after} is of step {done}")
+        elif wanted[done] and not np.array_equal(found["probabilities"], wanted[done][number]["probabilities"]):
+            wrong.append(f"a prediction of step {done} is another than that of the run alone")
+
+
+def main() -> None:
+    """Look, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000, help="of predictions")
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--engine")
+    options = parser.parse_args()
+    logging.getLogger("prograd").setLevel(logging.ERROR)
+    found = look(options.count, options.threads, options.engine)
+    print(
+        f"{found.predictions} predictions from {options.threads} threads, of {found.seen} different steps, while "
+        f"{found.steps} steps were made: all right. {found.seconds / found.predictions * 1e6:.0f} µs of the processor "
+        f"for each, with the training; {found.alone * 1e6:.0f} µs for each of one thread alone"
+    )
+
+
+if __name__ == "__main__":
+    main()
