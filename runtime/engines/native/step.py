@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,7 @@ from runtime.placement.alignment import aligned
 Call = Callable[[], object]
 
 
-@dataclass(frozen=True)
-class Lowered:
+class Lowered(NamedTuple):
     """A block as groups with places: what is printed, compiled and bound.
 
     Attributes:
@@ -103,8 +102,7 @@ def _divided_alike(target: Target, tasks: Sequence[Task | None]) -> list[Stages]
     return [Stages(()) if task is None else known[task.key] for task in tasks]
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(NamedTuple):
     """What runs without a break: a host op, or phases of compiled code.
 
     Attributes:
@@ -118,8 +116,7 @@ class Segment:
     phases: tuple[int, int]
 
 
-@dataclass(frozen=True)
-class CompiledStep:
+class CompiledStep(NamedTuple):
     """A step that can be made, and what it works on.
 
     Attributes:

@@ -153,7 +153,7 @@ def test_a_relocation_of_another_kind_is_refused():
     for rows in changed.values():
         rows["kind"][0] = 9
     with pytest.raises(Refused, match=r"^relocations of kind 9 are not known for x86_64$"):
-        image_of(replace(object, relocations=changed))
+        image_of(object._replace(relocations=changed))
 
 
 def test_a_function_outside_of_the_code_is_refused():
@@ -161,7 +161,7 @@ def test_a_function_outside_of_the_code_is_refused():
     symbols = object.symbols.copy()
     symbols["value"][object.names["twice"]] = PAGE
     with pytest.raises(Refused, match=r"^a function is outside of the code$"):
-        image_of(replace(object, symbols=symbols))
+        image_of(object._replace(symbols=symbols))
 
 
 def test_an_object_that_ends_early_or_is_none_is_refused():
@@ -189,7 +189,7 @@ def test_damage_anywhere_is_refused_or_read_but_never_a_traceback():
 
 def test_sections_begin_at_multiples_of_what_they_ask_for():
     object = read_object(jit.compiled(exponentials(target("avx512"))))
-    wide = replace(object, sections=[*object.sections, Section(99, False, 4096, b"x"), Section(98, False, 64, b"y")])
+    wide = object._replace(sections=[*object.sections, Section(99, False, 4096, b"x"), Section(98, False, 64, b"y")])
     image = image_of(wide)
     assert image.content.index(b"x" + bytes(63) + b"y") % 4096 == 0
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 MAGIC: Final = b"prograd compiled code 1\n"
 CHECKSUM_BYTES: Final = 32
 LENGTH_BYTES: Final = 8
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """What an entry is for.
 
     Attributes:
@@ -29,8 +27,7 @@ class Label:
     functions: list[list[str]]
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """Compiled code and its label."""
 
     label: Label
@@ -39,7 +36,7 @@ class Entry:
 
 def to_bytes(entry: Entry) -> bytes:
     """The content of a file."""
-    label = json.dumps(asdict(entry.label)).encode()
+    label = json.dumps(entry.label._asdict()).encode()
     rest = b"".join((len(label).to_bytes(LENGTH_BYTES, "little"), label, entry.objects))
     return b"".join((MAGIC, sha256(rest).digest(), rest))
 

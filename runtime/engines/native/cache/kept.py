@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import time
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_bytes
 from runtime.engines.native.cache.folder import (
@@ -27,8 +26,7 @@ ABANDONED_SECONDS: Final = 3600.0
 """After which a file that is not finished belongs to no process any more."""
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """A file of the cache.
 
     Attributes:

@@ -6,7 +6,6 @@ Backwards with a stride the places fall into phases, each of which sees every so
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 from typing import NamedTuple
 
@@ -31,8 +30,7 @@ class Phase(NamedTuple):
     onward: int
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """An axis of a convolution.
 
     Attributes:

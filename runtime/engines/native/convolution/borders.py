@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runtime.engines.native.ir import Function, Index, Type, Value
 
 
-@dataclass(frozen=True)
-class Images:
+class Images(NamedTuple):
     """Images, or parts of them, where a convolution reads them.
 
     Attributes:
@@ -24,8 +23,7 @@ class Images:
     pixel: int
 
 
-@dataclass(frozen=True)
-class Border:
+class Border(NamedTuple):
     """How images are copied.
 
     Attributes:

@@ -6,7 +6,6 @@ No bit depends on it but on where the depth is cut, which follows from the filte
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from runtime.engines.native.convolution.axes import Axis
@@ -35,8 +34,7 @@ CONFLICTS: Final = 2048
 """Bytes from pixel to pixel at which the nearest cache keeps few of them."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """A convolution, forwards or backwards.
 
     Attributes:
@@ -89,8 +87,7 @@ class Block(NamedTuple):
     vectors: int
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """How a convolution is cut.
 
     Attributes:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.engines.native.convolution.filters import Side
 from runtime.engines.native.convolution.taps import UNROLLED, Bounds, Fold, inside, is_inside
@@ -16,8 +15,7 @@ NANOSECONDS: Final = 0.5
 """For a vector under a tap: a guess."""
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(NamedTuple):
     """A window that slides over images.
 
     Attributes:

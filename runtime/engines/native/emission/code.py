@@ -7,7 +7,7 @@ thread: `void group(table, start, stop, thread)`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Stages
@@ -19,8 +19,7 @@ ADDRESS = 8
 """Bytes of an address."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """The code of a step before it is compiled.
 
     Attributes:

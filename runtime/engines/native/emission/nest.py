@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runtime.engines.native.ir import Function, Index
 
@@ -11,8 +11,7 @@ Steps = tuple[int, ...]
 """Of an operand, elements from one place to the next, for every axis of a domain."""
 
 
-@dataclass(frozen=True)
-class Nest:
+class Nest(NamedTuple):
     """A domain with as few axes as its operands allow.
 
     Attributes:

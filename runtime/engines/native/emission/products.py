@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
@@ -33,8 +33,7 @@ MANY: Final = 8
 """Matrices that are enough for all threads, whole."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """A product as matrices: loops around it, rows, columns, depth, and the strides of its operands."""
 
     loops: Nest

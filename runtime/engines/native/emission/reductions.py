@@ -9,7 +9,6 @@ every lane has a result of its own. All this follows from shapes and the width o
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final, NamedTuple
 
@@ -45,8 +44,7 @@ class Cut(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """How a group's reductions go over their elements.
 
     Attributes:

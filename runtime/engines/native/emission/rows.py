@@ -7,9 +7,8 @@ and what is dear to make again waits in the thread's own memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.engines.native.emission.body import Body, counted
 from runtime.engines.native.emission.nest import Nest, moved, nest, row_major, unravelled
@@ -34,8 +33,7 @@ SHARE: Final = 4
 """A row whose vectors are at most this part of the registers stays in them."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """How a group goes over rows.
 
     Attributes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.engines.native.ir import INT32, INT64, Type, Value
 from runtime.engines.native.ir.words import convert
@@ -12,8 +11,7 @@ ALL_AXES: Final = 0
 """Instead of an axis: all of them as one."""
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """The indices of the elements that are computed at a time.
 
     Attributes:

@@ -6,9 +6,8 @@ Words come by four. Where a vector does not begin at such a four, those of two v
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import sqrt as root
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from runtime.engines.native.forms.form import FLOATS, pointwise
 from runtime.engines.native.forms.places import ALL_AXES, Places
@@ -23,8 +22,7 @@ ALPHA: Final = 1.7580993408473766
 """What a SELU approaches on the negative side, with the sign changed."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """What the words of a stream follow from, besides their places."""
 
     seed: Value

@@ -14,14 +14,12 @@ itself in scratch of its thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from runtime.engines.native.ir import Function, Type, Value
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """What a stage is written with.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runtime.engines.native.forms import Pointwise
 from runtime.engines.native.lowering.groups import Group
@@ -21,8 +21,7 @@ from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
 from runtime.step import spills
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """Where everything lies.
 
     Attributes:

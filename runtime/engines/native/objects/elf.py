@@ -6,8 +6,7 @@ System V Application Binary Interface, chapters 4 and 5. Every offset is looked 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -44,8 +43,7 @@ class Refused(Exception):
     """An object that has something that is not known here."""
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A part of an object that lies in memory when it is loaded.
 
     Attributes:
@@ -61,8 +59,7 @@ class Section:
     content: bytes
 
 
-@dataclass(frozen=True)
-class Object:
+class Object(NamedTuple):
     """What a relocatable file says.
 
     Attributes:

@@ -6,8 +6,7 @@ wherever it lies, as long as it begins a page.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,8 +18,7 @@ PAGE: Final = 1 << 16
 WORD: Final = 4
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(NamedTuple):
     """Code and what it reads.
 
     Attributes:

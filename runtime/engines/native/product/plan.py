@@ -6,8 +6,7 @@ along blocks of the depth, wherever the tile lies and from whichever copy it rea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.engines.native.target import Target
 
@@ -32,8 +31,7 @@ PAGE: Final = 4096
 """Bytes after which rows fall on each other in the nearest cache."""
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """How a product is cut.
 
     Attributes:

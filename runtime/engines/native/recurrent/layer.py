@@ -6,14 +6,13 @@ Its vectors of weights lie in pairs, as the product takes them: so a pair of all
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runtime.engines.native.forms.stages import Work
 from runtime.engines.native.ir import Function, Index, Type, Value
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """A recurrent layer.
 
     Attributes:

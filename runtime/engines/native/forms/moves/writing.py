@@ -9,9 +9,8 @@ Elements: neither.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.engines.native.emission.nest import leading, moved, over, spread
 from runtime.engines.native.forms.moves.line import line, power_below
@@ -31,8 +30,7 @@ MOST_SIDE: Final = 16
 """Of a square: its vectors, before and after, have to stay in registers."""
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """A move that is ready to be written.
 
     Attributes:
