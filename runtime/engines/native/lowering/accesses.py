@@ -4,16 +4,15 @@
 2. If everything that reads a result, or a view of it, can read it where it is without losing speed, the op is left out.
    Else it stays, and copies: out of whatever its operand lies in.
 
-What reads along its last axis wants the elements beside each other there, a cache line of them at least: to gather them
-costs more than a copy does. A product takes operands whose elements are beside each other along either axis. A NumPy
-kernel, and what has loops of its own, takes a tensor without gaps.
+What reads along its last axis wants elements beside each other there, 16 bytes of them for each that reads them and
+no more than a cache line: to gather them costs more than a copy does. A product takes operands whose elements are
+beside each other along either axis. A NumPy kernel, and what has loops of its own, takes a tensor without gaps.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import Final
 
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.engines.native.emission.nest import nest
@@ -24,8 +23,9 @@ from runtime.engines.native.forms.shape import MOVES, VIEWS
 from runtime.engines.native.lowering.access import Access
 from runtime.engines.native.lowering.nodes import Node, Nodes
 
-LEAST_BYTES: Final = 64
-"""Beside each other, of what is read in gaps: a cache line."""
+LEAST_BYTES, MOST_BYTES = 16, 64
+"""Beside each other, of what is read in gaps, for each that reads it, and in all: each pays for the gaps what a copy
+would pay once, but a cache line is as good as any more."""
 
 
 def with_accesses(block: Nodes) -> Nodes:
@@ -87,9 +87,11 @@ class _Accesses:
 
     def _suits(self, name: str, access: Access) -> bool:
         """Whether all that reads this tensor can read it there."""
-        return access.lying.is_plain or all(self._reads(*reader, access.lying) for reader in self.readers.get(name, ()))
+        readers = self.readers.get(name, [])
+        least = min(LEAST_BYTES * len(readers), MOST_BYTES)
+        return access.lying.is_plain or all(self._reads(*reader, access.lying, least) for reader in readers)
 
-    def _reads(self, node: Node, position: int, lying: Lying) -> bool:
+    def _reads(self, node: Node, position: int, lying: Lying, least: int) -> bool:
         types = self.block.types
         if node.op.type in MOVES and node.form is not None:
             return True
@@ -101,7 +103,7 @@ class _Accesses:
             return before is not None and after is not None and _goes_on(after, before, domain)
         if isinstance(node.form, Pointwise | Reduction):
             name = node.inputs[0] if isinstance(node.form, Reduction) else node.outputs[0]
-            return _beside(lying, types[name].static_shape, ITEM_BYTES[types[node.inputs[position]].dtype])
+            return _beside(lying, types[name].static_shape, least // ITEM_BYTES[types[node.inputs[position]].dtype])
         return False
 
 
@@ -118,9 +120,9 @@ def _loops_around(factors: Factors, domain: tuple[int, ...]) -> int:
     return prod(nest(domain[:-1], steps).extents[:-1])
 
 
-def _beside(lying: Lying, domain: tuple[int, ...], item: int) -> bool:
-    """Whether a nest over a domain finds the elements beside each other, a cache line of them at least."""
+def _beside(lying: Lying, domain: tuple[int, ...], least: int) -> bool:
+    """Whether a nest over a domain finds the elements beside each other, so many at least."""
     loops = nest(domain, {"operand": lying.along(domain), "result": row_major(domain)})
     if not loops.extents:
         return True
-    return loops.steps["operand"][-1] in (0, 1) and loops.extents[-1] * item >= LEAST_BYTES
+    return loops.steps["operand"][-1] in (0, 1) and loops.extents[-1] >= least
