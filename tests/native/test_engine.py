@@ -1,6 +1,8 @@
 """Whole programs by the native engine, against the reference engine: the same numbers, but for their last digits."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from subjects.small_programs import rich, save
 from subjects.steps import bound_block
 
 import runtime
-from compiler import Program, adam, ops
+from compiler import Program, adam, nadam, normal, ops, radam
 from runtime.engines.native.lowering.groups import fuse
 from runtime.engines.native.lowering.nodes import read_nodes
 
@@ -37,6 +39,23 @@ def test_an_example_trains_to_the_same_states(path: Path):
             np.testing.assert_allclose(native[name], expected, rtol=0, atol=1e-4 * scale, err_msg=name)
         else:
             np.testing.assert_array_equal(native[name], expected, err_msg=name)
+
+
+@pytest.mark.parametrize("optimizer", [nadam, radam], ids=["nadam", "radam"])
+def test_what_is_dropped_and_what_is_rounded_to_16_bits_is_the_same(optimizer: Callable[..., Any]):
+    program = Program("dropped", seed=3)
+    x, y = program.input("x", "float32", (7, 33)), program.input("y", "float32", (7, 5))
+    w = program.parameter("w", (33, 47), normal(0.0, 0.3))
+    v = program.parameter("v", (47, 5), normal(0.0, 0.3), dtype="bfloat16")
+    hidden = ops.cast(ops.dropout(ops.sin(x @ w), rate=0.3), dtype="float16")
+    out = ops.dropout(ops.cast(hidden, dtype="float32") @ ops.cast(v, dtype="float32"), rate=0.1)
+    program.minimize(ops.squared_error(out, y), optimizer(0.01))
+    desc = program.compile().desc
+    rng = np.random.default_rng(0)
+    rows = [{"x": rng.normal(size=(7, 33)).astype("f4"), "y": rng.normal(size=(7, 5)).astype("f4")} for _ in range(9)]
+    runs = [runtime.Run(desc, engine=engine) for engine in ("native", "reference")]
+    made, expected = ([run.step(row)["loss"] for row in rows] for run in runs)
+    np.testing.assert_allclose(made, expected, rtol=1e-3)
 
 
 @settings(max_examples=40)

@@ -39,6 +39,10 @@ ATTRIBUTES = {
     "adadelta": [{"rho": 0.9, "epsilon": 1e-6, "decay": 0.1}],
     "adam_scale": [{"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": 0.1}],
     "amsgrad": [{"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": 0.1, "decoupled": d} for d in (False, True)],
+    "nadam": [
+        {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "momentum_decay": 0.004, "decay": 0.1, "decoupled": decoupled}
+        for decoupled in (False, True)
+    ],
     "radam": [
         {"beta1": beta1, "beta2": beta2, "epsilon": 1e-8, "decay": 0.1, "decoupled": decoupled}
         for beta1, beta2, decoupled in ((0.9, 0.999, False), (0.9, 0.99, True), (0.9, 0.5, False))
@@ -63,8 +67,9 @@ OPERANDS = {
     "adam_scale": ("xxxst",),
     "amsgrad": ("xxxssrt",),
     "radam": ("xxxsrt",),
+    "nadam": ("xxxsprt",),
 }
-"""x: a tensor, s: of squares, l: of large ones, ?: bool, r: a rate, t: a step, -: absent. Others have but x."""
+"""x: a tensor, s: of squares, l: of large ones, ?: bool, r: a rate, t: a step, p: a product, -: absent; others x."""
 
 ODD = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.5, 100.0, -100.0, 1e-30, np.inf, -np.inf, np.nan]
 EXACT = {
@@ -123,6 +128,8 @@ def operand(letter, dtype, number):
     rng = np.random.default_rng(number)
     if letter == "-":
         return None
+    if letter == "p":
+        return np.array(0.7)
     if letter in "rt":
         return np.array(0.01, dtype) if letter == "r" else np.array(6, "int64")
     if letter == "?" or dtype == "bool":
@@ -186,7 +193,7 @@ def alone(operands, read):
 
 def vector(f, form, operands, once, results, i, tail=None):
     for y, p in zip(form.of(list(operands), once), results, strict=True):
-        f.store(in_memory(y), p, i, tail)
+        f.store(in_memory(y), p, *((i, tail) if y.type.lanes else ()))
 
 
 @every_target

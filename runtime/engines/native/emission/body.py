@@ -72,11 +72,11 @@ class Body:
 
     @property
     def lanes(self) -> int:
-        """Of a vector whose widest elements fill a register."""
-        names = [name for node in self.nodes for name in (*node.inputs, *node.outputs) if name]
-        return self.f.target.lanes(
-            max((DTYPES[self.types[name].dtype].bits for name in [*names, *self.stored]), default=8)
-        )
+        """Of a vector whose widest elements fill a register; numbers that are alone, such as a step, take none."""
+        names = {name for node in self.nodes for name in (*node.inputs, *node.outputs) if name} | set(self.stored)
+        many = [self.types[name] for name in names if name not in self.singles and self.types[name].rank]
+        bits = [DTYPES[type.dtype].bits for type in many]
+        return self.f.target.lanes(max(bits, default=8))
 
     def at(
         self,
@@ -105,7 +105,7 @@ class Body:
             if node.form.refused is not None:
                 self._look(node.form.refused(*operands, **names), count)
             for name, value in zip(node.outputs, node.form.of(operands, names), strict=True):
-                values[name] = self._spread(value, lanes)
+                values[name] = self._spread(value, lanes) if self.types[name].rank else value
         for name in self.stored:
             if name in values:
                 self.store(values[name], name, steps[name], index, count)
@@ -144,7 +144,7 @@ class Body:
             return self._spread(self.singles[name], lanes)
         if name not in values:
             values[name] = self._spread(self.load(name, steps[name], index, lanes, count), lanes)
-        return values[name]
+        return self._spread(values[name], lanes)
 
     def _spread(self, value: Value, lanes: int) -> Value:
         return self.f.splat(value, lanes) if lanes and not value.type.lanes else value

@@ -47,6 +47,24 @@ def amsgrad(
     return along(shrunk(w, **more), mean / root_plus(top, **more), more["size"]), mean, square, top
 
 
+def nadam(
+    w: Value,
+    dw: Value,
+    m: Value,
+    v: Value,
+    product: Value,
+    rate: Value,
+    step: Value,
+    *,
+    decay: float,
+    **more: Any,
+) -> tuple[Value, Value, Value, Value]:
+    g = coupled(w, dw, decay, **more)
+    mean, square = moments(g, m, v, more["beta1"], more["beta2"])
+    direction = (g * more["by_gradient"] + mean * more["by_mean"]) / root_plus(square, **more)
+    return shrunk(w, **more) - direction, mean, square, more["before"]
+
+
 def radam(
     w: Value, dw: Value, m: Value, v: Value, rate: Value, step: Value, *, decay: float, **more: Any
 ) -> tuple[Value, Value, Value]:
@@ -59,8 +77,8 @@ def adam_scale(
     w: Value, dw: Value, m: Value, v: Value, step: Value, *, decay: float, **more: Any
 ) -> tuple[Value, Value, Value]:
     mean, square = moments(dw, m, v, more["beta1"], more["beta2"])
-    first, root = (convert(more[name], w.type.of(0)) for name in ("first", "root"))
-    return mean / (root_plus(square, root=root, epsilon=more["epsilon"]) * first) + w * decay, mean, square
+    first, share = (convert(more[name], w.type.of(0)) for name in ("first", "share"))
+    return mean / (root_plus(square, share=share, epsilon=more["epsilon"]) * first) + w * decay, mean, square
 
 
 def coupled(w: Value, dw: Value, decay: float, *, decoupled: bool, **_: Any) -> Value:
@@ -88,8 +106,9 @@ def follow_square(old: Value, g: Value, kept: float) -> Value:
     return old * kept + g * g * (1 - kept)
 
 
-def root_plus(square: Value, *, root: Value, epsilon: float, **_: Any) -> Value:
-    return sqrt(square) / root + epsilon
+def root_plus(square: Value, *, share: Value, epsilon: float, **_: Any) -> Value:
+    """The root of the mean of squares as if it were full; `share` is by what that is to be multiplied."""
+    return sqrt(square) * share + epsilon
 
 
 def along(w: Value, direction: Value, size: Value) -> Value:
@@ -97,15 +116,30 @@ def along(w: Value, direction: Value, size: Value) -> Value:
 
 
 def corrections(*operands: Value | None, beta1: float, beta2: float, decay: float, **_: Any) -> Mapping[str, Value]:
-    """What becomes of the rate as the means fill up, and the root by which that of the squares is divided."""
+    """What becomes of the rate as the means fill up, and by what the root of that of the squares is multiplied."""
     rate, step = operands[-2:]
     assert rate is not None, "the rate is one number"
     assert step is not None, "the step is one number"
     t, wide = convert(step, FLOAT64) + 1, convert(rate, FLOAT64)
     size = wide / filled(t, beta1)
-    root = sqrt(filled(t, beta2))
+    share = 1 / sqrt(filled(t, beta2))
     kept = 1 - wide * decay
-    return {name: convert(x, rate.type) for name, x in {"size": size, "root": root, "kept": kept}.items()}
+    return {name: convert(x, rate.type) for name, x in {"size": size, "share": share, "kept": kept}.items()}
+
+
+def scheduled(*operands: Value | None, beta1: float, momentum_decay: float, **more: Any) -> Mapping[str, Value]:
+    """Likewise, for a share of the old mean that grows from step to step, and the product of all of them."""
+    product, rate, step = operands[-3:]
+    assert product is not None, "the product is one number"
+    assert rate is not None, "the rate is one number"
+    assert step is not None, "the step is one number"
+    t, wide = convert(step, FLOAT64) + 1, convert(rate, FLOAT64)
+    now, after = ((math.exp(i * (momentum_decay * log(0.96))) * -0.5 + 1) * beta1 for i in (t, t + 1))
+    before = product * now
+    found = corrections(rate, step, beta1=beta1, **more)
+    by_gradient, by_mean = (1 - now) / (1 - before) * wide, after / (1 - before * after) * wide
+    sizes = {"by_gradient": by_gradient, "by_mean": by_mean}
+    return {**found, "before": before, **{name: convert(x, rate.type) for name, x in sizes.items()}}
 
 
 def rectified(*operands: Value | None, beta2: float, **more: Any) -> Mapping[str, Value]:
@@ -129,7 +163,7 @@ def shares(*operands: Value | None, beta1: float, beta2: float, **_: Any) -> Map
     step = operands[-1]
     assert step is not None, "the step is one number"
     t = convert(step, FLOAT64) + 1
-    return {"first": filled(t, beta1), "root": sqrt(filled(t, beta2))}
+    return {"first": filled(t, beta1), "share": 1 / sqrt(filled(t, beta2))}
 
 
 def filled(t: Value, beta: float) -> Value:
@@ -143,3 +177,4 @@ pointwise("adamax", adamax, OPERANDS, corrections)
 pointwise("amsgrad", amsgrad, OPERANDS, corrections)
 pointwise("radam", radam, OPERANDS, rectified)
 pointwise("adam_scale", adam_scale, OPERANDS, shares)
+pointwise("nadam", nadam, OPERANDS, scheduled)

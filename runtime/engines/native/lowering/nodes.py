@@ -138,6 +138,6 @@ def _usable_form(op: pb.OpDesc, inputs: Sequence[TensorType | None], outputs: Se
     if any(type.dtype not in DTYPES for type in outputs):
         return None
     if isinstance(form, Pointwise):
-        one_domain = len({type.shape for type in outputs}) == 1
+        one_domain = len({type.shape for type in outputs if type.rank}) < 2  # and numbers alone, beside it
         return form if one_domain and (form.before is None or outputs[0].rank) else None
     return form
