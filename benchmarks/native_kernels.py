@@ -1,7 +1,7 @@
 """Times what the native engine emits: products against the machine's multiply-adds, functions and sums against a copy.
 
     python benchmarks/native_kernels.py                    all of it, for this CPU
-    python benchmarks/native_kernels.py product            one table: product, function, row
+    python benchmarks/native_kernels.py product            one table: product, convolution, function, row
     python benchmarks/native_kernels.py --set avx2         code for a narrower instruction set
 
 One thread. A product takes turns with a loop of nothing but multiply-adds, before and after it; its share of what that
@@ -14,8 +14,9 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from pathlib import Path
 from time import thread_time
 
@@ -28,6 +29,7 @@ import numpy as np  # noqa: E402 - BLAS counts its threads when it is loaded
 from prograd_proto import TensorType  # noqa: E402 - likewise
 from runtime.aligned_memory import aligned_array  # noqa: E402 - likewise
 from runtime.engines.native import jit, math  # noqa: E402 - likewise
+from runtime.engines.native.forms import FORMS, Loops, Work  # noqa: E402 - likewise
 from runtime.engines.native.ir import FLOAT32, FLOAT64, Function, Index, Module, Value, pointer  # noqa: E402 - likewise
 from runtime.engines.native.product import Matrix, plan_product, product, stored  # noqa: E402 - likewise
 from runtime.engines.native.reduction import LARGEST, SUM, along_row  # noqa: E402 - likewise
@@ -44,6 +46,15 @@ PRODUCTS = [
     *[(512, 512, 512, layout, "float32") for layout in ("NT", "TN", "TT")],
     *[(n, n, n, "NN", "float64") for n in (256, 512, 1024)],
 ]
+CONVOLUTIONS = [
+    (32, 32, 64, 64, 3),
+    (32, 16, 128, 128, 3),
+    (32, 8, 256, 256, 3),
+    (32, 4, 512, 512, 3),
+    (32, 28, 1, 32, 5),
+]
+"""Images, their height and width, channels in and out, the window's height and width."""
+
 HEIGHT, WIDTH = 512, 1024
 RNG = np.random.default_rng(0)
 SECONDS = float(os.environ.get("SECONDS", "1"))
@@ -54,12 +65,13 @@ Call = Callable[[], None]
 
 def main() -> None:
     options = ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("tables", nargs="*", help="product, function, row; else all")
+    options.add_argument("tables", nargs="*", help="product, convolution, function, row; else all")
     options.add_argument("--set", dest="name", help="an instruction set that this CPU has")
     chosen = options.parse_args()
     of = target(chosen.name) if chosen.name else this_machine()
     print(f"{of.name} on {cpu_name()}, load {os.getloadavg()[0]:.1f}")
-    for name, table in {"product": products, "function": functions, "row": rows}.items():
+    tables = {"product": products, "convolution": convolutions, "function": functions, "row": rows}
+    for name, table in tables.items():
         if not chosen.tables or name in chosen.tables:
             table(of)
 
@@ -130,6 +142,61 @@ def multiplication(of: Target, m: int, n: int, k: int, layout: str, dtype: str) 
     call()
     assert np.allclose(c.reshape(m, n), x @ y, rtol=1e-4, atol=1e-3)
     return call, lambda: np.matmul(x, y, out=out), f"{plan.rows}x{plan.width}", times
+
+
+def convolutions(of: Target) -> None:
+    """In all three directions; where a window is mostly border, less is multiplied than is counted."""
+    spin, spun = peak(of, "float32")
+    print(f"\n{'convolution':36}{'GFLOP/s':>9}{'of peak':>9}{'quartiles':>13}")
+    for n, side, deep, wide, window in CONVOLUTIONS:
+        x, w, y = (n, side, side, deep), (window, window, deep, wide), (n, side, side, wide)
+        attributes = {"stride": (1, 1), "padding": (window // 2,) * 4, "dilation": (1, 1), "groups": 1}
+        work = 2 * n * side * side * deep * wide * window * window
+        for name, shapes in {"": (x, w, y), "_input_gradient": (y, w, x), "_filter_gradient": (x, y, w)}.items():
+            call = convolution(of, f"conv2d{name}", shapes, attributes)
+            repeat = max(1, spun // work)
+            shares: list[float] = []
+            best = float("inf")
+            for before, ours, after in turns([spin, repeated(call, repeat), spin]):
+                shares.append(repeat * work / ours * (before + after) / (2 * spun))
+                best = min(best, ours / repeat)
+            low, middle, high = np.quantile(shares, [0.25, 0.5, 0.75])
+            label = f"{n} x {side}² x {deep} to {wide}, {window}²{name.replace('_', ' ')}"
+            print(f"{label:46}{work / best / 1e9:9.0f}{middle:9.2f}{low:8.2f}{high:5.2f}", flush=True)
+
+
+def convolution(of: Target, name: str, shapes: Sequence[tuple[int, ...]], attributes: Mapping[str, object]) -> Call:
+    """An op of random operands, the last of these shapes being the result's."""
+    form = FORMS[name]
+    assert isinstance(form, Loops), f"{name} has loops of its own"
+    types = [TensorType("float32", shape) for shape in shapes]
+    stages = form.plan(of, types[:-1], types[-1:], attributes)
+    arrays = [array("float32", prod(type.static_shape)) for type in types]
+    arrays += [array("float32", -(-size // 4)) for size in (*stages.shared, *stages.own)]
+    module = Module(of)
+    for number, stage in enumerate(stages.stages):
+        f = module.function(f"stage_{number}", [pointer(FLOAT32)] * len(arrays))
+        operands, shared, own = f.arguments[:2], f.arguments[3:], f.arguments[3 + len(stages.shared) :]
+        work = Work(
+            f,
+            operands,
+            f.arguments[2:3],
+            lambda i, element, f=f, at=shared: f.cast(at[i], element),
+            lambda i, element, f=f, at=own: f.cast(at[i], element),
+            {},
+            lambda: None,
+        )
+        stage.write(work, f.index(stage.first), f.index(stage.first + stage.units))
+        f.end()
+    code = jit.load(jit.compiled(module), of)
+    functions = [code.function(f"stage_{number}", len(arrays)) for number in range(len(stages.stages))]
+    addresses = [x.ctypes.data for x in arrays]
+
+    def call(kept: object = arrays) -> None:
+        for function in functions:
+            function(*addresses)
+
+    return call
 
 
 def functions(of: Target) -> None:
