@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, cast
 
+from prograd_proto.file_patterns import files_of
 from runtime.errors import DataError
 from runtime.files.output import write_output
 
@@ -88,10 +89,17 @@ def read_record(path: Path) -> RunRecord:
 
 
 def file_sha256(path: Path) -> str:
-    """The hash of a file, in hexadecimal digits. Raises DataError if it cannot be read."""
+    """The hash of a file, or of several by one name as if they were one, in hexadecimal digits.
+
+    Raises DataError if it cannot be read.
+    """
+    digest = hashlib.sha256()
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        for name in files_of(path.parent, path.name):
+            with (path.parent / name).open("rb") as stream:
+                while chunk := stream.read(1 << 20):
+                    digest.update(chunk)
+        return digest.hexdigest()
     except OSError as error:
         raise DataError(f"{path}: the file cannot be read: {error.strerror or error}") from None
 

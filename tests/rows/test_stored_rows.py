@@ -14,6 +14,7 @@ from subjects.small_programs import BATCH, TRAIN, arrays, linear, save, write_da
 
 import runtime
 from compiler import Program, ops
+from runtime.__main__ import main
 from runtime.errors import DataError
 from runtime.files.held_file import HeldFile, OpenFiles
 from runtime.rows import data_files
@@ -286,3 +287,17 @@ def test_what_fails_while_rows_are_read_ahead_is_raised_where_they_are_needed(tm
     events = run.train()
     next(events), next(events)
     assert refused(lambda: next(events), tmp_path) == "row 9 of 'x' has 1e+300, which float32 does not hold"
+
+
+def test_several_files_in_place_of_the_programs_are_recorded_and_replayed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    save(linear(), tmp_path)
+    cut(tmp_path, [20])
+    with_data(tmp_path, "part-*.safetensors")
+    command = ["p.pb", "-q", "--data", "part-*.safetensors"]
+    assert main(["execute", *command, "--epochs", "1", "--record", "r.json"]) == 0
+    assert main(["replay", *command, "--record", "r.json"]) == 0
+    cut(tmp_path, [21])
+    capsys.readouterr()
+    assert main(["replay", *command, "--record", "r.json"]) != 0
+    assert "part-*.safetensors" in capsys.readouterr().err
