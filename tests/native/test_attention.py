@@ -1,5 +1,7 @@
 """Attention and its gradient against the reference: sizes with tails, masks of all kinds, heads in groups."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from native.building import every_target
@@ -27,9 +29,12 @@ def operands(q=Q, k=K, width=9, dtype="float32"):
 
 
 @every_target
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_attention_and_its_gradient(target, dtype):
-    check(attention(), operands(dtype=dtype), target, near=2e-6 if dtype == "float32" else 1e-14)
+def test_attention_and_its_gradient(target):
+    check(attention(), operands(), target)
+
+
+def test_attention_in_float64():
+    check(attention(), operands(dtype="float64"), this_machine(), near=1e-14)
 
 
 MASKS = {
@@ -42,17 +47,16 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", MASKS)
-def test_masks_of_every_kind(name, causal):
+def test_masks_of_every_kind(name):
+    causal = name in ("of keys", "that hides all keys of some", "added")
     check(attention(causal), [*operands(), MASKS[name](np.random.default_rng(1))], this_machine())
 
 
-@every_target
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (53, 700), (16, 128), (5, 260)])
-def test_any_number_of_queries_and_keys(target, queries, keys):
+def test_any_number_of_queries_and_keys(queries, keys):
     given = operands((1, 2, queries, 8), (1, 2, keys, 8), 16)
-    check(attention(causal=queries == 16), given, target)
+    check(attention(causal=queries == 16), given, replace(this_machine(), l2_bytes=1 << 19))
 
 
 def test_what_is_not_finite_goes_where_it_goes_in_the_reference():

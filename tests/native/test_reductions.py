@@ -42,16 +42,18 @@ def numbers(shape, dtype, seed=0):
     return (rng.normal(0.3, 1, shape) * (1 if dtype[0] == "f" else 50)).astype(dtype)
 
 
-@pytest.mark.parametrize(("shape", "axes"), SHAPES, ids=str)
-def test_sums_and_extremes_of_any_axes_are_those_of_the_reference(shape, axes):
-    for end in (True, False):
-        check(of("sum", axes), [numbers(shape, "float32")], this_machine(), end=end)
-    check(of("mean", axes, keepdims=True), [numbers(shape, "float64")], this_machine())
-    check(of("max", axes), [numbers(shape, "float32")], this_machine())
+@pytest.mark.parametrize("end", [True, False])
+def test_sums_and_extremes_of_any_axes_are_those_of_the_reference(end):
+    def write(*operands):
+        for x, (_, axes) in zip(operands, SHAPES, strict=True):
+            yield OPS["sum"](x, axes=axes)
+            yield OPS["max"](x, axes=axes, keepdims=True)
+
+    check(write, [numbers(shape, "float32") for shape, _ in SHAPES], this_machine(), end=end)
 
 
 @every_target
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("dtype", ["float64", "int32", "uint8", "bool"])
 def test_every_reduction_of_every_dtype(target, dtype):
     names = ["sum", "prod", "max", "min", *(("all", "any") if dtype == "bool" else ())]
 
@@ -62,14 +64,18 @@ def test_every_reduction_of_every_dtype(target, dtype):
     check(write, [x.astype(dtype) for x in operands], target)
 
 
-@pytest.mark.parametrize("shape", [(400, 33), (33, 400), (17000,)])
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_goes_where_it_goes_in_the_reference(shape, odd):
-    x = numbers(shape, "float32")
-    x.flat[[7, x.size // 2, x.size - 1]] = odd
-    for axes in [(), (0,), (x.ndim - 1,)]:
-        for name in ("sum", "max", "min"):
-            check(of(name, axes), [x], this_machine())
+def test_what_is_not_finite_goes_where_it_goes_in_the_reference(odd):
+    operands = [numbers(shape, "float32") for shape in ((400, 33), (33, 400), (17000,))]
+    for x in operands:
+        x.flat[[7, x.size // 2, x.size - 1]] = odd
+
+    def write(*operands):
+        for x in operands:
+            for axes in [(), (0,), (len(x.shape) - 1,)]:
+                yield from (OPS[name](x, axes=axes) for name in ("sum", "mean", "max", "min"))
+
+    check(write, operands, this_machine())
 
 
 def test_what_feeds_a_reduction_is_computed_with_it_and_kept_where_it_is_needed():

@@ -30,7 +30,7 @@ def norms(x, scale, bias):
 @every_target
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_softmax_of_rows_of_any_length(target, dtype):
-    check(softmaxes, [numbers(9, n, dtype=dtype) for n in (2, 7, 16, 65, 130)], target)
+    check(softmaxes, [numbers(9, n, dtype=dtype) for n in (2, 16, 130)], target)
 
 
 @every_target
@@ -52,7 +52,7 @@ def with_residual(x, dx, y, scale, bias):
 
 
 @every_target
-@pytest.mark.parametrize("columns", [3, 16, 48, 150, 1000])
+@pytest.mark.parametrize("columns", [3, 48, 1000])
 def test_a_normalisation_and_its_gradient_are_one_group(target, columns):
     operands = [numbers(4, 3, columns, seed=s) for s in range(3)] + [numbers(columns, seed=s) for s in (3, 4)]
     made = Made(with_residual, operands)
@@ -160,7 +160,7 @@ def classified(x, labels):
 @every_target
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_losses_of_classes_with_their_gradients(target, dtype):
-    for shape in ((1, 1), (9, 2), (40, 10), (3, 5, 301)):
+    for shape in ((1, 1), (40, 10), (3, 5, 301)):
         labels = np.random.default_rng(0).integers(0, shape[-1], shape[:-1])
         check(classified, [numbers(*shape, dtype=dtype), labels.astype(["int64", "int32"][len(shape) % 2])], target)
 
