@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain, count
 
 from compiler.build.assembly import Outputs
 from compiler.build.declarations import Over, over_number
@@ -68,10 +69,9 @@ class Reports:
         return self.entries | {"evaluate": self.losses | self.entries.get("evaluate", {})}
 
     def free(self, name: str) -> str:
-        """The name, or one made of it that training does not report yet."""
-        while name in self.train:
-            name += "_"
-        return name
+        """The name, or the first of `loss2`, `loss3` and so on that training does not report yet."""
+        names = chain((name,), (f"{name}{number}" for number in count(2)))
+        return next(free for free in names if free not in self.train)
 
     def _reported(self, what: str, name: str, value: Value | Metric, over: Over) -> tuple[Value, pb.Over]:
         """What is fetched under a name, and how it combines over steps."""

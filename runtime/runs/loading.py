@@ -16,7 +16,9 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import FLOATS, HALVES
 from prograd_proto.spelling import closest
+from runtime.conversion import converted
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
 from runtime.runs.checkpoints.checkpoint import Checkpoint, is_of_run
@@ -64,7 +66,8 @@ def load_parameters(
         only: patterns of the states that are taken, as "trunk.*"; unless given, all are, and the file has no others.
         rename: what tensors of the file are called: for "old.": "new." all that begin with old. begin with new., and
             for "a*b": "c*d" the same at both ends. The first rule that fits counts.
-        layout: "torch" finds tensors by the names that PyTorch's modules give them, and turns their axes.
+        layout: "torch" finds tensors by the names that PyTorch's modules give them, turns their axes, and widens
+            16-bit floats for states of float32 and float64, which have all their numbers.
 
     Raises:
         DataError: a state that is asked for has no tensor, or one of another type; or a tensor is left and `only` was
@@ -86,6 +89,8 @@ def load_parameters(
     if left and not only:
         raise DataError(f"{path}: the tensor {left[0]!r} is no state of the program{closest(left[0], mine)}")
     arrays = {name: source.arranged(tensors[there[source.tensor]]) for name, source in sources.items()}
+    if layout == "torch":
+        arrays = {name: _widened(array, array_type(states[name]).dtype) for name, array in arrays.items()}
     for name, array in arrays.items():
         _require_type(path, there[sources[name].tensor], name, array, states[name])
     for name, array in arrays.items():
@@ -141,6 +146,10 @@ def _source(path: Path, state: str, there: Collection[str], layout: Layout) -> S
         other = f", nor {tried[1].tensor!r}" if len(tried) > 1 else ""
         raise DataError(f"{path}: there is no tensor {state!r}{other}, which the program has as a state")
     return found
+
+
+def _widened(array: Array, dtype: str) -> Array:
+    return converted(array, dtype) if array_type(array).dtype in HALVES and dtype in FLOATS else array
 
 
 def _require_type(path: Path, tensor: str, state: str, array: Array, wanted: Array) -> None:

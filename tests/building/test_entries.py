@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from compiler import Program, ops
+from compiler import Program, ops, sgd
 from compiler.build.compiled import compile_program
 from compiler.passes.pipeline import PASSES
 from prograd_proto import program_pb2 as pb
@@ -87,3 +87,12 @@ def test_a_feed_that_nothing_reads_once_sizes_and_constants_are_known_stays_a_fe
     np.testing.assert_array_equal(run.predict(feeds)["z"], feeds[given])
     again = compile_program(pb.ProgramDesc.FromString(run.program.SerializeToString()), {})
     assert again.desc == run.program or left_out
+
+
+def test_two_losses_without_names_are_numbered():
+    program = Program("two")
+    x = program.input("x", "float32", ("batch", 3))
+    for name in ("a", "b"):
+        program.minimize(ops.mean(x * program.parameter(name, (3,))), sgd(0.1))
+    found = Run(program.compile(batch=2)).step({"x": np.ones((2, 3), np.float32)})
+    assert list(found) == ["loss", "rate", "loss2", "rate2"]

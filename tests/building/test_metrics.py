@@ -144,6 +144,15 @@ def test_numbers_of_classes_count_like_scores():
     assert both["c"] == both["d"]
 
 
+def test_bool_predictions_are_of_two_classes():
+    d = rows()
+    labels = (d["label"] > 1).astype(np.int64)
+    found = evaluated(
+        lambda share, label, **_: metrics.confusion_matrix(share > 0.4, ops.cast(label > 1, dtype="int64"))
+    )["m"]
+    assert found.tolist() == confusion([int(s > np.float32(0.4)) for s in d["share"]], labels, 2)
+
+
 @pytest.mark.parametrize("k", [1, 2, 4, 5])
 def test_top_k_takes_the_first_of_equal_scores(k):
     d = rows()

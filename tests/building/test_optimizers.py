@@ -220,7 +220,7 @@ def test_groups_have_optimizers_rates_and_limits_of_their_own():
     stepper = started(program)
     same(history_of(stepper), history_by_hand(step))
     fetches = stepper.step(x=X[0], y=Y[0])
-    assert (fetches["rate"], fetches["rate_"]) == (0.05, 0.3)
+    assert (fetches["rate"], fetches["rate2"]) == (0.05, 0.3)
 
 
 def test_losses_with_names_are_reported_by_training_and_evaluation():

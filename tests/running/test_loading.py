@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -224,6 +225,17 @@ def test_recurrent_weights_are_found_by_layer_and_direction(tmp_path: Path):
     np.testing.assert_array_equal(state["net.rnn.layer1.back.input"], tensors["net.rnn.weight_ih_l1_reverse"].T)
     np.testing.assert_array_equal(state["net.rnn.layer0.state_bias"], tensors["net.rnn.bias_hh_l0"])
     np.testing.assert_array_equal(state["gru.state"], tensors["gru.weight_hh_l0"].T)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_of_16_bits_of_pytorch_are_widened(dtype: str, tmp_path: Path):
+    def build(program: Program) -> None:
+        layers.dense(program, "fc", program.input("x", "float32", (1, 3)), 2)
+
+    weight = drawn(2, 3).astype(getattr(ml_dtypes, dtype, dtype))
+    run = taken(build, {"fc.weight": weight, "fc.bias": np.ones(2, weight.dtype)}, tmp_path)
+    assert np.array_equal(run.state["fc.w"], weight.astype(np.float32).T)
+    assert run.state["fc.w"].dtype == np.float32
 
 
 def test_an_encoder_of_pytorch_is_taken_by_one_rule(tmp_path: Path):

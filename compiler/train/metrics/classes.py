@@ -156,7 +156,7 @@ def _classified(predictions: Value, labels: Value, classes: int | None) -> tuple
     known = None
     if _is_scores(predictions, labels):
         known = size_known(predictions.shape[-1], "the number of classes")
-    elif predictions.dtype == labels.dtype == "bool":
+    elif predictions.dtype == "bool" and (labels.dtype == "bool" or classes is None):
         known = 2
     if known is None:
         require(classes is not None, "numbers of classes do not say how many there are; give classes=")
