@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from compiler.aligned_text import columns
+from compiler.build.setting_numbers import known_settings
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.lifespans import trains
@@ -21,7 +22,8 @@ def summary(program: pb.ProgramDesc) -> str:
     A layer is the states whose names are alike up to the last dot; optimizer slots and counters are counted in the
     last line. Memory is that of a plan, for the first sizes of an entry.
     """
-    lines = [sentence(f"{program.name}: {_inputs(program)}"), "", *_layers(program), "", *_entries(program)]
+    lines = [sentence(f"{program.name}: {_inputs(program)}"), *_settings(program), ""]
+    lines += [*_layers(program), "", *_entries(program)]
     return "\n".join(lines)
 
 
@@ -32,6 +34,15 @@ def _inputs(program: pb.ProgramDesc) -> str:
         types = {tensor.name: type_of(tensor) for tensor in block.tensors}
         fed |= {p.feed: str(types[p.tensor]) for p in block.parameters if p.WhichOneof("source") == "feed"}
     return ", ".join(f"{name} {type}" for name, type in fed.items()) or "no inputs"
+
+
+def _settings(program: pb.ProgramDesc) -> Iterator[str]:
+    """`settings: rate 0.001 (from 0 on)`, if there are any."""
+    found = [
+        f"{name} {setting.number:g} ({setting.interval})" for name, setting in known_settings(program.states).items()
+    ]
+    if found:
+        yield sentence(f"settings: {', '.join(found)}")
 
 
 def _layers(program: pb.ProgramDesc) -> Iterator[str]:

@@ -562,7 +562,7 @@ class Program:
         self.states = self._states.descs
         self.states.update((state.name, state) for state in desc.states)
         self._block = self._growing(training_block(desc))
-        self._block.settings.update(known_settings(desc))
+        self._block.settings.update(known_settings(desc.states))
         self._block.weak.update(self._block.settings)
         self._reports = Reports(self._block, self._new_total)
         self._opened = opened(self._block, desc)

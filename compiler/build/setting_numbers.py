@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from math import inf
 
 from compiler.build.declarations import declared_type
@@ -49,9 +49,9 @@ def require_number(what: str, value: object, interval: Interval, dtype: str) -> 
         raise OpError(f"{what}: {value:g} is no {dtype}")
 
 
-def known_settings(program: pb.ProgramDesc) -> dict[str, Setting]:
-    """The settings of a file, by name."""
+def known_settings(states: Iterable[pb.StateDesc]) -> dict[str, Setting]:
+    """The settings among states, by name."""
     return {
         state.name: Setting(float(str(attributes_of(state.op)["value"])), interval_of(state))
-        for state in settings_among(program.states)
+        for state in settings_among(states)
     }

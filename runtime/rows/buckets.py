@@ -95,6 +95,14 @@ def by_length(entry: str, lengths: Sequence[Sequence[BoundEntry]], rows: Rows, *
     Raises DataError for a row that is longer than all of them.
     """
     feeds = [one[0].feeds.values() for one in lengths]
+    for name, column in rows.columns.items():
+        for one in lengths:
+            shape = one[0].feeds[name].type.static_shape
+            if isinstance(column, RaggedColumn) and shape[2:] != column.shape[2:]:
+                raise DataError(
+                    f"entry {entry!r}: the elements of the feed {name!r} have the shape {list(column.shape[2:])}, and "
+                    f"steps of one length take {list(shape[2:])}; only axis 1 of a row may be unequal"
+                )
     held = [{feed.name: feed.type.static_shape[1] for feed in each if feed.type.rank > 1} for each in feeds]
     return ByLength(rows.numbers, _buckets_of(rows, held, entry), len(lengths), batch)
 

@@ -248,3 +248,18 @@ def test_a_column_that_does_not_fit_is_refused_when_the_program_is_saved(tmp_pat
 def test_there_are_not_too_many_lengths():
     with pytest.raises(CompileError, match="rows of 65 lengths; there are at most 64"):
         built().compile(n=BATCH, length=tuple(range(1, 66)))
+
+
+def test_only_one_axis_of_a_row_is_unequal():
+    program = Program()
+    x = program.input("x", "float32", ("n", "length", "width"))
+    program.outputs(y=x * 2.0)
+    run = runtime.Run(program.compile(n=2, length=(2, 4), width=(3, 5)))
+    rows = [np.ones((1, 5), np.float32), np.ones((3, 5), np.float32)]
+    with pytest.raises(runtime.DataError) as caught:
+        run.predict({"x": rows})
+    assert str(caught.value) == (
+        "entry 'predict': the elements of the feed 'x' have the shape [5], and steps of one length take [3]; "
+        "only axis 1 of a row may be unequal"
+    )
+    assert run.predict(np.ones((3, 2, 3), np.float32))["y"].shape == (3, 2, 3)

@@ -287,3 +287,9 @@ def test_a_file_whose_settings_lie_is_refused(path, change, sentence):
     assert str(caught.value).removeprefix("setting 'scale': ").removeprefix("state 'scale': ") in (
         sentence, "its initial op gives float64[], not float64[1]",
     )  # fmt: skip
+
+
+def test_the_summary_of_a_program_has_its_settings(path):
+    lines = Program.open(path).summary().splitlines()
+    assert lines[1] == "settings: scale 1 (above 0), rate 0.1 (from 0 on), decay 0 (from 0 on), limit 2 (above 0)"
+    assert lines[2] == ""
