@@ -219,6 +219,15 @@ def test_gamma_functions_are_as_near_as_their_docstrings_say(target, dtype):
         assert bound / 10 < worst <= bound
 
 
+@every_target
+def test_what_normal_numbers_are_below_is_right(target):
+    p = np.concatenate([np.linspace(1e-10, 1 - 1e-10, 97), 10.0 ** -np.arange(1, 11), [0.075, 0.925, 0.5]])
+    [got] = pointwise(target, [math.normal_quantile], p.dtype, p)
+    with mpmath.workdps(40):
+        true = [mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(float(v)) - 1) for v in p]
+        assert max(float(abs(float(g) - t) / max(1, abs(t))) for g, t in zip(got, true, strict=True)) < 1e-14
+
+
 def test_the_digits_of_two_over_pi_are_right():
     with mpmath.workprec(2000):
         assert int(mpmath.floor(2 / mpmath.pi * mpmath.mpf(2) ** FRACTION)) == TWO_OVER_PI

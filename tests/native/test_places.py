@@ -68,6 +68,8 @@ def draws(block, shape):
     for dtype in FLOATS:
         yield "uniform", {"shape": shape, "low": -0.7, "high": 1.1, "dtype": dtype}
         yield "normal", {"shape": shape, "mean": 0.5, "deviation": 2.0, "dtype": dtype}
+        bounds = {"low": -1.5, "high": 4.0, "mean": -0.5, "deviation": 0.7}
+        yield "truncated_normal", {"shape": shape, **bounds, "dtype": dtype}
     for dtype in (*FLOATS, "bool", "uint8", "int64"):
         yield "bernoulli", {"shape": shape, "probability": 0.3, "dtype": dtype}
     yield "bernoulli", {"shape": shape, "probability": 1.0, "dtype": "bool"}

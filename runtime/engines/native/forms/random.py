@@ -6,6 +6,7 @@ Words come by four. Where a vector does not begin at such a four, those of two v
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import erfc
 from math import sqrt as root
 from typing import Any, Final, NamedTuple
 
@@ -13,8 +14,8 @@ from runtime.engines.native.forms.form import FLOATS, pointwise
 from runtime.engines.native.forms.places import ALL_AXES, Places
 from runtime.engines.native.forms.registers import register_type
 from runtime.engines.native.ir import FLOAT64, INT32, UINT64, Value
-from runtime.engines.native.ir.words import bits, convert, lane, shuffle, sqrt, where
-from runtime.engines.native.math import log, near_zero, philox
+from runtime.engines.native.ir.words import bits, convert, lane, maximum, minimum, shuffle, sqrt, where
+from runtime.engines.native.math import log, near_zero, normal_quantile, philox
 from runtime.engines.native.math.rounding import rint
 
 HALF_PI: Final = 1.5707963267948966
@@ -101,6 +102,20 @@ def normal(
     return drawn(source, places, words_of_one(dtype), numbers)
 
 
+def truncated_normal(
+    seed: Value, step: Value, *, low: float, high: float, dtype: str, source: Source, places: Places, **more: Any
+) -> Value:
+    first, last = (0.5 * erfc(-bound / root(2)) for bound in (low, high))
+
+    def numbers(words: Value) -> Value:
+        digits, y = (32, of_32_bits(convert(words, UINT64))) if dtype == "float32" else (53, of_53_bits(words))
+        p = (y + 0.5) * ((last - first) * 2.0**-digits) + first
+        kept = minimum(maximum(normal_quantile(p), low), high)
+        return convert(kept * more["deviation"] + more["mean"], register_type(dtype))
+
+    return drawn(source, places, words_of_one(dtype), numbers)
+
+
 def bernoulli(
     seed: Value, step: Value, *, probability: float, dtype: str, source: Source, places: Places, **_: Any
 ) -> Value:
@@ -172,6 +187,7 @@ def random(name: str, expression: Callable[..., Value], dtypes: frozenset[str]) 
 
 random("uniform", uniform, frozenset())
 random("normal", normal, frozenset())
+random("truncated_normal", truncated_normal, frozenset())
 random("bernoulli", bernoulli, frozenset())
 random("randint", randint, frozenset())
 random("dropout", dropout, FLOATS)

@@ -13,6 +13,7 @@ gamma          lgamma, digamma
 pairs          numbers of twice the digits, for pow
 power          pow
 philox         the words of random streams
+quantile       what normal numbers are below
 rounding       rint, floor, ceil, trunc
 division       fmod, remainder, floor_divide
 quarter_turns  angles without them, however large
@@ -47,6 +48,7 @@ from runtime.engines.native.math.logarithm import log1p as log1p
 from runtime.engines.native.math.logarithm import log2 as log2
 from runtime.engines.native.math.philox import philox as philox
 from runtime.engines.native.math.power import pow as pow
+from runtime.engines.native.math.quantile import normal_quantile as normal_quantile
 from runtime.engines.native.math.rounding import ceil as ceil
 from runtime.engines.native.math.rounding import floor as floor
 from runtime.engines.native.math.rounding import rint as rint
