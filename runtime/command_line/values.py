@@ -35,6 +35,11 @@ def port(text: str) -> int:
     return int(text)
 
 
+def counts(text: str) -> list[int]:
+    """Whole numbers from 1 on, as `1,2`."""
+    return [positive(word) for word in text.split(",")]
+
+
 def int64(text: str) -> int:
     """A whole number of 64 bits."""
     digits = text.removeprefix("-")

@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from runtime.command_line.parsing import add_old_word, add_verb, new_parser, parsed
-from runtime.command_line.values import choices, duration, int64, one_of, port, positive, setting, size, tolerance
+from runtime.command_line.values import (
+    choices,
+    counts,
+    duration,
+    int64,
+    one_of,
+    port,
+    positive,
+    setting,
+    size,
+    tolerance,
+)
 from runtime.engines.choice import ENGINES
 
 
@@ -26,6 +37,7 @@ def command_parser() -> tuple[argparse.ArgumentParser, Any]:
         ("replay", _replay),
         ("check", _check),
         ("profile", _profile),
+        ("bench", _bench),
         ("cache", _cache),
         ("sweep", _sweep),
         ("serve", _serve),
@@ -147,6 +159,29 @@ def _profile(verbs: Any, name: str) -> None:
     verb.add_argument("--force", action="store_true", help="replace the file of --trace")
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     _add_limits(verb)
+    _add_rows(verb)
+
+
+def _bench(verbs: Any, name: str) -> None:
+    verb = _verb(
+        verbs,
+        name,
+        "how fast steps are: steps and operations a second, what share of the machine that is, and each group",
+        "Engines and numbers of threads take turns, and medians are printed. A multiplication and an addition are two\n"
+        "operations, anything else one for each element. States that the steps change are not kept.",
+        "runtime bench digits.pb",
+        "runtime bench digits.pb --against reference --threads 1,2",
+        "runtime bench digits.pb --entry predict --json > bench.json",
+    )
+    verb.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
+    verb.add_argument(
+        "--threads", type=counts, default=[1], metavar="N,...", help="numbers of threads; the groups are of the first"
+    )
+    verb.add_argument("--engine", type=one_of(*ENGINES), metavar=f"{{{','.join(ENGINES)}}}", help="what computes")
+    verb.add_argument("--against", type=one_of(*ENGINES), metavar=f"{{{','.join(ENGINES)}}}", help="another engine")
+    _add_spill(verb)
+    verb.add_argument("--max-memory", type=size, metavar="SIZE", help="of the process, as in 200MiB")
+    verb.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     _add_rows(verb)
 
 

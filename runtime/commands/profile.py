@@ -78,7 +78,7 @@ def _profile(options: argparse.Namespace) -> int:
         bound = run.session.bindings(entry)[0]
         executor = run.session.workspaces.executor(bound)
         trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
-        measured = _measured(executor, _rows(run, bound, feeds, options.split), bound, options.steps, trace)
+        measured = _measured(executor, rows_or_zeros(run, bound, feeds, options.split), bound, options.steps, trace)
     finally:
         run.close()
     if trace is not None:
@@ -87,7 +87,8 @@ def _profile(options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _rows(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split: str | None) -> Rows:
+def rows_or_zeros(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split: str | None) -> Rows:
+    """Rows for an entry: those that are given, else the program's, else zeros, which is said."""
     if feeds is not None or run.session.data.exists:
         return run.session.steps(bound.name, run.session.rows(bound.name, feeds or split)).rows
     if bound.feeds:

@@ -38,6 +38,17 @@ def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOption
     return ENGINES[asked](program, options), ""
 
 
+def machine_peak(threads: int) -> float | None:
+    """Operations a second that this machine can make, as native code measures it; None where that cannot be made."""
+    from runtime.engines.engine import Unavailable
+    from runtime.engines.native.peak import peak
+
+    try:
+        return peak(threads)
+    except Unavailable:
+        return None
+
+
 def _fastest(program: pb.ProgramDesc, options: EngineOptions) -> tuple[Engine, str]:
     from importlib.util import find_spec
 

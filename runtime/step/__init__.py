@@ -8,6 +8,7 @@ lifetimes  from a bound block to buffers on a two-phase clock
 places     where the buffers lie: by a plan that is safe, else placed anew
 effects    what ops touch besides their tensors, and what follows from it
 hazards    what must be done before what, from the bytes that ops touch and from their effects
+arithmetic how many operations an op is, for who measures
 """
 
 from runtime.step.aliases import Aliases as Aliases

@@ -10,6 +10,7 @@ forms/     a room of its own: what ops are as loops
 emission/  a room of its own: from groups to code
 repeat     many steps in one call
 explain    what becomes of a block, in words
+peak       how fast this machine multiplies and adds
 host       NumPy kernels for what has no form
 refusals   what compiled code found that an op refuses, and who says it
 target     what code may be made of: instruction set, vector registers, fused multiply-add, caches of this CPU

@@ -42,7 +42,7 @@ class NativeExecutor:
         self._around = around
         self.feeds, self.fetches, before, self._after, _ = around
         self._before = before if watch is None else [watch.start.keep, *before]
-        self.parts = [Part(group.name, tuple(group.ops)) for group in step.groups]
+        self.parts = [Part(f"{group.name}{' by NumPy' * group.is_host}", tuple(group.ops)) for group in step.groups]
         self.footprint = Footprint(step.memory.arena_bytes, step.memory.file_bytes)
         self.warm_up = 1
 

@@ -1,0 +1,223 @@
+"""The verb `bench`: how fast steps are, by engine and number of threads, and what share of the machine that is."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from statistics import median
+from time import perf_counter
+from typing import Final, NamedTuple
+
+from prograd_proto import attributes_of, type_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.printable import WORD, result_line, sentence
+from runtime.command_line.ending import EXIT_DONE
+from runtime.command_line.streams import put
+from runtime.commands.feeds import read_feeds
+from runtime.commands.metric_fields import engine_fields
+from runtime.commands.profile import rows_or_zeros
+from runtime.engines.engine import Executor
+from runtime.engines.parts import Part
+from runtime.entries import BoundEntry
+from runtime.memory_limit import MemoryLimit
+from runtime.rows.rows import Rows
+from runtime.runs.run import Run, load
+from runtime.step.arithmetic import operations
+
+TURNS: Final = 7
+TURN: Final = 0.3
+"""Seconds for which one way makes steps before the next one has its turn."""
+
+GROUP_STEPS: Final = 30
+"""Steps in which each group is timed."""
+
+SHOWN: Final = 20
+"""Groups, those that take longest."""
+
+
+class Way(NamedTuple):
+    """An engine with a number of threads, ready to make steps."""
+
+    run: Run
+    bound: BoundEntry
+    executor: Executor
+    rows: Rows
+    threads: int
+
+
+class Line(NamedTuple):
+    """A row of the table of ways: seconds of a step, and its operations a second."""
+
+    way: Way
+    seconds: float
+    rate: float
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Make steps by turns, and print medians: steps and operations a second, share of the peak, time of each group.
+
+    The states that the steps change are not kept. Feeds without data and without --feed are zeros.
+    """
+    ways = [_way(options, name, n) for n in options.threads for name in _engines(options)]
+    try:
+        counts = _operations(ways[0].bound)
+        seconds = _by_turns(ways)
+        lines = [Line(way, s, sum(counts.values()) / s) for way, s in zip(ways, seconds, strict=True)]
+        peaks = _peaks(options.threads)
+        _print(options, lines, counts, peaks)
+    finally:
+        for way in ways:
+            way.run.close()
+    return EXIT_DONE
+
+
+def _engines(options: argparse.Namespace) -> list[str | None]:
+    return [options.engine, options.against] if options.against else [options.engine]
+
+
+def _way(options: argparse.Namespace, engine: str | None, threads: int) -> Way:
+    run = load(
+        options.program,
+        data=options.data,
+        threads=threads,
+        engine=engine,
+        spill=options.spill,
+        max_memory=MemoryLimit(options.max_memory, of_process=True, threads=threads),
+    )
+    bound = run.session.bindings(options.entry or run.session.training_entry())[0]
+    rows = rows_or_zeros(run, bound, read_feeds(options.feed) or None, options.split)
+    return Way(run, bound, run.session.workspaces.executor(bound), rows, threads)
+
+
+def _by_turns(ways: Sequence[Way]) -> list[float]:
+    """The median seconds of a step, for each way."""
+    counts = [_warm(way) for way in ways]
+    found: list[list[float]] = [[] for _ in ways]
+    for _ in range(TURNS):
+        for way, count, times in zip(ways, counts, found, strict=True):
+            times.append(_steps(way, count) / count)
+    return [median(times) for times in found]
+
+
+def _warm(way: Way) -> int:
+    """Make steps until times no longer change; gives how many fill a turn."""
+    _steps(way, way.executor.warm_up + 1)
+    took = min(_steps(way, 1) for _ in range(3))
+    return max(int(TURN / max(took, 1e-6)), 1)
+
+
+def _steps(way: Way, count: int) -> float:
+    """Seconds of so many steps, without those that reading their rows takes."""
+    seconds, last = 0.0, len(way.rows) - way.bound.rows + 1
+    for number in range(count):
+        way.rows.fill(way.executor.feeds, number * way.bound.rows % last)
+        start = perf_counter()
+        way.executor.step()
+        seconds += perf_counter() - start
+    return seconds
+
+
+def _operations(bound: BoundEntry) -> dict[int, int]:
+    """By op, how many operations it is."""
+    types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
+    return {
+        op.id: operations(
+            op.type,
+            [types[name] if name else None for name in op.inputs],
+            [types[name] for name in op.outputs],
+            attributes_of(op),
+        )
+        for op in bound.block.ops
+        if op.type != "constant"
+    }
+
+
+def _peaks(threads: Sequence[int]) -> dict[int, float]:
+    """Operations a second that this machine can make, by number of threads; none where they cannot be measured."""
+    from runtime.engines.choice import machine_peak
+
+    return {n: rate for n in threads if (rate := machine_peak(n)) is not None}
+
+
+def _print(
+    options: argparse.Namespace, lines: Sequence[Line], counts: Mapping[int, int], peaks: Mapping[int, float]
+) -> None:
+    first, groups = lines[0].way, _groups(lines[0].way, counts)
+    rows = [_fields(line, peaks) for line in lines]
+    if options.json:
+        from json import dumps
+
+        put(dumps({"ways": rows, "groups": [group._asdict() for group in groups]}))
+        return
+    put(f"{'engine':<10}{'threads':>8}{'us/step':>12}{'steps/s':>11}{'GFLOP/s':>9}{'of peak':>9}")
+    for row, line in zip(rows, lines, strict=True):
+        share = f"{row['of_peak']:9.1%}" if "of_peak" in row else f"{'-':>9}"
+        words = f"{line.seconds * 1e6:12.1f}{1 / line.seconds:11.1f}{line.rate / 1e9:9.1f}{share}"
+        put(f"{line.way.run.session.engine.name:<10}{line.way.threads:>8}{words}")
+    put(f"\n{'us':>9}{'share':>8}{'GFLOP/s':>9}  group, by the engine {first.run.session.engine.name}")
+    for group in groups[:SHOWN]:
+        put(f"{group.us:9.1f}{group.share:8.1%}{group.gflops:9.1f}  {group.name}")
+    if len(groups) > SHOWN:
+        put(f"{'':9}{sum(group.share for group in groups[SHOWN:]):8.1%}{'':9}  {len(groups) - SHOWN} more")
+    put("")
+    put(result_line("OK", [("entry", first.bound.name), *rows[0].items(), *engine_fields(first.run)[1:]]))
+
+
+class Group(NamedTuple):
+    """What a part of the step takes.
+
+    Attributes:
+        name: the ops, and the line of the last one.
+        us: microseconds, the median.
+        share: of all parts.
+        gflops: billions of operations a second.
+    """
+
+    name: str
+    us: float
+    share: float
+    gflops: float
+
+
+def _groups(way: Way, counts: Mapping[int, int]) -> list[Group]:
+    """The parts of a step, the longest first."""
+    times: list[list[float]] = [[] for _ in way.executor.parts]
+    for _ in range(GROUP_STEPS):
+        way.rows.fill(way.executor.feeds, 0)
+        spent = [0.0] * len(times)
+        for spell in way.executor.profile_step():
+            spent[spell.part] += spell.stop - spell.start
+        for part, seconds in enumerate(spent):
+            times[part].append(seconds)
+    seconds = [median(part) for part in times]
+    total = sum(seconds) or 1.0
+    groups = [
+        Group(
+            _named(way.run.program, part),
+            round(s * 1e6, 3),
+            s / total,
+            sum(counts[op.id] for op in part.ops) / max(s, 1e-9) / 1e9,
+        )
+        for part, s in zip(way.executor.parts, seconds, strict=True)
+    ]
+    return sorted(groups, key=lambda group: -group.us)
+
+
+def _named(program: pb.ProgramDesc, part: Part) -> str:
+    op = part.ops[-1]
+    line = f" {sentence(program.locations[op.location - 1], WORD)}" if op.location else ""
+    return f"{part.name}{line}"
+
+
+def _fields(line: Line, peaks: Mapping[int, float]) -> dict[str, str | int | float]:
+    """What there is to say of a way, by name."""
+    way = line.way
+    fields: dict[str, str | int | float] = {
+        "engine": way.run.session.engine.name,
+        "threads": way.threads,
+        "seconds_per_step": line.seconds,
+        "operations_per_second": line.rate,
+    }
+    if way.threads in peaks:
+        fields["of_peak"] = line.rate / peaks[way.threads]
+    return fields
