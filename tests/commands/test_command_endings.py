@@ -300,4 +300,4 @@ def test_fetches_without_a_file_are_printed(folder, capsys):
     code, out, _ = run(capsys, "execute", "p.pb", "-q", *arguments)
     assert code == 0
     assert out.splitlines()[0] == "prediction: float32[2] = [0.6, 1.5]"
-    assert out.splitlines()[1].startswith("OK entry=predict steps=2 wall=")
+    assert out.splitlines()[1].startswith("OK entry=predict steps=1 wall=")

@@ -90,4 +90,10 @@ def test_what_both_commands_can_be_told_has_one_name_and_one_meaning():
     assert several == {}
 
 
-EXCEPTIONS = {("replay", "--record")}  # it reads what that of execute writes
+EXCEPTIONS = {
+    ("replay", "--record"),  # it reads what that of execute writes
+    ("bench", "--threads"),  # several numbers, to be compared
+    ("sweep", "--set"),  # several values, likewise
+    ("data pack", "--split"),  # it makes splits, and all others choose one
+    ("data pack", "--by"),  # what splits are made by
+}
