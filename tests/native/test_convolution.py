@@ -89,3 +89,17 @@ def test_a_row_of_a_filter_beside_the_border_reads_no_border():
     seen = np.zeros((1, 4, 20, 4), bool)
     seen[:, 0:3, 6:9] = True
     np.testing.assert_array_equal(np.isnan(made), seen)
+
+
+@pytest.mark.parametrize("op", ["conv2d", "conv2d_input_gradient", "conv2d_filter_gradient"])
+def test_threads_change_no_bit(op: str):
+    """Units are shared out in two ways, to one thread and to three, whose scratch keeps what other units left there."""
+    x, w, dy, attributes = operands(CASES["uneven border"])
+    inputs, more = {
+        "conv2d": ([x, w], {}),
+        "conv2d_input_gradient": ([dy, w], {"shape": x.shape}),
+        "conv2d_filter_gradient": ([x, dy], {"shape": w.shape}),
+    }[op]
+    block = op_of(op, inputs, {**attributes, **more})
+    made = [staged(target(HERE[0]), block, inputs, threads=threads)[0].tobytes() for threads in (1, 3)]
+    assert made[0] == made[1]
