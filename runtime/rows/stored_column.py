@@ -22,6 +22,9 @@ from runtime.rows.casts import cast_rows
 _SPARSE: Final = 4
 """Rows that are read for one that is wanted, at most, where that saves reads."""
 
+_READ: Final = 8 << 10
+"""Bytes that are copied in about the time that a read takes, whatever it reads."""
+
 _PIECE: Final = 1 << 20
 """Bytes that are read at once to a place of their own, at most, or one row: nobody counts them."""
 
@@ -100,7 +103,8 @@ class StoredColumn:
             self._read(int(numbers[0]), out)
             return
         low, high = int(numbers.min()), int(numbers.max())
-        if high - low < min(_SPARSE * len(numbers), _PIECE // max(1, self._row_bytes)):
+        worth = len(numbers) * max(_SPARSE * self._row_bytes, _READ)
+        if (high - low + 1) * self._row_bytes <= min(worth, _PIECE):
             near = np.empty((high - low + 1, *self.shape[1:]), self.stored)
             self._read(low, near)
             np.take(near, numbers - low, axis=0, out=out)
