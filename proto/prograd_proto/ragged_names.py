@@ -7,6 +7,7 @@ before `text.offsets`[i + 1]. `text.padding`, which may be missing, is what stan
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final
 
 OFFSETS: Final = ".offsets"
@@ -21,3 +22,9 @@ def base_of(key: str) -> str:
         if key.endswith(end):
             return key.removesuffix(end)
     return ""
+
+
+def is_ragged_key(keys: Container[str], key: str) -> bool:
+    """Whether a key names a column of unequal rows, or the lengths or the mask of one, in a file with these arrays."""
+    base = base_of(key)
+    return key + OFFSETS in keys or (key not in keys and bool(base) and base + OFFSETS in keys)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from prograd_proto import program_pb2 as pb
 
 WORD: Final = "setting"
-_WRITTEN: Final = re.compile(r"setting(?: ([\[(])(\S+), (\S+)([\])]))?")
+_WRITTEN: Final = r"setting(?: ([\[(])(\S+), (\S+)([\])]))?"
 
 
 class Interval(NamedTuple):
@@ -59,7 +59,7 @@ def written(interval: Interval) -> str:
 
 def interval_of(state: pb.StateDesc) -> Interval:
     """The numbers that a setting may be. Raises ValueError if what it says is no interval."""
-    found = _WRITTEN.fullmatch(state.slot)
+    found = re.fullmatch(_WRITTEN, state.slot)
     if found is None:
         raise ValueError(f"{state.slot!r} is no interval")
     first, least, most, last = found.groups()

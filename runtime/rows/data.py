@@ -13,7 +13,7 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.file_patterns import files_of, matching
-from prograd_proto.ragged_names import OFFSETS, PADDING, base_of
+from prograd_proto.ragged_names import OFFSETS, PADDING, base_of, is_ragged_key
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array, array_type, numpy_dtype
 from runtime.entries import BoundEntry, Feed
@@ -25,9 +25,6 @@ from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.rows.casts import cast_rows, is_cast, say_cast
 from runtime.rows.data_files import Columns, read_columns
 from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
-from runtime.rows.ragged import RaggedColumn
-from runtime.rows.ragged_data import is_ragged_key, ragged_column
-from runtime.rows.ragged_given import derived
 from runtime.rows.rows import Rows, common_length
 from runtime.rows.stored_column import Column, FileColumn, StoredColumn, StoredNumbers
 
@@ -39,6 +36,7 @@ OTHER_FORMS: Final = (".txt", ".json", ".jsonl", ".parquet", ".npy", ".pkl", ".p
 
 if TYPE_CHECKING:
     from runtime.rows.encoding.encoding import Encoding
+    from runtime.rows.ragged import RaggedColumn
 
 _CHECKED: Final = 1 << 17
 """Row numbers that are looked at at once."""
@@ -109,7 +107,7 @@ class Data:
         raise UsageError(f"the data has no split {name!r}{hint}")
 
     def _column(self, feed: Feed, key: str) -> Column:
-        if is_ragged_key(self._columns, key):
+        if is_ragged_key(self._columns.by_key, key):
             return self._ragged_column(feed, key)
         require_keys(self._file, [key], self._columns.by_key)
         column = self._columns.by_key[key]
@@ -127,6 +125,9 @@ class Data:
 
     def _ragged_column(self, feed: Feed, key: str) -> Column:
         """A column of unequal rows, or the lengths or the mask of one, each of which is made once."""
+        from runtime.rows.ragged_data import ragged_column  # for few: start-up time
+        from runtime.rows.ragged_given import derived
+
         by_key = self._columns.by_key
         base = key if key + OFFSETS in by_key else base_of(key)
         if base not in self._ragged:
@@ -200,7 +201,7 @@ class Data:
     def _read(self, keys: Sequence[str], split: pb.SplitDesc | None) -> None:
         """Have the arrays of these keys and of the split, and with them all that the program names: one reading."""
         keys = [*keys, split.key] if split is not None and split.WhichOneof("selection") == "key" else keys
-        if all(key in self._columns.by_key or is_ragged_key(self._columns, key) for key in keys):
+        if all(key in self._columns.by_key or is_ragged_key(self._columns.by_key, key) for key in keys):
             return
         if self._is_table:
             self._columns = self._of_table(keys)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError
 from runtime.rows.orders import Listed
-from runtime.rows.ragged import RaggedColumn
 from runtime.rows.rows import Rows
+from runtime.rows.stored_column import StoredColumn
 
 
 class Part(NamedTuple):
@@ -43,7 +45,7 @@ class Steps(NamedTuple):
 
 def is_ragged(rows: Rows) -> bool:
     """Whether rows are of unequal length."""
-    return any(isinstance(column, RaggedColumn) for column in rows.columns.values())
+    return any(not isinstance(column, np.ndarray | StoredColumn) for column in rows.columns.values())
 
 
 def fits(bound: BoundEntry, shapes: Mapping[str, tuple[int, ...]]) -> bool:

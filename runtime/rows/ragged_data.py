@@ -6,17 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from prograd_proto.ragged_names import OFFSETS, PADDING, base_of
+from prograd_proto.ragged_names import OFFSETS, PADDING
 from runtime.errors import DataError
 from runtime.rows.data_files import Columns
 from runtime.rows.ragged import RaggedColumn
 from runtime.rows.stored_column import StoredColumn, rows_of
-
-
-def is_ragged_key(columns: Columns, key: str) -> bool:
-    """Whether a key names such a column, or the lengths or the mask of one."""
-    by_key = columns.by_key
-    return key + OFFSETS in by_key or (key not in by_key and bool(base_of(key)) and base_of(key) + OFFSETS in by_key)
 
 
 def ragged_column(file: Path, key: str, columns: Columns) -> RaggedColumn:

@@ -14,8 +14,7 @@ from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite, OutOfRange
 from runtime.memory_limit import MemoryLimit
-from runtime.rows.filled_up import filled_up
-from runtime.rows.parts import Part
+from runtime.rows.parts import Part, is_ragged
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
 from runtime.runs.session import Session
@@ -69,7 +68,8 @@ def run_over(
     bindings = session.bindings(entry)
     session.require_length(bindings[0])
     fetch = session.tensors(bindings[0], fetch)
-    row_wise = session.is_row_wise(bindings[0], fetch)
+    are_left = len(session.lengths(entry)) > 1 or len(rows) % bindings[0].rows or is_ragged(rows)
+    row_wise = bool(are_left) and session.is_row_wise(bindings[0], fetch)
     parts = session.parts(entry, rows, apart=row_wise)
     turns = [_turns(part.bindings, len(part.rows), may_fill_up=row_wise) for part in parts]
     with session.apart([bound for some in turns for bound, _ in some], fetch) as lent:
@@ -96,7 +96,11 @@ def _run_part(
     """Make the steps of rows of one length, and take what they fetch."""
     rows = part.rows
     count = sum(bound.rows * steps for bound, steps in turns)
-    rows_of_steps = rows if count == len(rows) else filled_up(rows, count)
+    rows_of_steps = rows
+    if count != len(rows):
+        from runtime.rows.filled_up import filled_up  # where rows are left: start-up time
+
+        rows_of_steps = filled_up(rows, count)
     start = 0
     for bound, steps in turns:
         executor = lent.executor(bound, fetch)

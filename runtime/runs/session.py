@@ -22,7 +22,6 @@ from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
 from runtime.rows.data import Data
 from runtime.rows.parts import Part, Steps, fits, is_ragged, parts_of, steps_of
-from runtime.rows.row_wise import is_row_wise
 from runtime.rows.rows import Rows, given_rows
 from runtime.runs.states import new_states
 from runtime.runs.stepper import Stepper
@@ -182,6 +181,8 @@ class Session:
         """Whether each row of what an entry fetches is made of the same row of its feeds alone."""
         key = bound.number, frozenset(fetch)
         if key not in self._row_wise:
+            from runtime.rows.row_wise import is_row_wise  # where rows are left: start-up time
+
             self._row_wise[key] = is_row_wise(bound, fetch)
         return self._row_wise[key]
 
