@@ -52,6 +52,14 @@ class Compiled:
         ]
         return f"<Compiled {self.desc.name!r}: entries {', '.join(sizes)}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary."""
+        from html import escape
+
+        from compiler.analyses.summary import summary
+
+        return f"<pre>{escape(summary(self.desc))}</pre>"
+
     @property
     def sha256(self) -> str:
         """The program's identity; it does not depend on the lines of the script or on the run's length."""

@@ -35,7 +35,7 @@ from compiler.train.initialisers import FromFile, Initialiser, constant, glorot_
 from compiler.train.metrics.metric import Metric
 from compiler.train.optimizers import Optimizer
 from compiler.train.parameter_groups import Group
-from prograd_proto import TensorType, type_of
+from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
 from prograd_proto.settings import written
@@ -115,6 +115,16 @@ class Program:
 
     def _ipython_key_completions_(self) -> list[str]:
         return [*self.states, *self._block.types]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary, or as much as can be said before that is whole."""
+        from html import escape
+
+        try:
+            text = self.summary()
+        except ProgramError:
+            text = repr(self)
+        return f"<pre>{escape(text)}</pre>"
 
     def summary(self) -> str:
         """Tables of the layers and entries that there are so far, as text; of a file, `compiler summary` prints it.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from inspect import signature
+from inspect import cleandoc, signature
+from textwrap import indent
 
 from compiler.errors import UsageError
 from registry.errors import OpError
 from registry.op import OPS, find_op
+from registry.signature import without_annotations
 from registry.spelled import SPELLED
 from runtime.command_line.streams import put
 
@@ -19,7 +21,18 @@ def ops(options: argparse.Namespace) -> None:
 
         put(reference().removesuffix("\n"))
         return
-    put("\n".join(map(_line, options.names or sorted([*OPS, *SPELLED]))))
+    if options.names:
+        put("\n\n".join(map(_whole, options.names)))
+        return
+    put("\n".join(map(_line, sorted([*OPS, *SPELLED]))))
+
+
+def _whole(name: str) -> str:
+    """A line, then how it is called, with defaults, and all that is said of it."""
+    line = _line(name)
+    called = f"ops.{name}{without_annotations(signature(SPELLED[name]))}" if name in SPELLED else repr(find_op(name))
+    more = cleandoc((SPELLED[name] if name in SPELLED else find_op(name)).__doc__ or "").partition("\n")[2].strip()
+    return "\n".join([line, indent(called, "  "), *([indent(more, "  ")] if more else [])])
 
 
 def _line(name: str) -> str:

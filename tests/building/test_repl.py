@@ -70,6 +70,16 @@ def test_states_and_tensors_are_completed():
     assert run.state._ipython_key_completions_() == list(run.state)
 
 
+def test_notebooks_show_summaries():
+    program = network()
+    shown = program._repr_html_()
+    assert shown.startswith("<pre>digits: x float32[batch, 4], label int64[batch]")
+    assert "encoder.hidden" in program.compile(batch=2)._repr_html_()
+    named = Program("a<b>")
+    named.input("x", "float32", ("batch",))
+    assert "<b>" not in named._repr_html_(), "names are escaped"
+
+
 def test_a_summary_has_layers_by_scope_and_entries(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     program = network()
     program.compile(batch=2).save(tmp_path / "p.pb")
