@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from native.building import HERE
+from native.building import HERE, every_target
+from native.made import check
 from native.staged import expected, op_of, staged
 
-from runtime.engines.native.target import target
+from registry import OPS
+from runtime.engines.native.target import Target, target
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 """Relative to the largest element: what a step rounds goes through all that follow."""
@@ -67,3 +69,18 @@ def compared(
             scale = np.abs(right).max(initial=1)
             np.testing.assert_allclose(made, right, rtol=0, atol=TOLERANCE[right.dtype.name] * scale)
     return wanted
+
+
+@every_target
+def test_what_a_layer_reads_in_its_last_step_is_there_until_then(target: Target):
+    rng = np.random.default_rng(0)
+
+    def write(x, w, h0):
+        operand = OPS["tanh"](x)
+        made = OPS["rnn_layer"](operand, w, h0, None, reverse=False)
+        other = operand  # read here after the layer begins, for the last time, but the layer reads on
+        for _ in range(4):
+            other = OPS["cumsum"](other, axis=1)
+        return made, OPS["neg"](other)
+
+    check(write, [rng.normal(size=shape) for shape in ((2, 12, 3), (3, 3), (2, 3))], target, near=1e-12)

@@ -59,7 +59,7 @@ def place_groups(
     """
     last_read, end = _last_reads(block, groups), phases.count + 1
     stored = [group.makes if watched or group.is_alone else _read_later(group, last_read) for group in groups]
-    until = {name: end if i == len(groups) else phases.last[i] + 1 for name, i in last_read.items()}
+    until = {name: last + 1 for name, last in _last_phases(groups, phases).items()} | dict.fromkeys(block.ends, end)
     buffers = [Buffer(name, block.types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in block.feeds]
     spilled: list[Buffer] = []
     for i, (group, names, sizes) in enumerate(zip(groups, stored, scratch, strict=True)):
@@ -98,6 +98,14 @@ def _last_reads(block: Nodes, groups: Sequence[Group]) -> dict[str, int]:
     for i, group in enumerate(groups):
         last.update(dict.fromkeys(group.reads, i))
     return last | dict.fromkeys(block.ends, len(groups))
+
+
+def _last_phases(groups: Sequence[Group], phases: Phases) -> dict[str, int]:
+    """By root, the last phase in which it is read: not always of the group that begins last, as some have many."""
+    last: dict[str, int] = {}
+    for group, phase in zip(groups, phases.last, strict=True):
+        last.update((name, max(phase, last.get(name, 0))) for name in group.reads)
+    return last
 
 
 def _read_later(group: Group, last_read: dict[str, int]) -> list[str]:
