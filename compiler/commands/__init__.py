@@ -1,13 +1,14 @@
 """The verbs of the command `compiler`; how they are told, speak and end is in `runtime.command_line`.
 
 A verb is the function of that name in the file of that name, but for thaw, which is in freeze, and the two of data;
-`arguments` is their table, and `compiler --help` prints it: check, compile, data pack, data show, diff, freeze, ops,
-passes, place, plan, show, summary, upgrade.
+`arguments` is their table, and `compiler --help` prints it: check, compile, data pack, data show, diff, draw, freeze,
+ops, passes, place, plan, show, summary, upgrade.
 What they use:
 
 arguments       what can be said on the command line: the verbs, and the options of each
 data_arguments  what can be said to `compiler data`
-show_memory, show_order, show_engine, memory_picture     views of how an entry runs
+show_memory, show_order, show_engine    views of how an entry runs
+pictures        of memory and of ops, as SVG and pages
 asked_passes    what is asked of passes
 chosen_entry    the entry that a view is of, and the sizes that it is bound to
 notes           what a user should know besides the result

@@ -19,7 +19,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def command_parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser of the whole command, and its verbs by name in `choices`."""
     parser, verbs = new_parser("compiler", "Looks at, checks and compiles program files.")
-    programs = _show, _summary, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
+    programs = _show, _summary, _draw, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
     for add in (*programs, add_pack, add_show):
         add(verbs)
     return parser, verbs
@@ -67,6 +67,20 @@ def _summary(verbs: Any) -> None:
         "compiler summary digits.pb",
     )
     verb.add_argument("program", help="a program file")
+
+
+def _draw(verbs: Any) -> None:
+    verb = _verb(
+        verbs,
+        "draw",
+        "draw the ops of an entry by scopes; forward, gradient and update are told apart by colour",
+        "A page has scopes that open and close, and of each op what it reads; an SVG has layers, in which what reads\n"
+        "something stands below it. Either needs nothing but itself.",
+        "compiler draw digits.pb -o digits.html",
+    )
+    verb.add_argument("program", help="a program file")
+    verb.add_argument("--entry", metavar="NAME", help="this entry; else the one that the program runs")
+    _add_output(verb, "the .html or .svg file to write", required=True)
 
 
 def _check(verbs: Any) -> None:

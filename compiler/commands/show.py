@@ -7,8 +7,8 @@ import argparse
 from compiler.analyses.step_memory import step_memory
 from compiler.build.well_formed import well_formed
 from compiler.commands.chosen_entry import chosen_binding, chosen_entry
-from compiler.commands.memory_picture import memory_page, memory_svg
 from compiler.commands.notes import note
+from compiler.commands.pictures.memory import memory_page, memory_svg
 from compiler.commands.show_engine import engine_text
 from compiler.commands.show_memory import memory_text
 from compiler.commands.show_order import order_text

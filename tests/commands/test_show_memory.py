@@ -14,7 +14,7 @@ from compiler import Program, constant, momentum, ops, sgd
 from compiler.__main__ import main
 from compiler.analyses.lifespans import lifespans_of
 from compiler.analyses.step_memory import StepMemory, step_memory
-from compiler.commands.memory_picture import memory_page, memory_svg
+from compiler.commands.pictures.memory import memory_page, memory_svg
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from prograd_proto.files import load, save

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import Final
 
 from compiler.analyses.step_memory import KINDS, Resident, StepMemory, needed
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words, stage_in_words
+from compiler.commands.pictures.marks import STAGE_COLOURS, safe
 from compiler.commands.show_memory import life_in_words, maker, names_in_words, peak_in_words
 from prograd_proto import program_pb2 as pb
-from prograd_proto.printable import sentence
 from prograd_proto.text.words import LIFESPANS, tensor
 
 WIDTH: Final = 1280
@@ -24,7 +23,6 @@ TOP, BOTTOM, LEFT, RIGHT = 84, 600, 84, 1256
 BAND: Final = 14
 LETTER: Final = 6.4  # pixels of a letter of a label
 COLOURS: Final = dict(zip(KINDS, ("#3fa787", "#4c86c6", "#e0863c", "#a877c9", "#9aa3ad"), strict=True))
-STAGE_COLOURS: Final = {"forward": "#4c86c6", "gradient": "#e0863c", "derivative": "#e5b53b", "update": "#a877c9"}
 STYLE: Final = """
 svg { font: 12px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; }
 text { fill: #6b7480; }
@@ -59,7 +57,7 @@ def memory_page(title: str, program: pb.ProgramDesc, memory: StepMemory) -> str:
     rows = "\n".join(_row(program, memory, resident) for resident in memory.at_peak())
     head = "".join(f"<th>{word}</th>" for word in ("bytes", "lifespan", "kind", "tensor", "defined by", "line"))
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{_safe(title)}</title>\n'
+        f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{safe(title)}</title>\n'
         f"<style>{PAGE_STYLE}</style>\n{memory_svg(title, program, memory)}"
         f"<h2>Needed at the peak</h2>\n<table>\n<tr>{head}</tr>\n{rows}\n</table>\n</html>\n"
     )
@@ -140,7 +138,7 @@ def _rectangle(program: pb.ProgramDesc, memory: StepMemory, scale: _Scale, resid
     top = scale.y(resident.offset + resident.buffer.nbytes)
     width, height = round(right - x, 2), round(scale.y(resident.offset) - top, 2)
     yield f'<rect class="buffer" x="{x}" y="{top}" width="{width}" height="{height}" fill="{COLOURS[resident.kind]}">'
-    yield f"<title>{_safe(_hover(program, memory, resident))}</title></rect>"
+    yield f"<title>{safe(_hover(program, memory, resident))}</title></rect>"
 
 
 def _label(scale: _Scale, resident: Resident) -> Iterator[str]:
@@ -181,7 +179,7 @@ def _stages(program: pb.ProgramDesc, memory: StepMemory, scale: _Scale) -> Itera
         what = f"{op_in_words(ops[i])}, {line_of(program, ops[i])}".rstrip(", ") if count == 1 else f"{count} ops"
         at = f'x="{x}" y="{BOTTOM + 6}" width="{round(right - x, 2)}" height="{BAND}"'
         yield f'<rect {at} fill="{STAGE_COLOURS[words[i]]}">'
-        yield f"<title>{_safe(f'{words[i]}: {what}')}</title></rect>"
+        yield f"<title>{safe(f'{words[i]}: {what}')}</title></rect>"
         first = i + 1
     step = next(int(s) for s in _round_numbers() if s >= 1 and len(ops) / s <= 12)
     for i in range(len(ops)):
@@ -221,15 +219,10 @@ def _row(program: pb.ProgramDesc, memory: StepMemory, resident: Resident) -> str
         op_in_words(op) if op else "fed",
         line_of(program, op) if op else "",
     ]
-    return f"<tr>{''.join(f'<td>{_safe(cell)}</td>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<td>{safe(cell)}</td>' for cell in cells)}</tr>"
 
 
 def _text(x: float, y: float, words: str, style: str = "", anchor: str = "start") -> str:
     kind = f' class="{style}"' if style else ""
     at = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    return f'<text x="{round(x, 2)}" y="{round(y, 2)}"{kind}{at}>{_safe(words)}</text>'
-
-
-def _safe(words: str) -> str:
-    """Words with nothing in them that is a mark of the language, or that paper cannot show."""
-    return escape("\n".join(map(sentence, words.split("\n"))), quote=True)
+    return f'<text x="{round(x, 2)}" y="{round(y, 2)}"{kind}{at}>{safe(words)}</text>'

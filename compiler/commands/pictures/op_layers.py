@@ -1,0 +1,144 @@
+"""The ops of an entry as an SVG of layers: what reads something stands below it.
+
+A box is a run of ops, one after another in the program, of one scope and one stage. As the ops of a block are in an
+order in which they can run, what such boxes read of each other has no circle. A box stands in the layer that the
+longest way to it leads to, and within it about where what it reads stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+from compiler.analyses.op_scopes import op_scopes
+from compiler.commands.ops_in_words import line_of, op_in_words, stage_in_words
+from compiler.commands.pictures.marks import STAGE_COLOURS, safe
+from prograd_proto import program_pb2 as pb
+from prograd_proto.text.words import name, tensor
+
+BOX, HEIGHT, ACROSS, DOWN, EDGE, TOP = 210, 40, 234, 84, 24, 76
+LETTERS: Final = 30  # of a label that fits into a box
+SHOWN: Final = 12  # ops that the hover of a box tells of
+STYLE: Final = """
+svg { font: 12px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; }
+text { fill: #6b7480; }
+.title { font-size: 18px; font-weight: 600; }
+.box { fill-opacity: .2; stroke-width: 1.5; }
+.box:hover { stroke: #d0342c; stroke-width: 2.5; }
+.words { pointer-events: none; }
+.scope { font-weight: 600; }
+.read { fill: none; stroke: #8a939e; stroke-opacity: .55; }
+"""
+
+
+def layers_svg(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
+    """The picture as an SVG file; blocks inside ops are not drawn."""
+    return "\n".join(_drawing(title, program, block)) + "\n"
+
+
+@dataclass
+class _Box:
+    scope: str
+    stage: str
+    ops: Sequence[pb.OpDesc]
+    reads: list[int] = field(default_factory=list[int])  # boxes before it
+    layer: int = 0
+    column: int = 0
+
+    @property
+    def x(self) -> int:
+        return EDGE + ACROSS * self.column
+
+    @property
+    def y(self) -> int:
+        return TOP + DOWN * self.layer
+
+
+def _drawing(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
+    boxes = _boxes(program, block)
+    _lay_out(boxes)
+    width = max([640, *(box.x + BOX + EDGE for box in boxes)])
+    height = max([TOP, *(box.y + HEIGHT for box in boxes)]) + EDGE
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+    yield f"<style>{STYLE}</style>"
+    yield f'<text class="title" x="{EDGE}" y="28">{safe(title)}</text>'
+    yield from _key(block)
+    for box in boxes:
+        for read in box.reads:
+            yield _edge(boxes[read], box)
+    for box in boxes:
+        yield from _box(program, box)
+    yield "</svg>"
+
+
+def _boxes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[_Box]:
+    what = [(scope, stage_in_words(op)) for scope, op in zip(op_scopes(program, block), block.ops, strict=True)]
+    boxes: list[_Box] = []
+    maker: dict[str, int] = {}
+    for (scope, stage), run in groupby(range(len(what)), lambda i: what[i]):
+        ops = [block.ops[i] for i in run]
+        number = len(boxes)
+        found = (maker.get(read, number) for op in ops for read in op.inputs)
+        maker |= {output: number for op in ops for output in op.outputs if output}
+        boxes.append(_Box(scope, stage, ops, sorted({box for box in found if box != number})))
+    return boxes
+
+
+def _lay_out(boxes: list[_Box]) -> None:
+    """Give each box its layer and, layer by layer, its column."""
+    layers: list[list[_Box]] = []
+    for box in boxes:
+        box.layer = 1 + max((boxes[read].layer for read in box.reads), default=-1)
+        if box.layer == len(layers):
+            layers.append([])
+        layers[box.layer].append(box)
+    for layer in layers:
+        wanted = [(sum(boxes[i].column for i in box.reads) / max(len(box.reads), 1), n) for n, box in enumerate(layer)]
+        for column, (_, number) in enumerate(sorted(wanted)):
+            layer[number].column = column
+
+
+def _key(block: pb.BlockDesc) -> Iterator[str]:
+    count, x = Counter(map(stage_in_words, block.ops)), EDGE
+    for stage, colour in STAGE_COLOURS.items():
+        if count[stage]:
+            yield f'<rect x="{x}" y="42" width="12" height="12" rx="2" fill="{colour}"/>'
+            yield f'<text x="{x + 17}" y="52">{stage} {count[stage]}</text>'
+            x += 130
+
+
+def _edge(above: _Box, below: _Box) -> str:
+    x, y, to_x, to_y = above.x + BOX // 2, above.y + HEIGHT, below.x + BOX // 2, below.y
+    bend = (to_y - y) // 2
+    return f'<path class="read" d="M{x} {y}C{x} {y + bend} {to_x} {to_y - bend} {to_x} {to_y}"/>'
+
+
+def _box(program: pb.ProgramDesc, box: _Box) -> Iterator[str]:
+    colour = STAGE_COLOURS[box.stage]
+    yield (
+        f'<rect class="box" x="{box.x}" y="{box.y}" width="{BOX}" height="{HEIGHT}" rx="5" fill="{colour}" '
+        f'stroke="{colour}"><title>{safe(_hover(program, box))}</title></rect>'
+    )
+    types = ", ".join(f"{kind} x{n}" if n > 1 else kind for kind, n in Counter(op.type for op in box.ops).items())
+    yield _words(box, 17, _short(box.scope or box.stage), "words scope")
+    yield _words(box, 32, _short(types), "words")
+
+
+def _words(box: _Box, down: int, words: str, style: str) -> str:
+    return f'<text class="{style}" x="{box.x + 8}" y="{box.y + down}">{safe(words)}</text>'
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= LETTERS else f"{words[: LETTERS - 3]}..."
+
+
+def _hover(program: pb.ProgramDesc, box: _Box) -> str:
+    lines = [f"{name(box.scope) if box.scope else 'no scope'}, {box.stage}"]
+    for op in box.ops[:SHOWN]:
+        read = ", ".join(map(tensor, op.inputs))
+        lines.append(f"{op_in_words(op)}({read}), {line_of(program, op)}".rstrip(", "))
+    more = len(box.ops) - SHOWN
+    return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
