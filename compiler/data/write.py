@@ -9,9 +9,12 @@ from typing import Final
 import numpy as np
 
 from compiler.errors import DataError
+from prograd_proto.ragged_names import OFFSETS, PADDING
 from runtime.dtypes import Array, array_type
+from runtime.errors import DataError as NotRagged
 from runtime.files.safetensors_file import WORDS
 from runtime.files.tensor_files import write_safetensors
+from runtime.rows.ragged import RaggedColumn
 
 _WIDER: Final = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 """What holds all numbers of dtypes that programs do not have."""
@@ -30,7 +33,8 @@ def write(
     Args:
         path: of the file, as in "rows.safetensors".
         arrays: by name; axis 0 counts the rows. Whatever NumPy takes: arrays of any order in memory, lists, or columns
-            of pandas.
+            of pandas. Rows of unequal length are two arrays: elements one behind the other, as `text`, and where each
+            row begins, and the end of the last, as `text.offsets`.
         splits: numbers of rows by the name of a split.
         metadata: texts for the header.
         force: replace a file that is there.
@@ -38,7 +42,7 @@ def write(
     Raises DataError for arrays of other lengths, of dtypes that programs do not have, or a row number that is none.
     """
     rows = {name: as_rows(name, values) for name, values in arrays.items()}
-    lengths = {name: len(array) for name, array in rows.items()}
+    lengths = _counts(rows)
     if not lengths:
         raise DataError("there are no arrays to write")
     first, count = next(iter(lengths.items()))
@@ -63,6 +67,20 @@ def as_rows(name: str, values: object) -> Array:
     if not array.ndim:
         raise DataError(f"{name!r} is one number, and axis 0 counts the rows")
     return np.ascontiguousarray(array, np.dtype(dtype))
+
+
+def _counts(rows: Mapping[str, Array]) -> dict[str, int]:
+    """How many rows each array has; those of unequal length have as many as their offsets say."""
+    ragged = {name: _ragged(name, rows) for name in rows if name + OFFSETS in rows}
+    belonging = {name + ending for name in ragged for ending in (OFFSETS, PADDING)}
+    return {name: len(ragged.get(name, array)) for name, array in rows.items() if name not in belonging}
+
+
+def _ragged(name: str, rows: Mapping[str, Array]) -> RaggedColumn:
+    try:
+        return RaggedColumn(name, rows[name], rows[name + OFFSETS], rows.get(name + PADDING))
+    except NotRagged as error:
+        raise DataError(str(error)) from None
 
 
 def _numbers(name: str, rows: Mapping[str, Array], values: object, count: int) -> Array:

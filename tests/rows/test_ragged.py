@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
+import compiler.errors
 import prograd
 import runtime
 from compiler import CompileError, Program, ops, sgd, zeros
@@ -263,3 +266,20 @@ def test_only_one_axis_of_a_row_is_unequal():
         "only axis 1 of a row may be unequal"
     )
     assert run.predict(np.ones((3, 2, 3), np.float32))["y"].shape == (3, 2, 3)
+
+
+def test_rows_of_unequal_length_are_written_and_their_offsets_checked(tmp_path: Path):
+    text, label = np.arange(6), np.array([0, 1])
+    arrays = {"text": text, "text.offsets": np.array([0, 2, 6]), "text.padding": np.array([9]), "label": label}
+    prograd.data.write(tmp_path / "rows.safetensors", arrays, splits={"train": [1]})
+    assert {name: array.tolist() for name, array in load_file(tmp_path / "rows.safetensors").items()} == {
+        name: array.tolist() for name, array in arrays.items()
+    } | {"train": [1]}
+    with pytest.raises(compiler.errors.DataError) as refused:
+        prograd.data.write(tmp_path / "other.safetensors", arrays | {"text.offsets": np.array([0, 2, 5])})
+    assert str(refused.value) == (
+        "text.offsets does not rise from 0 to 6, the number of elements that 'text' has in all"
+    )
+    with pytest.raises(compiler.errors.DataError) as refused:
+        prograd.data.write(tmp_path / "other.safetensors", arrays | {"label": np.arange(3)})
+    assert str(refused.value) == "the arrays differ in their number of rows: 'text' has 2, 'label' 3"
