@@ -1,0 +1,46 @@
+"""The guide is true: its pages, in their order, run in one folder, and lead from one to the next."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+GUIDE = Path(__file__).parents[2] / "docs/guide"
+PAGES = ("first-program", "data", "training", "looking", "serving", "pytorch")
+BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$|^ {4}\$ (?P<command>(?:\\\n|[^\n])*)$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_guide_has_these_pages_and_numbers_them():
+    assert {path.stem for path in GUIDE.glob("*.md")} == set(PAGES)
+    titles = [page(name).partition("\n")[0] for name in PAGES]
+    assert [title.split()[:2] for title in titles] == [["#", f"{number}."] for number in range(1, len(PAGES) + 1)]
+
+
+def test_every_block_of_code_and_every_command_of_the_guide_runs(tmp_path: Path):
+    for name in PAGES:
+        script = "\n".join(as_python(block) for block in BLOCK.finditer(page(name)))
+        assert_runs(tmp_path, name, script)
+
+
+def page(name: str) -> str:
+    return (GUIDE / f"{name}.md").read_text(encoding="utf-8")
+
+
+def as_python(block: re.Match[str]) -> str:
+    """The block, or a call of what the command calls, whose exit code has to be 0."""
+    if block["code"]:
+        return block["code"]
+    room, *arguments = shlex.split(block["command"].replace("\\\n", ""))
+    assert room in ("compiler", "runtime")
+    return f"import {room}.__main__\nassert {room}.__main__.main({arguments}) == 0"
+
+
+def assert_runs(folder: Path, name: str, script: str):
+    path = os.pathsep.join(sys.path)
+    environment = os.environ | {"PYTHONPATH": path, "PROGRAD_ENGINE": "reference", "OPENBLAS_NUM_THREADS": "1"}
+    (folder / f"{name}.script.py").write_text(script, encoding="utf-8")
+    command = [sys.executable, "-W", "error", f"{name}.script.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
