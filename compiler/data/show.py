@@ -33,7 +33,7 @@ def lines_of(path: Path, rows: int) -> Iterator[str]:
     encoding = _encoding(path)
     lengths = [len(column) for column in columns.values() if column.shape]
     count = max(lengths, default=0)
-    yield f"{path}: {len(columns)} arrays of at most {count} rows"
+    yield f"{sentence(str(path), WORD)}: {len(columns)} arrays of at most {count} rows"
     width = max([len(sentence(name, WORD)) for name in columns], default=0)
     for name in sorted(columns, key=lambda name: (len(columns[name]) != count if columns[name].shape else True, name)):
         column = columns[name]
