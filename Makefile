@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs compared format lint types test versions check examples bench all clean
+.PHONY: help setup proto docs site compared format lint types test versions check examples bench all clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -20,6 +20,9 @@ proto: ## generate code from proto/prograd_proto/program.proto, and lint the sch
 docs: ## generate docs/ops.md from the operators' declarations, and docs/passes.md from the tables of passes
 	$(BIN)/compiler ops --markdown > docs/ops.md
 	$(BIN)/compiler passes --markdown > docs/passes.md
+
+site: ## write the site of guide and reference to site/, and check its links; needs `pip install -e ".[docs]"`
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 compared: ## compare with PyTorch, which must be installed, and write docs/compared.md
 	$(BIN)/python tests/compared.py
@@ -57,5 +60,5 @@ bench: ## measure dispatch, start-up and compile time against their targets
 all: test check ## tests, form and types
 
 clean: ## remove what tools left behind, not the virtual environment
-	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

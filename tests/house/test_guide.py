@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-GUIDE = Path(__file__).parents[2] / "docs/guide"
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs/guide"
 PAGES = ("first-program", "data", "training", "looking", "serving", "pytorch")
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$|^ {4}\$ (?P<command>(?:\\\n|[^\n])*)$", re.MULTILINE | re.DOTALL)
 
@@ -22,6 +23,20 @@ def test_every_block_of_code_and_every_command_of_the_guide_runs(tmp_path: Path)
     for name in PAGES:
         script = "\n".join(as_python(block) for block in BLOCK.finditer(page(name)))
         assert_runs(tmp_path, name, script)
+
+
+def test_the_site_has_every_page_once():
+    listed = re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    made = {
+        "changelog.md",
+        "contributing.md",
+        "security.md",
+        "benchmarks.md",
+        "decisions/index.md",
+    }  # by docs/site_pages.py
+    docs = [path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")]
+    assert sorted(listed) == sorted({name for name in docs if not name.startswith("decisions/")} | made)
+    assert [name for name in listed if name.startswith("guide/")] == [f"guide/{name}.md" for name in PAGES]
 
 
 def page(name: str) -> str:
