@@ -11,6 +11,7 @@ record         what was run and what it gave, for replay
 reproduce      a step that made NaN, kept as a program
 feeds, fetches arrays from files and to files
 decoding       numbers that an entry fetches, as the values that they stand for
+watched        histograms of parameters, for the file of metrics
 metrics_file   every step and epoch, as CSV or JSON lines
 sandbox        limits that the operating system holds
 sweep_runs     the runs of a sweep: every combination, some at once

@@ -409,6 +409,10 @@ def _add_reports(verb: argparse.ArgumentParser) -> None:
         "--progress", type=one_of("auto", "bar", "plain", "none"), default="auto", metavar="{auto,bar,plain,none}",
         help="a bar on a terminal, plain lines elsewhere, unless given",
     )  # fmt: skip
+    reports.add_argument(
+        "--watch", action="append", default=[], metavar="PATTERN",
+        help="histograms of parameters, as 'layer1.*', each epoch, into metrics that are a .jsonl file",
+    )  # fmt: skip
     _add_limits(reports)
 
 

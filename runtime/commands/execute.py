@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
@@ -28,6 +28,7 @@ from runtime.errors import OutOfTime, UsageError
 from runtime.memory_limit import MemoryLimit, peak_rss
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.evaluation import run_over
+from runtime.runs.events import EpochEnd, Event
 from runtime.runs.interrupts import Interrupted, Interrupts
 from runtime.runs.metrics import scalar_fetches
 from runtime.runs.overtime import Overtime
@@ -123,6 +124,7 @@ def _train(
 ) -> tuple[dict[str, Array], Fields]:
     """Train, and give what the last step fetched and the fields of the result."""
     file = _metrics_file(options, run, entry)
+    watched = _watched(options, run)
     try:
         events = run.train(
             between=between,
@@ -147,7 +149,7 @@ def _train(
         overtime.hold(keeps=options.checkpoint is not None)
         for event in events:
             if file is not None:
-                file.write(event)
+                file.write(event, watched(event))
             progress.show(event)
     except Interrupted as stop:
         raise Interrupted(stop.number, _interrupted(options, run.position.steps)) from None
@@ -242,6 +244,10 @@ def _require_consistent(options: argparse.Namespace) -> None:
             options.metrics and options.metrics.suffix not in (".csv", ".jsonl"),
             f"--metrics {options.metrics}: the name ends in neither .csv nor .jsonl",
         ),
+        (
+            options.watch and (options.metrics is None or options.metrics.suffix != ".jsonl"),
+            "--watch writes histograms into a .jsonl file of metrics; name one",
+        ),
     )
     for broken, text in rules:
         if broken:
@@ -317,6 +323,16 @@ def _metrics_file(options: argparse.Namespace, run: Run, entry: str) -> MetricsF
     if evaluated and run.program.run.entry == entry:
         names += [f"{evaluated}.{fetch.name}" for fetch in scalar_fetches(run.session.bindings(evaluated)[0])]
     return MetricsFile(options.metrics, names)
+
+
+def _watched(options: argparse.Namespace, run: Run) -> Callable[[Event], Iterable[Mapping[str, object]]]:
+    """What --watch has to say after an event."""
+    if not options.watch:
+        return lambda event: ()
+    from runtime.commands.watched import histograms, watched_parameters  # for few
+
+    names = watched_parameters(run.program, options.watch)
+    return lambda event: histograms(run, names, event) if isinstance(event, EpochEnd) else ()
 
 
 def _open_metrics(file: MetricsFile, options: argparse.Namespace, run: Run, entry: str) -> None:

@@ -12,7 +12,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,7 +25,7 @@ from runtime.runs.events import CheckpointWritten, EvaluationEnd, Event
 from runtime.runs.position import Position
 
 _FIRST = ("event", "epoch", "step")
-_EVENTS = ("step", "epoch", "evaluation")
+_EVENTS = ("step", "epoch", "histogram", "evaluation")
 
 
 class MetricsFile:
@@ -68,13 +68,15 @@ class MetricsFile:
             raise unwritable(self._path, error) from None
         self._append()
 
-    def write(self, event: Event) -> None:
-        """Append what an event says."""
+    def write(self, event: Event, more: Iterable[Mapping[str, object]] = ()) -> None:
+        """Append what an event says; `more` are lines after it, which only JSON has."""
         assert self._file is not None, "it was opened"
         if isinstance(event, CheckpointWritten):
             return
         try:
             self._file.write(self._line(event).encode())
+            for values in more:
+                self._file.write(_json_line(values).encode())
         except OSError as error:
             raise unwritable(self._path, error) from None
 
@@ -122,7 +124,7 @@ class MetricsFile:
     def _line(self, event: Event) -> str:
         values = json_event(event)
         if not self._csv:
-            return json.dumps(values, allow_nan=False) + "\n"
+            return _json_line(values)
         if isinstance(event, EvaluationEnd):
             values |= {f"{event.entry}.{name}": value for name, value in event.metrics.items()}
             for name in event.metrics:
@@ -182,6 +184,10 @@ class MetricsFile:
         except (ValueError, KeyError, TypeError, RecursionError):
             pass
         return "none", math.inf
+
+
+def _json_line(values: Mapping[str, object]) -> str:
+    return json.dumps(values, allow_nan=False) + "\n"
 
 
 def _csv_line(values: Sequence[object]) -> str:

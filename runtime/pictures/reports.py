@@ -32,6 +32,8 @@ def read_curves(path: Path, run: str) -> list[Curve]:
     points: dict[tuple[str, str], tuple[list[int], list[float]]] = {}
     best: dict[str, int] = {}
     for number, event in _events(path):
+        if event.get("event") == "histogram":
+            continue
         try:
             of, step, metrics = _told(event)
         except (KeyError, TypeError, ValueError):

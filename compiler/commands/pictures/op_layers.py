@@ -89,13 +89,17 @@ def _boxes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[_Box]:
 
 def _lay_out(boxes: list[_Box]) -> None:
     """Give each box its layer and, layer by layer, its column."""
-    layers: list[list[_Box]] = []
     for box in boxes:
         box.layer = 1 + max((boxes[read].layer for read in box.reads), default=-1)
-        if box.layer == len(layers):
-            layers.append([])
-        layers[box.layer].append(box)
-    for layer in layers:
+    first: dict[int, int] = {}  # the layer of what reads a box
+    for box in boxes:
+        first |= {read: min(box.layer, first.get(read, box.layer)) for read in box.reads}
+    layers: dict[int, list[_Box]] = {}
+    for number, box in enumerate(boxes):
+        if not box.reads:  # it may as well stand right above its reader
+            box.layer = first.get(number, 1) - 1
+        layers.setdefault(box.layer, []).append(box)
+    for _, layer in sorted(layers.items()):
         wanted = [(sum(boxes[i].column for i in box.reads) / max(len(box.reads), 1), n) for n, box in enumerate(layer)]
         for column, (_, number) in enumerate(sorted(wanted)):
             layer[number].column = column
