@@ -120,7 +120,7 @@ def _replay(verbs: Any, name: str) -> None:
     verb.set_defaults(only=[], rename=[], layout="prograd")
     verb.set_defaults(checkpoint=None, every=None, keep=3, resume=False, retarget_schedule=False)
     verb.set_defaults(change_settings=False)
-    verb.set_defaults(metrics=None, trace=None, record=None, check_nan=False, reproduce=None)
+    verb.set_defaults(metrics=None, tensorboard=None, trace=None, record=None, check_nan=False, reproduce=None)
 
 
 def _check(verbs: Any, name: str) -> None:
@@ -393,6 +393,9 @@ def _add_files(verb: argparse.ArgumentParser) -> None:
     files = verb.add_argument_group("files about the run")
     files.add_argument(
         "--metrics", type=Path, metavar="FILE", help="write every step and epoch to a .csv or .jsonl file"
+    )
+    files.add_argument(
+        "--tensorboard", type=Path, metavar="DIR", help="write every step and epoch to an event file for TensorBoard"
     )
     files.add_argument("--trace", type=Path, metavar="FILE", help="write the time of every op, for chrome://tracing")
     files.add_argument(

@@ -37,6 +37,7 @@ from runtime.runs.untrained import computes_with_initial_values
 
 if TYPE_CHECKING:
     from runtime.commands.metrics_file import MetricsFile
+    from runtime.pictures.tensorboard import TensorBoardFolder
 
 Between = Callable[[], None]
 AHEAD: Final = 4096
@@ -125,6 +126,7 @@ def _train(
     """Train, and give what the last step fetched and the fields of the result."""
     file = _metrics_file(options, run, entry)
     watched = _watched(options, run)
+    board = _tensorboard(options)
     try:
         events = run.train(
             between=between,
@@ -145,11 +147,13 @@ def _train(
         if file is not None:
             _open_metrics(file, options, run, entry)
             stack.callback(file.close)
+        if board is not None:
+            board.open(run.position.steps, force=options.force or options.resume)
+            stack.callback(board.close)
         options.interrupts.hold(overtime.ask)  # until here nothing was begun
         overtime.hold(keeps=options.checkpoint is not None)
         for event in events:
-            if file is not None:
-                file.write(event, watched(event))
+            _write(event, list(watched(event)), file, board)
             progress.show(event)
     except Interrupted as stop:
         raise Interrupted(stop.number, _interrupted(options, run.position.steps)) from None
@@ -174,7 +178,7 @@ def _run_over(
     between: Between,
 ) -> tuple[dict[str, Array], Fields]:
     """Run an entry that does not train over rows; give what it fetched and the fields of the result."""
-    for option in ("steps", "epochs", "checkpoint", "metrics", "resume"):
+    for option in ("steps", "epochs", "checkpoint", "metrics", "tensorboard", "watch", "resume"):
         if getattr(options, option):
             raise UsageError(f"--{option} belongs to training, and the entry {entry!r} does not train")
     asked = run.program.run.evaluate
@@ -333,6 +337,23 @@ def _watched(options: argparse.Namespace, run: Run) -> Callable[[Event], Iterabl
 
     names = watched_parameters(run.program, options.watch)
     return lambda event: histograms(run, names, event) if isinstance(event, EpochEnd) else ()
+
+
+def _tensorboard(options: argparse.Namespace) -> TensorBoardFolder | None:
+    if options.tensorboard is None:
+        return None
+    from runtime.pictures.tensorboard import TensorBoardFolder  # for few
+
+    return TensorBoardFolder(options.tensorboard)
+
+
+def _write(
+    event: Event, more: list[Mapping[str, object]], file: MetricsFile | None, board: TensorBoardFolder | None
+) -> None:
+    if file is not None:
+        file.write(event, more)
+    if board is not None:
+        board.write(event, more)
 
 
 def _open_metrics(file: MetricsFile, options: argparse.Namespace, run: Run, entry: str) -> None:

@@ -1,0 +1,87 @@
+"""`--tensorboard DIR`: what a run reports as an event file of TensorBoard, written by tensorboardX.
+
+Unlike a file of metrics it has times. A resumed run writes one more file, which tells TensorBoard to forget what came
+after the step that it goes on from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import time
+from typing import Any, Final
+
+from runtime.errors import UsageError
+from runtime.extras import extra
+from runtime.files.output import unwritable
+from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event
+
+FILES: Final = "events.out.tfevents.*"
+
+
+class TensorBoardFolder:
+    """One event file in a folder. Raises UsageError if the package is missing, before anything is run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._records = extra("tensorboardX.record_writer", "tensorboard", "--tensorboard")
+        self._summary = extra("tensorboardX.summary", "tensorboard", "--tensorboard")
+        self._events = extra("tensorboardX.proto.event_pb2", "tensorboard", "--tensorboard")
+        self._folder = folder
+        self._file: Any = None
+
+    def open(self, done: int, *, force: bool) -> None:
+        """Begin a file for what comes after so many steps.
+
+        Raises UsageError if a run that begins finds files of another one and not `force`, else as `unwritable`.
+        """
+        old = sorted(self._folder.glob(FILES))
+        if old and not done and not force:
+            raise UsageError(f"{self._folder}: the folder has events of another run; --force removes them")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for path in old if not done else ():
+                path.unlink()
+            self._file = self._records.RecordWriter(str(self._folder / f"events.out.tfevents.{time():.6f}.prograd"))
+        except OSError as error:
+            raise unwritable(self._folder, error) from None
+        self._write(file_version="brain.Event:2")
+        if done:
+            self._write(step=done + 1, session_log=self._events.SessionLog(status=self._events.SessionLog.START))
+
+    def write(self, event: Event, more: Iterable[Mapping[str, Any]]) -> None:
+        """Append the metrics of an event, and the histograms after it."""
+        if not isinstance(event, CheckpointWritten):
+            of = (
+                event.split
+                if isinstance(event, EvaluationEnd)
+                else "epochs"
+                if isinstance(event, EpochEnd)
+                else "steps"
+            )
+            for name, value in event.metrics.items():
+                self._write(step=event.step, summary=self._summary.scalar(f"{of}/{name}", value))
+            for values in more:
+                self._write(step=event.step, summary=self._histogram(**values))
+
+    def close(self) -> None:
+        """Have all on the disk."""
+        if self._file is not None:
+            file, self._file = self._file, None
+            with suppress(OSError):  # what could not be written before was told
+                file.close()
+
+    def _histogram(self, state: str, low: float, high: float, counts: list[int], **_: object) -> Any:
+        """The sums are of the middles of the bins: TensorBoard shows neither."""
+        width = (high - low) / len(counts)
+        middles = [low + width * (i + 0.5) for i in range(len(counts))]
+        total = sum(count * middle for count, middle in zip(counts, middles, strict=True))
+        squares = sum(count * middle**2 for count, middle in zip(counts, middles, strict=True))
+        limits = [low + width * (i + 1) for i in range(len(counts))]
+        return self._summary.histogram_raw(state, low, high, sum(counts), total, squares, limits, counts)
+
+    def _write(self, **fields: Any) -> None:
+        try:
+            self._file.write(self._events.Event(wall_time=time(), **fields).SerializeToString())
+        except OSError as error:
+            raise unwritable(self._folder, error) from None
