@@ -1,8 +1,10 @@
-"""The guide is true: its pages, in their order, run in one folder, and lead from one to the next."""
+"""The guide is true: its pages, in their order, run in one folder, and lead to the next; and so is the notebook."""
 
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +25,21 @@ def test_every_block_of_code_and_every_command_of_the_guide_runs(tmp_path: Path)
     for name in PAGES:
         script = "\n".join(as_python(block) for block in BLOCK.finditer(page(name)))
         assert_runs(tmp_path, name, script)
+
+
+def test_the_cells_of_the_notebook_run_in_their_order(tmp_path: Path):
+    notebook = json.loads((ROOT / "examples/notebooks/digits.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    (tmp_path / "notebooks").mkdir()
+    shutil.copy(ROOT / "examples/digits.safetensors", tmp_path)
+    told = """
+equal = [np.array_equal(run.state["output.w"], other.state["output.w"]) for other in (again, slower)]
+assert equal == [True, False]
+assert result["accuracy"] > 0.9
+"""
+    script = "\n".join([*("".join(cell["source"]) for cell in cells), told])
+    assert_runs(tmp_path / "notebooks", "digits", script)
 
 
 def test_the_site_has_every_page_once():
