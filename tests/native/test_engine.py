@@ -19,6 +19,8 @@ import runtime
 from compiler import Program, adam, nadam, normal, ops, radam
 from runtime.engines.native.lowering.groups import fuse
 from runtime.engines.native.lowering.nodes import read_nodes
+from runtime.engines.native.step import lowered
+from runtime.engines.native.target import this_machine
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.pb"))
 
@@ -82,6 +84,21 @@ def test_runs_have_the_same_bits_for_any_number_of_threads(stem: str):
     first, *others = (trained(path, "native", 5, threads) for threads in (1, 1, 2, 3, 4))
     for other in others:
         assert [name for name in first if first[name].tobytes() != other[name].tobytes()] == []
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_what_a_group_reads_lives_until_its_last_phase(path: Path, threads: int):
+    """The oracle of placement trusts live ranges; these are asked of phases, group by group."""
+    run = runtime.load(path, engine="reference")
+    for entry in run.program.entries:
+        step = lowered(run.session.bindings(entry.name)[0].block, (), this_machine(), threads)
+        lives = {buffer.name: (buffer.start, buffer.stop) for buffer in step.memory.buffers}
+        for group, first, last in zip(step.groups, step.phases.first, step.phases.last, strict=True):
+            for name in lives.keys() & {step.nodes.root[name] for node in group.nodes for name in node.inputs if name}:
+                start, stop = lives[name]
+                assert name in group.makes or start < first or start == 0, (group.name, name)
+                assert stop > last, (group.name, name)
 
 
 def test_pointwise_ops_join_what_makes_their_operand():
