@@ -30,8 +30,11 @@ FAR: Final = 2.0
 """How much longer a product takes that reads rows of the right operand where they fall on each other in the cache."""
 
 BY_ROWS: Final = 1.3
-"""How much longer a cut by rows takes than it looks: a product forward and the gradient of its weights have the weights'
-columns in common, so cut by columns each thread finds in its caches what it wrote there."""
+"""How much longer a cut by rows takes than it looks.
+
+A product forward and the gradient of its weights have the columns of the weights in common, so cut by columns each
+thread finds in its caches what it wrote there.
+"""
 
 MANY: Final = 8
 """Matrices that are enough for all threads, whole."""
