@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -152,7 +154,12 @@ def test_a_signal_ends_the_sweep_and_its_runs_in_one_sentence(folder):
         while sweep.poll() is None and not any(_children(sweep.pid)):
             time.sleep(0.02)
         sweep.terminate()
-        out, err = sweep.communicate(timeout=60)
+        try:
+            out, err = sweep.communicate(timeout=60)
+        finally:  # nothing is left of it, however it ends
+            for number in _children(sweep.pid) if sweep.poll() is None else []:
+                os.kill(int(number), signal.SIGKILL)
+            sweep.kill()
     assert (sweep.returncode, out, err) == (143, "", "runtime: interrupted after 0 of 9 runs\n")
 
 
