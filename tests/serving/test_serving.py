@@ -255,6 +255,21 @@ def test_an_answer_and_a_body_have_their_time(run):
         assert ask(server.port, b"[[1, 0, 0]]")[0] == 200
 
 
+def test_who_leaves_while_waiting_makes_room(run):
+    with Serving(run, queue=1, together=1) as server, ThreadPoolExecutor(2) as pool:
+        with run.states.turns.alone():
+            first = pool.submit(ask, server.port, b"[[1, 0, 0]]")
+            until(lambda: server.predictor.computed == 1)
+            left = begun(server.port, X.nbytes, X.tobytes())
+            until(lambda: server.predictor.waiting == 1)
+            left.close()
+            until(lambda: server.predictor._others[0].answer.done())
+            second = pool.submit(ask, server.port, b"[[2, 0, 0]]")
+            until(lambda: not server.predictor._others[0].answer.done())
+        assert first.result(LONG)[0] == second.result(LONG)[0] == 200
+        assert server.predictor.computed == 2
+
+
 def test_bodies_are_bounded_one_by_one_and_in_all(run):
     large = X.tobytes() * 20
     with Serving(run, body=1000) as server:
