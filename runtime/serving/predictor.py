@@ -1,6 +1,6 @@
 """Rows of several requests, computed together.
 
-1. A request joins the queue, unless that is full: then whoever asks is told so at once.
+1. A request joins the queue, unless that is full: then whoever asks is told so at once. Who leaves gives up the place.
 2. The first request is taken, and with it those behind it as long as their rows are no more than `together`. While
    they are computed, others arrive: the more there is to do, the more rows a step has.
 3. Each gets the rows of the results that are its own. If the rows of one are at fault, all are computed one by one.
@@ -84,11 +84,8 @@ class Predictor:
 
     def require_room(self) -> None:
         """Raise Busy if no other request may wait."""
-        with self._changed:
-            if self.waiting >= self._most:  # those whose client has left wait no longer
-                self._others = deque(request for request in self._others if not request.answer.done())
-            if self.waiting < self._most:
-                return
+        if self.waiting < self._most:
+            return
         raise Busy(f"{self._most} requests wait already, which is as many as may; ask again later")
 
     def request(self, given: Mapping[str, object], until: float) -> Request:
@@ -106,6 +103,7 @@ class Predictor:
             self._small.append(request)
             asyncio.get_running_loop().call_soon(self._compute_small)  # with what else has come by now
             return request.answer
+        request.answer.add_done_callback(self._leave)
         with self._changed:
             self._others.append(request)
             self._changed.notify()
@@ -117,6 +115,12 @@ class Predictor:
             self._ends = True
             self._changed.notify()
         self._thread.join()
+
+    def _leave(self, answer: asyncio.Future[Arrays]) -> None:
+        """Let a request wait no longer whose client has left."""
+        if answer.cancelled():
+            with self._changed:
+                self._others = deque(request for request in self._others if request.answer is not answer)
 
     def _work(self) -> None:
         while True:

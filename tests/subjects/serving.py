@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Mapping
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from threading import Event, Thread
 
@@ -123,6 +123,13 @@ def status_of(connection: socket.socket) -> int:
     """Of the answer on a connection, which is closed afterwards."""
     with connection:
         return int(connection.recv(1 << 16)[9:12])
+
+
+def refusal_on(connection: socket.socket) -> tuple[int, str]:
+    """The status and the sentence of the answer on a connection, which is closed afterwards."""
+    with connection, HTTPResponse(connection) as response:
+        response.begin()
+        return response.status, json.loads(response.read())["error"]
 
 
 def rows(count: int, seed: int = 0) -> np.ndarray:
