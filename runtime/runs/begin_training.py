@@ -45,25 +45,30 @@ def begin_training(
     `between` is called between steps; unless it is given, interrupts act there.
     """
     if between is not None:
-        return _begun(session, standing, options, between)
+        return _one_by_one(_begun(session, standing, options, between))
     interrupts = Interrupts()
     return _interruptible(_begun(session, standing, options, interrupts.check), interrupts)
 
 
-def _interruptible(events: Iterator[Event], interrupts: Interrupts) -> Generator[Event]:
-    """The same events; an interrupt while the next one is made waits until the states are whole."""
+def _interruptible(bunches: Iterator[Sequence[Event]], interrupts: Interrupts) -> Generator[Event]:
+    """The events; an interrupt while the next ones are made waits until the states are whole."""
     while True:
         with interrupts:
-            event = next(events, None)
-        if event is None:
+            bunch = next(bunches, None)
+        if bunch is None:
             interrupts.check()
             return
-        yield event
+        yield from bunch
+
+
+def _one_by_one(bunches: Iterator[Sequence[Event]]) -> Generator[Event]:
+    for bunch in bunches:
+        yield from bunch
 
 
 def _begun(
     session: Session, standing: Standing, options: TrainingOptions, between: Callable[[], None]
-) -> Generator[Event]:
+) -> Generator[Sequence[Event]]:
     course = course_of(session, options)
     plan, position = course.plan, standing.position
     _check_position(position, session.states.arrays["total_steps"], course, retarget=options.retarget_schedule)
@@ -192,7 +197,7 @@ def _checkpoints_of(
 
 def _until_done(
     standing: Standing, plan: Plan, training: Training, folder: CheckpointFolder | None, end: Callable[[], None]
-) -> Generator[Event]:
+) -> Generator[Sequence[Event]]:
     try:
         yield from training.events()
         standing.done = plan.steps
@@ -202,7 +207,7 @@ def _until_done(
             folder.release()
 
 
-def _nothing() -> Generator[Event]:
+def _nothing() -> Generator[Sequence[Event]]:
     yield from ()
 
 

@@ -44,9 +44,19 @@ class Totals:
         self.sums = {}
         self.rows = 0
 
-    def add(self, fetched: Mapping[str, Array], rows: int) -> Metrics:
-        """Take the values of a step of that many rows; gives them as numbers."""
-        values: Metrics = {name: fetched[name].item() for name in self._over}
+    def of_step(self, fetched: Mapping[str, Array]) -> Metrics:
+        """What a step fetched, as numbers."""
+        return {name: fetched[name].item() for name in self._over}
+
+    def of_steps(self, kept: Mapping[str, Array], count: int) -> list[Metrics]:
+        """Likewise of so many steps, whose values lie along axis 0."""
+        columns: list[list[Number]] = [kept[name].reshape(-1)[:count].tolist() for name in self._over]
+        return [dict(zip(self._over, values, strict=True)) for values in zip(*columns, strict=True)] or [
+            {} for _ in range(count)
+        ]
+
+    def add(self, values: Metrics, rows: int) -> None:
+        """Take the numbers of a step of that many rows."""
         self.rows += rows
         for name, value in values.items():
             match self._over[name]:
@@ -56,7 +66,6 @@ class Totals:
                     self.sums[name] = self.sums.get(name, 0) + value
                 case _:
                     self.sums[name] = value
-        return values
 
     def result(self) -> Metrics:
         """The combined values; none before the first step."""

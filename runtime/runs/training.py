@@ -90,8 +90,8 @@ class Training:
         self._stopped_by: BaseException | None = None
         totals.sums, totals.rows = dict(position.sums), position.summed_rows
 
-    def events(self) -> Iterator[Event]:
-        """Train to the end, then put the best states back if they are kept.
+    def events(self) -> Iterator[Sequence[Event]]:
+        """Train to the end, then put the best states back if they are kept; gives events as many as come at once.
 
         Raises:
             NonFinite: the loss is NaN or Inf; no checkpoint has it.
@@ -108,12 +108,12 @@ class Training:
                 self._pause()
                 with self._states.turns.alone():
                     ends = self._steps_at_once() or self._step_if_rows_come()
-                yield from ends
+                yield ends
                 if self._plan.every and position.steps % self._plan.every == 0 and not self._is_at_end():
                     yield from self._write_checkpoint()
         except (KeyboardInterrupt, ResourceLimit) as error:
             if error is self._stopped_by:  # the states are whole, as they are not in the middle of a step
-                for event in self._write_checkpoint():
+                for [event] in self._write_checkpoint():
                     _log.info("checkpoint %s", event.path)
             raise
         yield from self._write_checkpoint()
@@ -158,12 +158,12 @@ class Training:
         took = perf_counter() - start
         self._at_once = min(plan.ahead, max(2, count * 2 if took < AT_ONCE / 2 else int(count * AT_ONCE / took)))
         made = min((len(values) for values in kept.values()), default=count)
-        return [self._made({name: values[i] for name, values in kept.items()}, plan.batch) for i in range(made)]
+        return self._made(self._totals.of_steps(kept, made), plan.batch)
 
     def _step_if_rows_come(self) -> list[StepEnd]:
         """A step; none if the source of the rows has ended."""
         try:
-            return [self._step()]
+            return self._step()
         except SourceEnded as end:
             self._ended = True
             steps, left = self._position.steps, end.left
@@ -172,7 +172,7 @@ class Training:
             _log.info("the source ended after %d steps of %d, and %d rows are left", steps, self._plan.steps, left)
             return []
 
-    def _step(self) -> StepEnd:
+    def _step(self) -> list[StepEnd]:
         position = self._position
         if position.step == 0:
             self._states.reset_epoch()
@@ -185,28 +185,30 @@ class Training:
             raise NonFinite(f"step {position.steps + 1}: {bad}{error}{fed}", error.step) from None
         except OutOfRange as error:
             raise OutOfRange(f"{error}{self._ordered.holding(error.number, first, count)}", error.number) from None
-        return self._made(fetched, count)
+        return self._made([self._totals.of_step(fetched)], count)
 
-    def _made(self, fetched: Mapping[str, Array], count: int) -> StepEnd:
-        """What there is to say of a step of so many rows that was made."""
-        position = self._position
-        first = position.step * self._plan.batch
-        position.step += 1
-        position.steps += 1
+    def _made(self, metrics: Sequence[Metrics], count: int) -> list[StepEnd]:
+        """What there is to say of steps of so many rows that were made."""
+        position, first, before = self._position, self._position.step, self._position.steps
+        position.step += len(metrics)
+        position.steps += len(metrics)
         position.cursor = None if isinstance(self._rows, Rows) else self._rows.cursor
-        metrics = self._totals.add(fetched, count)
+        for values in metrics:
+            self._totals.add(values, count)
         position.sums, position.summed_rows = self._totals.sums, self._totals.rows
         for name in self._watched:
-            if not math.isfinite(metrics[name]):
-                bad = self._ordered.nonfinite(first, count)
-                raise NonFinite(
-                    f"step {position.steps}: {bad}{name} is {metrics[name]}; "
-                    "a lower learning rate or clipping may help, "
-                    "and --check-nan, or check_nan=True in Python, names the op that makes the first one"
-                )
-        return StepEnd(position.epoch + 1, position.steps, metrics)
+            for i, values in enumerate(metrics):
+                if not math.isfinite(values[name]):
+                    bad = self._ordered.nonfinite((first + i) * self._plan.batch, count)
+                    raise NonFinite(
+                        f"step {before + i + 1}: {bad}{name} is {values[name]}; "
+                        "a lower learning rate or clipping may help, "
+                        "and --check-nan, or check_nan=True in Python, names the op that makes the first one"
+                    )
+        epoch = position.epoch + 1
+        return [StepEnd(epoch, step, values) for step, values in enumerate(metrics, before + 1)]
 
-    def _close(self) -> Iterator[Event]:
+    def _close(self) -> Iterator[Sequence[Event]]:
         """Combine the epoch's metrics, evaluate if it is time, and begin the next epoch."""
         position, plan = self._position, self._plan
         epoch = position.epoch + 1
@@ -218,7 +220,7 @@ class Training:
             evaluation = self._do.evaluate(self._pause)
         with self._states.turns.alone():
             events = self._closed(metrics, evaluation)
-        yield from events
+        yield events
         if plan.every is None or position.steps % plan.every == 0:
             yield from self._write_checkpoint()  # which has what these events say: who keeps them has them now
 
@@ -260,14 +262,14 @@ class Training:
         position.stopped = 0 < self._plan.stop_after <= position.stale
         return is_best
 
-    def _write_checkpoint(self) -> list[CheckpointWritten]:
-        """A checkpoint, unless there are none or the last one is of this very position."""
+    def _write_checkpoint(self) -> list[list[CheckpointWritten]]:
+        """A checkpoint, unless there are none or the last one is of this very position; its event comes alone."""
         now = self._position.steps, self._position.closed
         if self._do.checkpoint is None or now == self._saved_at:
             return []
         written = self._do.checkpoint()
         self._saved_at = now
-        return [written]
+        return [[written]]
 
     def _say_what_waits(self) -> None:
         """Warn of gradients that made no update; they are in the states, so a run that goes on loses nothing."""
