@@ -35,11 +35,14 @@ def _outer_sum(inputs: Types, outputs: Types, attributes: Mapping[str, Any]) -> 
 
 
 def _convolution(results: int, filters: int) -> Count:
-    """`results` is the operand, or -1 the result, that a convolution makes; `filters` likewise those of the filters."""
+    """`results` is the operand, or -1 the result, that a convolution makes; `filters` likewise those of the filters.
+
+    Filters are rows, columns, channels in, channels out.
+    """
 
     def count(inputs: Types, outputs: Types, attributes: Mapping[str, Any]) -> int:
         made = outputs[0] if results < 0 else inputs[results]
-        window = _shape(outputs[0] if filters < 0 else inputs[filters])[1:]
+        window = _shape(outputs[0] if filters < 0 else inputs[filters])[:-1]
         return 2 * _size(made) * prod(window)
 
     return count

@@ -61,7 +61,7 @@ class Driver:
         self._repeat(*self._tables, first, last, self._threads, give_way(), steps.ctypes.data)
 
     def help(self, thread: int) -> None:
-        """On another thread: take chunks of what is driven, until there was none for a while."""
+        """On another thread: take chunks of what is driven, until nothing was driven for a while."""
         self._help(*self._tables, thread, give_way(), SPINS, YIELDS)
 
     def welcome(self, helpers: bool) -> None:

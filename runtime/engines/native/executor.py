@@ -94,11 +94,11 @@ class NativeExecutor:
         self._watch.calls[segment.first]()
 
     def _make(self, segments: Sequence[Segment], run: Callable[[Segment], None]) -> None:
-        self._helpers.called(self._compiled.driver)
         with np.errstate(all="ignore"):
             for call in self._before:
                 call()
             for segment in segments:
+                self._helpers.called(self._compiled.driver)
                 try:
                     run(segment)
                 except Refused as refused:

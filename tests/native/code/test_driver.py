@@ -67,6 +67,40 @@ def test_every_chunk_is_done_once_in_its_phase(threads: int):
     helpers.close()
 
 
+def test_a_helper_stays_while_a_chunk_takes_longer_than_its_patience():
+    """Two chunks wait for each other, after one that takes a while: without a helper the first would wait in vain."""
+    module = Module(target(HERE[0]))
+    f = module.function("while", [pointer(INT64), INT64, INT64, INT64])
+    turns = f.local()
+    f.store(f.index(0), turns)
+    with f.forever() as waiting:
+        f.store(f.load(turns) + 1, turns)
+        f.pause()
+        waiting.end_if(f.load(turns) > f.arguments[1])
+    f.end()
+    f = module.function("meet", [pointer(INT64), INT64, INT64, INT64])
+    words, mine, _, _ = f.arguments
+    f.store(f.index(0), turns := f.local())
+    f.atomic_store(1, words + mine)
+    with f.forever() as waiting:
+        f.store(f.load(turns) + 1, turns)
+        f.pause()
+        waiting.end_if((f.atomic_load(words + (1 - mine)).not_equal(0)) | (f.load(turns) > 1 << 28))
+        f.store(f.load(turns), words + (mine + 2))
+    f.end()
+    code = jit.load(jit.compiled(module), module.target)
+    words = np.zeros(4, np.int64)
+    records = [(code.address("while"), 0, 1 << 20, 0)]
+    records += [(code.address("meet"), words.ctypes.data, i, i + 1) for i in range(2)]
+    begins = np.array([(0, 1), (1, 2)], np.int64)
+    driver = Driver(module.target, 2, begins, np.array(records, np.int64), np.zeros(1, np.int64), (code, words))
+    helpers = Helpers(1)
+    helpers.called(driver)
+    driver.drive(0, 2)
+    helpers.close()
+    assert max(words[2:]) < 1 << 28, "nobody came to help"
+
+
 def test_helpers_go_from_one_driver_to_another_and_none_is_left():
     before = set(all_threads())
     drivers = [counting(3, [[(i, i + 1) for i in range(UNITS)]] * (n + 1)) for n in range(3)]

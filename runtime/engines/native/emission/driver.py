@@ -7,7 +7,8 @@ A phase is open while its claim word says so: `phase << 44 | taken from the end 
 takes a chunk by adding to that word; what it was before says which phase that was and which chunk is its own, so a
 thread that was late takes none twice and none of another phase. The caller takes from the start, helpers with odd
 numbers from the end: a thread gets nearly the same chunks in every step, and finds them in its caches. The caller goes
-on when all chunks are done; helpers are welcome, and never waited for unless they hold a chunk.
+on when all chunks are done; helpers are welcome, and never waited for unless they hold a chunk. A helper that finds
+none stays while phases are being made, however long one takes: nobody wakes who sleeps before the next call.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from runtime.engines.native.ir import INT64, UINT8, Function, Index, Module, Value, pointer
-from runtime.engines.native.ir.words import where
+from runtime.engines.native.ir.words import minimum, where
 
-CLAIM, DONE, STOP, ALARM, BOARD_WORDS = 0, 8, 16, 24, 32
+CLAIM, DONE, STOP, ALARM, BUSY, BOARD_WORDS = 0, 8, 16, 24, 32, 40
 """Words of the board, each in a cache line of its own: the claim, how many chunks helpers have done, whether they are
-to leave, the address of a word that is 0 while no chunk found what its op refuses; and how many words that takes."""
+to leave, the address of a word that is 0 while no chunk found what its op refuses, whether phases are being made; and
+how many words that takes."""
 
 COUNT_BITS: Final = 22
 MOST_CHUNKS: Final = (1 << COUNT_BITS) - 1
@@ -45,7 +47,7 @@ def write_driver(module: Module) -> None:
     drive(board, phases, chunks, first phase, phase after the last, threads, yield): makes these phases, but none after
     one in which a chunk found what its op refuses.
     repeat(board, phases, chunks, first phase, phase after the last, threads, yield, steps): makes them many times.
-    help(board, phases, chunks, thread, yield, spins, yields): takes chunks until there was none for so long.
+    help(board, phases, chunks, thread, yield, spins, yields): takes chunks until no phases were made for so long.
     take_rows(table, start, stop, thread): a chunk, see `_take_rows`.
 
     `yield` is the address of the system's function of that name, which takes nothing. `steps` is a table: how many
@@ -107,6 +109,7 @@ def _drive(module: Module) -> None:
     board, phases, chunks, first, last, threads, give_way = f.arguments
     mine, spins = f.local(), f.local()
     zero, alarm = f.index(0), f.address_at(board, ALARM, INT64)
+    f.atomic_store(1, board + BUSY)
     for phase in f.range(first, last):
         begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
         count = where(f.load(alarm).equal(0), count, zero)
@@ -127,6 +130,7 @@ def _drive(module: Module) -> None:
             with f.forever() as waiting:
                 waiting.end_if((f.atomic_load(board + DONE) + f.load(mine)).equal(count))
                 _wait(f, spins, f.index(SPINS), give_way)
+    f.atomic_store(0, board + BUSY)
     f.end()
 
 
@@ -151,6 +155,8 @@ def _help(module: Module) -> None:
                 f.store(f.index(0), idle)
         with f.when(~is_open):
             _wait(f, idle, most_spins, give_way)
+            with f.when(f.atomic_load(board + BUSY).not_equal(0)):
+                f.store(minimum(f.load(idle), most_spins), idle)
         helping.end_if(f.load(idle) > most_spins + most_yields)
     f.end()
 
