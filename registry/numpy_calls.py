@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from prograd_proto.spelling import nearest
 from registry.value import Value
 
 NO_ELEMENTS: Final = "has no elements while the program is built"
@@ -51,7 +52,20 @@ def no_attribute(value: Value, name: str) -> str:
     """That a Value has no such method, and which operator there is."""
     if name.startswith("__") or name in Value.__slots__:  # what copying and pickling ask for, also of half a Value
         return name
-    return f"{value!r} has no attribute {name!r}{_instead(name, 'x')}"
+    from registry.other_names import OTHER_METHODS
+
+    hint = f"; {OTHER_METHODS[name]}" if name in OTHER_METHODS else _instead(name, "x") or _mistyped(name)
+    return f"{value!r} has no attribute {name!r}{hint}"
+
+
+def _mistyped(name: str) -> str:
+    """What was mistyped, of a Value's own words and of the operators that users of arrays take for methods."""
+    from registry.op import OPS
+
+    own = [word for word in dir(Value) if not word.startswith("_")]
+    near = nearest(name, [*own, *OPS])
+    meant = f"x.{near}" if near in own else f"ops.{near}(x)"
+    return f"; did you mean {meant}?" if near else ""
 
 
 def _instead(name: str, operand: str) -> str:

@@ -1,6 +1,25 @@
 """What users of NumPy, ONNX and PyTorch ask for under another name, and what they find here: one word for one idea."""
 
+from collections.abc import Iterable, Sequence
 from typing import Final
+
+from prograd_proto.spelling import closest_and_all
+
+
+def no_attribute(name: str, known: Iterable[str]) -> str:
+    """That an operator has no such attribute, and what it is called here, or which there are."""
+    known = list(known)
+    here = [other for other in OTHER_ATTRIBUTES.get(name, ()) if other in known]
+    hint = f"; here it is called {here[0]}" if here else closest_and_all(name, known)
+    return f"there is no attribute {name!r}{hint}"
+
+
+def too_many_tensors(inputs: Sequence[str], given: int, attributes: Iterable[str]) -> str:
+    """That a call has more operands than there are: most often the last of them is an attribute without its name."""
+    tensors = f"{len(inputs)} tensor{'s' * (len(inputs) != 1)} ({', '.join(inputs)})"
+    first = next(iter(attributes), "")
+    return f"takes {tensors}, not {given}; attributes go by name{f', as {first}=…' if first else ''}"
+
 
 OTHER_NAMES: Final = {
     "adaptive_avg_pool1d": "ops.adaptive_avg_pool, for any number of axes",
@@ -75,3 +94,50 @@ OTHER_NAMES: Final = {
     "zeros_like": "ops.full.on(program)(shape=..., value=0)",
 }
 """By the other name, what to write."""
+
+OTHER_ATTRIBUTES: Final = {
+    "axis": ("axes",),
+    "axes": ("axis", "batch_axes"),
+    "dim": ("axis", "axes"),
+    "dims": ("axes", "axis"),
+    "eps": ("epsilon",),
+    "dilations": ("dilation",),
+    "fill_value": ("value",),
+    "group": ("groups",),
+    "keep_dims": ("keepdims",),
+    "keepdim": ("keepdims",),
+    "kernel_shape": ("window",),
+    "kernel_size": ("window",),
+    "maximum": ("max", "high"),
+    "minimum": ("min", "low"),
+    "negative_slope": ("alpha",),
+    "num_classes": ("depth", "count"),
+    "num_groups": ("groups",),
+    "p": ("rate", "probability", "ord"),
+    "pads": ("padding",),
+    "ratio": ("rate",),
+    "slope": ("alpha",),
+    "std": ("deviation",),
+    "strides": ("stride",),
+    "stride": ("strides",),
+    "weight_decay": ("decay",),
+}
+"""By the other name of an attribute, what it is called here, by the first of these that the operator has."""
+
+_LATER: Final = "elements are there when the program runs, as in run.predict(x) or run.step(feeds, fetch=[name])"
+OTHER_METHODS: Final = {
+    "T": "write ops.transpose(x)",
+    "backward": "write program.minimize(loss, adam()), or compiler.gradients",
+    "copy": "a tensor of a program never changes, so none is needed",
+    "detach": "write ops.stop_gradient(x)",
+    "device": "everything runs on the CPU",
+    "grad": "write compiler.gradients([loss], [x])",
+    "item": _LATER,
+    "mT": "write ops.transpose(x)",
+    "ndim": "write x.rank",
+    "numpy": _LATER,
+    "requires_grad": "program.freeze says which parameters are not trained",
+    "size": "write x.shape, or ops.size(x) for a scalar",
+    "tolist": _LATER,
+}
+"""By what arrays and tensors have elsewhere, what to write; operators are found without it."""

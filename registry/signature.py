@@ -10,8 +10,8 @@ from prograd_proto import Attribute
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import KIND_OF_ANNOTATION
 from prograd_proto.dtypes import ITEM_BYTES
-from prograd_proto.spelling import closest
 from registry.errors import OpError
+from registry.other_names import no_attribute, too_many_tensors
 from registry.value import STATE_MARK
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Signature:
         """A call's operands in order and its attributes with defaults; raises OpError."""
         unknown = [name for name in kwargs if name not in self.attributes and name not in self.inputs]
         if unknown:
-            raise OpError(f"there is no attribute {unknown[0]!r}{closest(unknown[0], self.attributes)}")
+            raise OpError(no_attribute(unknown[0], self.attributes))
         attributes = {name: self._attribute(name, spec, kwargs) for name, spec in self.attributes.items()}
         return self._operands(args, kwargs), attributes
 
@@ -96,7 +96,7 @@ class Signature:
     def _operands(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         fixed = self.inputs[:-1] if self.variadic else self.inputs
         if len(args) > len(fixed) and not self.variadic:
-            raise OpError(f"takes {len(fixed)} tensors ({', '.join(fixed)}), not {len(args)}; attributes go by name")
+            raise OpError(too_many_tensors(fixed, len(args), self.attributes))
         twice = [name for name in self.inputs[: len(args)] if name in kwargs]
         if twice:
             raise OpError(f"the operand {twice[0]!r} is given twice")
@@ -116,7 +116,7 @@ class Signature:
             if spec.required:
                 raise OpError(f"the attribute {name!r} is missing")
             return spec.default
-        return _converted(name, spec.kind, kwargs[name])
+        return _converted(name, spec, kwargs[name])
 
 
 def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signature:
@@ -218,7 +218,8 @@ _ELEMENT: Final[dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], str
 }
 
 
-def _converted(name: str, kind: str, value: Any) -> Attribute:
+def _converted(name: str, spec: AttributeSpec, value: Any) -> Attribute:
+    kind = spec.kind
     if kind in _CONVERT:
         fits, convert, words = _CONVERT[kind]
         if not fits(value):
@@ -228,10 +229,19 @@ def _converted(name: str, kind: str, value: Any) -> Attribute:
         return convert(value)
     fits, convert, words = _ELEMENT[kind]
     if not isinstance(value, tuple | list) or not all(map(fits, value)):  # pyright: ignore[reportUnknownArgumentType]: checked by fits
-        raise OpError(f"{name}={value!r} is not a tuple of {words}")
+        written = _as_tuple(spec, value) if fits(value) and not isinstance(value, str) else ()
+        hint = f"; write {name}={written}" if written else ""
+        raise OpError(f"{name}={value!r} is not a tuple of {words}{hint}")
     if kind in ("ints", "shape"):
         _require_64_bits(name, value, value)  # pyright: ignore[reportUnknownArgumentType]: checked by fits
     return tuple(convert(element) for element in value)  # pyright: ignore[reportUnknownVariableType]: checked by fits
+
+
+def _as_tuple(spec: AttributeSpec, value: Any) -> tuple[Any, ...]:
+    """What one element was meant for: one for each of the default's; () where nothing says how many there are."""
+    if spec.required and spec.kind != "shape":
+        return ()
+    return (value,) * (1 if spec.required else len(spec.default) or 1)
 
 
 def _require_64_bits(name: str, value: Any, elements: Sequence[Any]) -> None:

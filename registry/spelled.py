@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from inspect import signature
+from inspect import CO_VARARGS, Signature, signature
 from typing import Any, ParamSpec, TypeVar
 
 from registry.errors import OpError
+from registry.other_names import no_attribute, too_many_tensors
 from registry.value import Value
 
 P = ParamSpec("P")
@@ -28,7 +29,8 @@ def spelled(function: Callable[P, R]) -> Callable[P, R]:
 
 def described(function: Callable[P, R]) -> Callable[P, R]:
     """Let the errors of a function of tensors begin with the user's line, its name and its operands."""
-    optional = {name for name, parameter in signature(function).parameters.items() if parameter.default is None}
+    taken = signature(function)
+    optional = {name for name, parameter in taken.parameters.items() if parameter.default is None}
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -37,11 +39,30 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
             if not isinstance(operand, Value):
                 raise OpError(f"{function.__name__}: {name}={operand!r} is not a tensor of a program")
         try:
+            _require_call(function, taken, args, kwargs)
             return function(*args, **kwargs)
         except OpError as error:
             raise OpError(_described(function.__name__, named, str(error))) from None
 
     return call
+
+
+def _require_call(
+    function: Callable[..., Any], taken: Signature, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> None:
+    """Raise OpError for an attribute that there is not, for one too few, and for one without its name."""
+    code = function.__code__
+    attributes = [name for name, p in taken.parameters.items() if p.kind is p.KEYWORD_ONLY]
+    for name in keywords:
+        if name not in taken.parameters:
+            raise OpError(no_attribute(name, attributes))
+    inputs = code.co_varnames[: code.co_argcount]
+    if len(args) > len(inputs) and not any(p.kind is p.VAR_POSITIONAL for p in taken.parameters.values()):
+        raise OpError(too_many_tensors(inputs, len(args), attributes))
+    for name, parameter in taken.parameters.items():
+        given = name in keywords or name in inputs[: len(args)] or parameter.kind is parameter.VAR_POSITIONAL
+        if not given and parameter.default is parameter.empty:
+            raise OpError(f"the {'attribute' if name in attributes else 'operand'} {name!r} is missing")
 
 
 def _named(
@@ -53,9 +74,10 @@ def _named(
     for name, operand in zip(single, args, strict=False):
         if function.__annotations__.get(name) != "str":
             yield name, operand
-    variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :][:1]
-    for i, operand in enumerate(args[len(single) :]):
-        yield f"{variadic[0]}[{i}]", operand
+    if code.co_flags & CO_VARARGS:
+        variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+        for i, operand in enumerate(args[len(single) :]):
+            yield f"{variadic}[{i}]", operand
     for name, operand in keywords.items():
         if name in single and function.__annotations__.get(name) == "Value":
             yield name, operand

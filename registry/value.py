@@ -151,6 +151,15 @@ class Value:
     def __iter__(self) -> Any:
         raise TypeError(f"{self!r} cannot be iterated over; use ops.split")
 
+    def __len__(self) -> int:
+        raise TypeError(f"{self!r} has no length; x.shape has its extents, and x.rank says how many there are")
+
+    def __float__(self) -> float:
+        raise self._without_elements()
+
+    def __int__(self) -> int:
+        raise self._without_elements()
+
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **more: Any) -> Any:
         """What NumPy asks for np.exp(value), and for a number or an array of its own on the left of an operator."""
         from registry.numpy_calls import called  # it is asked for by mistake, or for NumPy's numbers
@@ -163,9 +172,12 @@ class Value:
         raise TypeError(refusal(self, function.__name__))
 
     def __array__(self, *_: Any, **more: Any) -> Any:
+        raise self._without_elements()
+
+    def _without_elements(self) -> TypeError:
         from registry.numpy_calls import NO_ELEMENTS
 
-        raise TypeError(f"{self!r} {NO_ELEMENTS}; run.predict gives arrays")
+        return TypeError(f"{self!r} {NO_ELEMENTS}; run.predict gives arrays")
 
     if not TYPE_CHECKING:  # a type checker knows the attributes that there are
 

@@ -24,6 +24,7 @@ from prograd_proto.attributes import attribute_kind
 from prograd_proto.blocks import Kind, Reading, Readings
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import trains
+from prograd_proto.spelling import nearest
 from registry.op import find_op
 from runtime.step import faults, runs_once
 from runtime.target import TARGET
@@ -183,14 +184,26 @@ def _why_not(kind: Kind, operands: Sequence[str]) -> str | None:
     definition = find_op(kind.op_type)
     attributes = kind.attributes
     kinds = [(attribute.name, attribute_kind(attribute)) for attribute in kind.messages]
-    if kinds != [(name, spec.kind) for name, spec in definition.signature.attributes.items()]:
-        return f"has the attributes {', '.join(f'{name}: {kind}' for name, kind in kinds)}"
+    declared = [(name, spec.kind) for name, spec in definition.signature.attributes.items()]
+    if kinds != declared:
+        return f"has the attributes {_shown(kinds)}{_meant(kinds, declared)}its operator takes {_shown(declared)}"
     if not definition.signature.takes(operands):
         return f"has the operands {list(operands)}"
     inferred = definition.infer_types(list(kind.inputs), attributes)
     if inferred != kind.outputs:
         return f"gives {', '.join(map(str, inferred))}, not {', '.join(map(str, kind.outputs))}"
     return None
+
+
+def _shown(kinds: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name}: {kind}" for name, kind in kinds) or "none"
+
+
+def _meant(kinds: Sequence[tuple[str, str]], declared: Sequence[tuple[str, str]]) -> str:
+    known = dict(declared)
+    unknown = [name for name, _ in kinds if name not in known]
+    near = nearest(unknown[0], known) if unknown else ""
+    return f" ({near!r} was probably meant); " if near else "; "
 
 
 def sub_blocks_lie_inside_one_op(program: Readings) -> Iterator[str]:

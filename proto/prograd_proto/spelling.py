@@ -1,4 +1,4 @@
-"""The closest known name to one that is not known."""
+"""The closest known name to one that is not known, and all that there are."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,11 +7,30 @@ LONGEST: Final = 100
 """Letters of a name that is worth a comparison with others, which takes the product of both lengths."""
 
 
-def closest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'matmul'?`, or nothing if no known name is near."""
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that is near; "" if none is."""
     from difflib import get_close_matches  # slow to import, and needed only where something is wrong
 
     if len(name) > LONGEST:
         return ""
     matches = get_close_matches(name, [other for other in known if len(other) <= LONGEST], n=1)
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    return matches[0] if matches else ""
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'matmul'?`, or nothing if no known name is near."""
+    near = nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def closest_and_all(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'axis'? There are axis, keepdims`, for names that are few; the first half where one is near."""
+    known = list(known)
+    near = closest(name, known)
+    return f"{near} There {are(known)}" if near else f"; there {are(known)}"
+
+
+def are(known: Iterable[str]) -> str:
+    """`are a, b`, `is a` or `are none`."""
+    names = list(known)
+    return f"{'is' if len(names) == 1 else 'are'} {', '.join(names) or 'none'}"

@@ -9,7 +9,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.dtypes import HALVES
 from prograd_proto.plugins import namespace_of, plugin_failed
-from prograd_proto.spelling import LONGEST
+from prograd_proto.spelling import LONGEST, closest
 from runtime.contract import require
 from runtime.operators import CONTRACTS, Contract
 
@@ -90,10 +90,12 @@ def _check_operands(op: pb.OpDesc, contract: Contract, types: Mapping[str, Tenso
 
 def _check_attributes(op: pb.OpDesc, contract: Contract) -> None:
     kinds = {attribute.name: attribute_kind(attribute) for attribute in op.attributes}
-    require(
-        len(kinds) == len(op.attributes) and kinds == contract.attributes,
-        f"it has the attributes {_shown(kinds)}, its kernel takes {_shown(contract.attributes)}",
-    )
+    if len(kinds) != len(op.attributes) or kinds != contract.attributes:
+        unknown = [name for name in kinds if name not in contract.attributes]
+        hint = closest(unknown[0], contract.attributes) if unknown else ""
+        raise ProgramError(
+            f"it has the attributes {_shown(kinds)}, its kernel takes {_shown(contract.attributes)}{hint}"
+        )
     attributes = attributes_of(op)
     for name, kind in kinds.items():
         static = kind != "shape" or all(isinstance(extent, int) and extent >= 0 for extent in attributes[name])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType, reportUnknownArgumentType]: the kind says that it is a shape

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry
-from runtime.errors import DataError
+from runtime.errors import DataError, OutOfRange
 from runtime.rows.rows import given_rows
 from runtime.runs.session import Session
 from runtime.runs.workspaces import Lent
@@ -29,7 +29,10 @@ def one_step(session: Session, entry: str, feeds: Mapping[str, object], fetch: S
     with _lent(session, bound, more) as lent:
         executor = lent.executor(bound, more)
         rows.fill(executor.feeds, 0)
-        executor.step()
+        try:
+            executor.step()
+        except OutOfRange as error:
+            raise OutOfRange(f"{error}{rows.holding(error.number, 0, bound.rows)}", error.number) from None
         return {name: array.copy() for name, array in executor.fetches.items()}
 
 

@@ -14,7 +14,7 @@ import compiler
 from compiler import OpError, Program, Value, adam, global_norm, gradients, momentum, ops, sgd, warmup_cosine
 from prograd_proto import ProgramError
 from registry import OPS
-from registry.other_names import OTHER_NAMES
+from registry.other_names import OTHER_ATTRIBUTES, OTHER_NAMES
 from registry.spelled import SPELLED
 
 
@@ -62,9 +62,18 @@ def filter(g: Given, *shape: int) -> Value:
 OPERATORS: list[tuple[Callable[[Given], object], str]] = [
     (lambda g: g.a @ g.b, "matmul(a: float32[32, 784], b: float32[512, 10]): inner sizes differ: 784 and 512"),
     (lambda g: ops.matmul(g.a), "matmul: the operand 'b' is missing"),
-    (lambda g: ops.matmul(g.a, g.b, g.a), "matmul: takes 2 tensors (a, b), not 3; attributes go by name"),
+    (lambda g: ops.matmul(g.a, g.b, g.a), "matmul: takes 2 tensors (a, b), not 3; attributes go by name, as transpose_a=…"),
+    (lambda g: ops.softmax(g.a, 1), "softmax: takes 1 tensor (x), not 2; attributes go by name, as axis=…"),
     (lambda g: ops.matmul(g.a, g.b, a=g.b), "matmul: the operand 'a' is given twice"),
-    (lambda g: ops.matmul(g.a, g.b, transpose_c=True), "matmul: there is no attribute 'transpose_c'; did you mean 'transpose_b'?"),
+    (lambda g: ops.matmul(g.a, g.b, transpose_c=True), "matmul: there is no attribute 'transpose_c'; did you mean 'transpose_b'? There are transpose_a, transpose_b"),
+    (lambda g: ops.softmax(g.a, dim=1), "softmax: there is no attribute 'dim'; here it is called axis"),
+    (lambda g: ops.max_pool(g.image, kernel_size=2), "max_pool(x: float32[batch, 8, 8, 1]): there is no attribute 'kernel_size'; here it is called window"),
+    (lambda g: ops.max_pool(g.image, wndow=2), "max_pool(x: float32[batch, 8, 8, 1]): there is no attribute 'wndow'; did you mean 'window'? There are window, stride, padding, dilation, ceil_mode, layout"),
+    (lambda g: ops.max_pool(g.image), "max_pool(x: float32[batch, 8, 8, 1]): the attribute 'window' is missing"),
+    (lambda g: ops.embedding(g.a), "embedding(table: float32[32, 784]): the operand 'indices' is missing"),
+    (lambda g: ops.flatten(g.image, 1), "flatten(x: float32[batch, 8, 8, 1]): takes 1 tensor (x), not 2; attributes go by name, as first=…"),
+    (lambda g: ops.conv2d(g.image, g.w, blue=2), "conv2d: there is no attribute 'blue'; there are stride, padding, dilation, groups"),
+    (lambda g: ops.softmax(g.a, blue=2), "softmax: there is no attribute 'blue'; there is axis"),
     (lambda g: ops.matmul(g.a, g.b, transpose_b=1), "matmul: transpose_b=1 is not True or False"),
     (lambda g: ops.matmul(g.a, 3.0), "matmul: b=3.0 is not a tensor of a program"),
     (lambda g: ops.matmul(g.a, None), "matmul: b=None is not a tensor of a program"),
@@ -90,17 +99,17 @@ OPERATORS: list[tuple[Callable[[Given], object], str]] = [
     (lambda g: ops.rotary_embedding(g.s, g.i), "rotary_embedding(x: float32[], positions: int64[batch]): x has no axis of pairs"),
     (lambda g: ops.leaky_relu(g.a, alpha=np.ones(2)), "leaky_relu: alpha=array([1., 1.]) is not a number"),
     (lambda g: ops.softmax(g.a, axis=2), "softmax(x: float32[32, 784]): axis 2 is out of range for rank 2"),
-    (lambda g: ops.sum(g.a, axes=0), "sum: axes=0 is not a tuple of whole numbers"),
+    (lambda g: ops.sum(g.a, axes=0), "sum: axes=0 is not a tuple of whole numbers; write axes=(0,)"),
     (lambda g: ops.sum(g.a, axes=(0, 0)), "sum(x: float32[32, 784]): axes (0, 0) name an axis twice"),
     (lambda g: ops.reshape(g.a, shape=(5, -1)), "reshape(x: float32[32, 784]): no size for -1 makes [5, -1] hold the elements of [32, 784]"),
     (lambda g: ops.reshape(g.x, shape=(784,)), "reshape(x: float32[batch, 784]): [batch, 784] does not reshape to [784]: the numbers of elements differ"),
-    (lambda g: ops.reshape(g.a, shape=784), "reshape: shape=784 is not a tuple of sizes and symbols"),
+    (lambda g: ops.reshape(g.a, shape=784), "reshape: shape=784 is not a tuple of sizes and symbols; write shape=(784,)"),
     (lambda g: ops.concat(g.a, g.b), "concat(xs[0]: float32[32, 784], xs[1]: float32[512, 10]): float32[512, 10] and float32[32, 784] differ beside axis 0"),
     (lambda g: ops.split(g.a, sizes=(3, 4)), "split(x: float32[32, 784]): the sizes make 7, axis 0 has 32"),
     (lambda g: ops.split(g.x, sizes=(16, 16)), "split(x: float32[batch, 784]): the extent of a split axis is the symbol 'batch'; here it must be a number"),
     (lambda g: ops.conv2d(g.image, filter(g, 3, 3, 2, 4)), "conv2d(x: float32[batch, 8, 8, 1], w: float32[3, 3, 2, 4]): x has 1 channels, w expects 2"),
     (lambda g: ops.conv2d(g.image, filter(g, 9, 9, 1, 4)), "conv2d(x: float32[batch, 8, 8, 1], w: float32[9, 9, 1, 4]): the window spans 9 of a height that is 8 with padding"),
-    (lambda g: ops.conv2d(g.image, filter(g, 3, 3, 1, 4), stride=2), "conv2d: stride=2 is not a tuple of whole numbers"),
+    (lambda g: ops.conv2d(g.image, filter(g, 3, 3, 1, 4), stride=2), "conv2d: stride=2 is not a tuple of whole numbers; write stride=(2, 2)"),
     (lambda g: ops.cast(g.a, dtype="float8"), "cast: dtype='float8' is not one of float32, float64, int32, int64, bool, uint8, float16, bfloat16"),
     (lambda g: ops.full.on(g.p)(shape=(3,)), "full: the attribute 'value' is missing"),
     (lambda g: ops.dropout(g.a, rate=1.0), "dropout(x: float32[32, 784], seed: int64[], step: int64[]): rate=1.0 is not in [0, 1)"),
@@ -223,6 +232,13 @@ def test_a_name_of_another_library_is_answered_with_what_to_write(name: str, hin
         getattr(ops, name)
     assert str(error.value) == f"there is no operator {name!r}; write {hint}"
     assert all(hasattr(ops, found) for found in re.findall(r"ops\.(\w+)", hint))
+
+
+def test_other_names_of_attributes_are_no_names_of_theirs_and_lead_to_some():
+    by_op = [set(op.signature.attributes) for op in OPS.values()]
+    for name, words in OTHER_ATTRIBUTES.items():
+        for word in words:
+            assert any(word in attributes and name not in attributes for attributes in by_op), (name, word)
 
 
 def test_a_tensor_has_no_truth_and_is_no_sequence():

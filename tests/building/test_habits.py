@@ -60,12 +60,40 @@ def test_functions_of_numpy_say_which_operator_there_is(call: Callable[[Value], 
     [
         ("sum", "%x: float32[batch, 4] has no attribute 'sum'; write ops.sum(x)"),
         ("astype", "%x: float32[batch, 4] has no attribute 'astype'; write ops.cast"),
-        ("backward", "%x: float32[batch, 4] has no attribute 'backward'"),
+        ("men", "%x: float32[batch, 4] has no attribute 'men'; did you mean ops.mean(x)?"),
+        ("shap", "%x: float32[batch, 4] has no attribute 'shap'; did you mean x.shape?"),
+        ("T", "%x: float32[batch, 4] has no attribute 'T'; write ops.transpose(x)"),
+        ("detach", "%x: float32[batch, 4] has no attribute 'detach'; write ops.stop_gradient(x)"),
+        ("xylophone", "%x: float32[batch, 4] has no attribute 'xylophone'"),
+        (
+            "backward",
+            "%x: float32[batch, 4] has no attribute 'backward'; write program.minimize(loss, adam()), or "
+            "compiler.gradients",
+        ),
+        (
+            "numpy",
+            "%x: float32[batch, 4] has no attribute 'numpy'; elements are there when the program runs, as in "
+            "run.predict(x) or run.step(feeds, fetch=[name])",
+        ),
     ],
 )
 def test_methods_of_arrays_say_which_operator_there_is(name: str, sentence: str):
     with pytest.raises(AttributeError) as caught:
         getattr(network()["x"], name)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (len, "%x: float32[batch, 4] has no length; x.shape has its extents, and x.rank says how many there are"),
+        (float, "%x: float32[batch, 4] has no elements while the program is built; run.predict gives arrays"),
+        (int, "%x: float32[batch, 4] has no elements while the program is built; run.predict gives arrays"),
+    ],
+)
+def test_a_tensor_is_no_number_and_has_no_length(call: Callable[[object], object], sentence: str):
+    with pytest.raises(TypeError) as caught:
+        call(network()["x"])
     assert str(caught.value) == sentence
 
 

@@ -159,6 +159,14 @@ def test_a_label_out_of_range_is_named_with_its_feed_and_row(here: Path):
         )
 
 
+def test_a_label_out_of_range_in_a_single_step_is_named_alike(here: Path):
+    wrong = {name: rows()[name][:2] for name in ("x", "label")}
+    wrong["label"][1] = 7
+    for entry in ("train", "evaluate"):
+        with pytest.raises(prograd.ExecutionError, match=r"7 is out of range: .*; row 1 of the feed 'label' has it$"):
+            prograd.load("p.pb").step(wrong, entry=entry)
+
+
 @pytest.mark.parametrize("check_nan", [False, True])
 def test_a_row_with_nan_is_named_before_what_it_spoils(check_nan: bool, here: Path):
     wrong = rows()

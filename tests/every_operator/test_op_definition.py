@@ -157,10 +157,13 @@ MISTAKES: dict[str, tuple[Callable[[Value], Any], str]] = {
     ),
     "an unknown attribute": (
         lambda x: ops.sum(x, axis=(1,)),
-        "sum: there is no attribute 'axis'; did you mean 'axes'?",
+        "sum: there is no attribute 'axis'; here it is called axes",
     ),
-    "nothing like it": (lambda x: ops.exp(x, blue=1), "exp: there is no attribute 'blue'"),
-    "a mistyped attribute": (lambda x: ops.sum(x, axes=1), "sum: axes=1 is not a tuple of whole numbers"),
+    "nothing like it": (lambda x: ops.exp(x, blue=1), "exp: there is no attribute 'blue'; there are none"),
+    "a mistyped attribute": (
+        lambda x: ops.sum(x, axes=1),
+        "sum: axes=1 is not a tuple of whole numbers; write axes=(1,)",
+    ),
     "a mistyped element": (lambda x: ops.sum(x, axes=(1.0,)), "sum: axes=(1.0,) is not a tuple of whole numbers"),
     "a number for a flag": (lambda x: ops.sum(x, keepdims=1), "sum: keepdims=1 is not True or False"),
     "an unknown dtype": (

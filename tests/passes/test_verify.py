@@ -194,13 +194,21 @@ BROKEN: list[tuple[str, Change, str, str]] = [
     (
         "a missing attribute",
         lambda p, b: op_of(b, "mean").attributes.pop(),
-        "block 0: op 3 (mean) has the attributes axes: ints",
+        "block 0: op 3 (mean) has the attributes axes: ints; its operator takes axes: ints, keepdims: bool",
         TYPES,
     ),
     (
         "an attribute of another kind",
         lambda p, b: op_of(b, "mean").attributes[0].CopyFrom(attribute_message("axes", "int", 0)),
-        "block 0: op 3 (mean) has the attributes axes: int, keepdims: bool",
+        "block 0: op 3 (mean) has the attributes axes: int, keepdims: bool; its operator takes axes: ints, "
+        "keepdims: bool",
+        TYPES,
+    ),
+    (
+        "an attribute of another name",
+        lambda p, b: op_of(b, "mean").attributes[0].CopyFrom(attribute_message("axis", "ints", (0,))),
+        "block 0: op 3 (mean) has the attributes axis: ints, keepdims: bool ('axes' was probably meant); its operator "
+        "takes axes: ints, keepdims: bool",
         TYPES,
     ),
     (

@@ -413,7 +413,8 @@ REFUSALS: list[tuple[str, Change, str]] = [
     (
         "an attribute of another name",
         lambda p, b: setattr(op_of(b, "softmax").attributes[0], "name", "axes"),
-        "block {n}: op 3 (softmax from {m}): it has the attributes (axes: int), its kernel takes (axis: int)",
+        "block {n}: op 3 (softmax from {m}): it has the attributes (axes: int), its kernel takes (axis: int); "
+        "did you mean 'axis'?",
     ),
     (
         "an attribute of another kind",
