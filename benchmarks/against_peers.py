@@ -1,10 +1,11 @@
-"""Whole training steps beside PyTorch and JAX: float32, fresh rows each step, the loss read each step.
+"""Whole training steps beside PyTorch, JAX and TensorFlow: float32, fresh rows each step, the loss read each step.
 
-    python benchmarks/against_peers.py [--threads 1,2] [--python PATH] [--rounds N] [SUBJECT ...]
+    python benchmarks/against_peers.py [--threads 1,2] [--python [PEER=]PATH] [--rounds N] [--peers A,B] [SUBJECT ...]
 
 Every contender is a process of its own; they take turns, and what is printed are medians of their turns. Losses after
-the same number of steps have to agree. The others need `pip install torch==2.13.0 jax==0.10.2`; `--python` names the
-interpreter of another environment that has them.
+the same number of steps have to agree. The others need `pip install torch==2.13.0 jax==0.10.2`, and TensorFlow, which
+is measured where it is known to be fast, `pip install tensorflow-cpu==2.21.0`; `--python` names the interpreter of
+another environment that has them, of all or of one peer.
 """
 
 import argparse
@@ -17,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
 from subjects import SUBJECTS
 
-PEERS = ("torch", "torch.compile", "jax")
 FIRST = 10
 """Steps that are made first: contenders compile, and their losses are compared after them."""
 
@@ -26,11 +26,11 @@ class Contender:
     """A process that makes steps when it is asked."""
 
     def __init__(self, python, name, subject, threads):
-        """Start it, and let it make its first steps."""
+        """Start it, and ask for its first steps."""
         command = [python, str(Path(__file__).parent / "peers" / "contender.py"), name, subject, str(threads)]
         self.name, self.seconds = name, []
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        _, self.loss, _ = self.ask(FIRST)
+        _, self.loss, self.bytes = self.ask(FIRST)
 
     def ask(self, steps):
         """Seconds, the last loss, bytes."""
@@ -40,31 +40,56 @@ class Contender:
             raise SystemExit(f"{self.name} ended with code {self.process.wait()}")
         return [float(word) for word in line.split()]
 
+    def warm_up(self, seconds):
+        """Steps of which nothing is kept but how long one takes."""
+        took, _, _ = self.ask(4)
+        count = max(min(int(seconds / took * 4), 64), 4)
+        self.seconds.append(self.ask(count)[0] / count)
+
     def turn(self, seconds):
         """Steps for about so long."""
-        if not self.seconds:
-            self.ask(20)
-            self.seconds.append(self.ask(20)[0] / 20)
-        count = max(int(seconds / self.seconds[-1] / 64), 1) * 64
+        count = max(int(seconds / self.seconds[-1]), 2)
+        count = count // 64 * 64 or count  # prograd tells of 64 steps at once
         took, _, self.bytes = self.ask(count)
         self.seconds.append(took / count)
 
+    def end(self):
+        """Let it end."""
+        self.process.stdin.close()
+        self.process.wait()
+
 
 def measured(options, name, threads):
-    """Median seconds of a step, by contender."""
-    own = [(sys.executable, n) for n in (("prograd", "reference") if options.reference else ("prograd",))]
-    contenders = [Contender(python, n, name, threads) for python, n in own]
-    contenders += [Contender(options.python, peer, name, threads) for peer in options.peers]
+    """Median seconds of a step and the most resident memory, by contender."""
+    peers = [peer for peer in SUBJECTS[name].peers if not options.peers or peer in options.peers]
+    contenders = [Contender(sys.executable, n, name, threads) for n in ["prograd"] + ["reference"] * options.reference]
+    contenders += [Contender(interpreter(options, peer), peer, name, threads) for peer in peers]
     losses = {c.name: c.loss for c in contenders}
     if max(losses.values()) > min(losses.values()) * 1.001:
         raise SystemExit(f"{name}: the losses differ after {FIRST} steps: {losses}")
-    for _ in range(options.rounds):
-        for contender in contenders:
-            contender.turn(options.seconds)
+    take_turns(contenders, options.rounds, options.seconds)
     for contender in contenders:
-        contender.process.stdin.close()
-        contender.process.wait()
+        contender.end()
     return {c.name: (median(c.seconds[1:]), c.bytes) for c in contenders}
+
+
+def take_turns(contenders, rounds, seconds):
+    """Each has one turn a round."""
+    for contender in contenders:
+        contender.warm_up(seconds)
+    for _ in range(rounds):
+        for contender in contenders:
+            contender.turn(seconds)
+
+
+def interpreter(options, peer):
+    """The one that has the packages of a peer."""
+    family, found = peer.partition(".")[0], sys.executable
+    for given in options.python:
+        name, _, path = given.rpartition("=")
+        if name in ("", family):
+            found = path
+    return found
 
 
 def main():
@@ -72,13 +97,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("subjects", nargs="*", help="a part of their names; all unless given")
     parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--python", action="append", default=[], metavar="[PEER=]PATH", help="for all, or torch, jax …")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
-    parser.add_argument("--peers", type=lambda text: text.split(","), default=list(PEERS))
+    parser.add_argument("--peers", type=lambda text: text.split(","), help="all of each subject unless given")
     parser.add_argument("--reference", action="store_true", help="the reference engine too")
     options = parser.parse_args()
-    print(f"{'':30} threads  {'us of a step':>12}  MiB   times faster than")
+    print(f"{'':30} threads  {'us of a step':>12}   MiB  times faster than")
     for name, subject in SUBJECTS.items():
         if options.subjects and not any(part in name for part in options.subjects):
             continue
