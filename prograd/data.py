@@ -21,6 +21,7 @@ from compiler.data.options import PackOptions
 from compiler.data.pack import packed, packed_like
 from compiler.data.write import write as write
 from compiler.errors import UsageError
+from prograd_proto.ragged_names import OFFSETS
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array
 from runtime.rows.encoding.encoding import Encoding
@@ -46,9 +47,14 @@ def pack(source: object, path: Path, *, like: Path | None = None, force: bool = 
     write(path, found.arrays, splits=found.splits, metadata=found.encoding.metadata, force=force)
 
 
-def encode(source: object, like: Path) -> dict[str, Array]:
-    """Rows as arrays for `run.predict`, encoded as those of a packed file were, as far as they have its columns."""
-    return packed_like(source, Encoding.of_file(_path(like)), PackOptions()).arrays
+def encode(source: object, like: Path) -> dict[str, Any]:
+    """Rows as arrays for `run.predict`, encoded as those of a packed file were, as far as they have its columns.
+
+    Rows of unequal length are a list of arrays.
+    """
+    arrays = packed_like(source, Encoding.of_file(_path(like)), PackOptions()).arrays
+    unequal = [name for name in arrays if name + OFFSETS in arrays]
+    return arrays | {name: np.split(arrays[name], arrays.pop(name + OFFSETS)[1:-1]) for name in unequal}
 
 
 def decode(numbers: object, column: str, like: Path) -> Array:

@@ -32,9 +32,8 @@ def pack(options: argparse.Namespace) -> None:
         metadata=found.encoding.metadata,
         force=options.force,
     )
-    rows = len(next(iter(found.arrays.values())))
     splits = [(name, len(numbers)) for name, numbers in found.splits.items()]
-    put(result_line("OK", [("rows", rows), ("arrays", ",".join(found.arrays)), *splits]))
+    put(result_line("OK", [("rows", found.rows), ("arrays", ",".join(found.arrays)), *splits]))
 
 
 def show(options: argparse.Namespace) -> None:

@@ -54,8 +54,8 @@ def add_pack(verbs: Any) -> None:
     pairs = [
         ("--join", _pair, "NAME=NAMES", "put columns of numbers side by side, as an array [rows, columns]"),
         ("--missing", _pair, "NAME=VALUE", "for a missing value; or mean, median, most, or drop for the row"),
-        ("--text", _length, "NAME=LENGTH", "so many bytes of each text, from 1 on, then 0"),
-        ("--words", _length, "NAME=LENGTH", "so many words of each text, from 2 on; 1 is another word, 0 none"),
+        ("--text", _length, "NAME[=LENGTH]", "bytes of each text, from 1 on: all, or so many and then 0"),
+        ("--words", _length, "NAME[=LENGTH]", "words of each text, from 2 on; 1 is another word, 0 none"),
     ]
     for flag, kind, metavar, help in pairs:
         columns.add_argument(flag, action="append", default=[], type=kind, metavar=metavar, help=help)
@@ -98,6 +98,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _length(text: str) -> tuple[str, int]:
+    if "=" not in text and text:
+        return text, 0
     name, value = _pair(text)
     return name, positive(value)
 

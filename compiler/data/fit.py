@@ -6,14 +6,17 @@ Means, deviations, medians and words are those of the training rows alone. Value
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from compiler.data.options import PackOptions, matches
 from compiler.errors import DataError
 from runtime.dtypes import Array
-from runtime.rows.encoding.column import MISSING, Column, numbers_of, texts_of, words_of
+from runtime.rows.encoding.column import Column
+from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
+from runtime.rows.encoding.tokens import words_of
+from runtime.rows.encoding.values import MISSING, numbers_of, texts_of
 
 _MANY: Final = 1000
 """Different texts that are still taken for classes unasked, however many rows there are."""
@@ -21,10 +24,13 @@ _MANY: Final = 1000
 
 def fitted(name: str, raw: Array, training: Array, options: PackOptions) -> Column:
     """How a column is encoded. Raises DataError for a missing value that nothing stands for, or texts that are none."""
-    length = _named(name, options.text) or _named(name, options.words)
-    if length:
-        words = _vocabulary(raw[training], options.vocabulary) if _named(name, options.words) else ()
-        return Column(name, "text", words, length=length)
+    if is_listed(raw):
+        return _list(name, lists_of(name, raw), training, options)
+    for lengths, of_words in ((options.text, False), (options.words, True)):
+        length = next((length for pattern, length in lengths.items() if matches(name, [pattern])), None)
+        if length is not None:
+            words = _vocabulary(name, texts_of(raw)[training].tolist(), options.vocabulary) if of_words else ()
+            return Column(name, "text", words, length=length)
     fill = options.missing.get(name, next((v for k, v in options.missing.items() if matches(name, [k])), None))
     fill = None if fill == "drop" else fill  # these rows are gone
     if matches(name, options.classes) or not is_number(raw):
@@ -55,9 +61,22 @@ def is_missing(raw: Array) -> Array:
     return np.zeros(len(raw), bool)
 
 
-def _named(name: str, lengths: object) -> int:
-    assert isinstance(lengths, dict)
-    return next((length for pattern, length in lengths.items() if matches(name, [pattern])), 0)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]: PackOptions says what it is
+def _list(name: str, rows: list[list[Any]], training: Array, options: PackOptions) -> Column:
+    """Of numbers, or of words: those of the first element decide."""
+    trained = [rows[row] for row in training]
+    first = next((element for row in rows for element in row), 0)
+    if isinstance(first, str):
+        return Column(name, "text", _vocabulary(name, trained, options.vocabulary))
+    whole = isinstance(first, int) and not matches(name, options.standardise)
+    if whole and all(isinstance(element, int) for row in rows for element in row):
+        return Column(name, "whole", listed=True)
+    elements_of(name, rows, whole=False)  # names the row of one that is none
+    if not matches(name, options.standardise):
+        return Column(name, "number", listed=True)
+    known = elements_of(name, trained, whole=False)
+    if not len(known):
+        raise DataError(f"{name!r} has no element in the training rows, so there is no mean of them")
+    return Column(name, "number", listed=True, mean=float(np.mean(known)), deviation=float(np.std(known)) or 1.0)
 
 
 def _classes(name: str, raw: Array, training: Array, fill: str | float | None, *, asked: bool) -> Column:
@@ -114,6 +133,8 @@ def _missing(name: str, missing: Array, example: str) -> DataError:
     )
 
 
-def _vocabulary(texts: Array, most: int) -> tuple[str, ...]:
-    seen = Counter(word for text in texts_of(texts).tolist() for word in words_of(text))
+def _vocabulary(name: str, texts: list[str] | list[list[Any]], most: int) -> tuple[str, ...]:
+    seen = Counter(word for text in texts for word in words_of(text))
+    if not seen:
+        raise DataError(f"{name!r} has no words in the training rows, so there is no vocabulary of them")
     return tuple(sorted(seen, key=lambda word: (-seen[word], word))[:most])

@@ -10,13 +10,20 @@ import numpy as np
 from compiler.data.extras import extra
 from compiler.data.options import PackOptions
 from compiler.errors import DataError
-from runtime.dtypes import Array
+from runtime.dtypes import Array, array_type
+from runtime.rows.encoding.encoding import Encoding
+from runtime.rows.encoding.images import Images
 
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
+_WIDE: Final = ("I", "F")
+"""Modes of pillow in which a channel has more than 8 bits."""
 
-def read_images(folder: Path, options: PackOptions) -> tuple[Array, Array]:
-    """uint8 [rows, height, width, channels] and the names of the folders as texts, in the order of the paths.
+
+def read_images(folder: Path, options: PackOptions, like: Images | None = None) -> tuple[Array, Array, Images]:
+    """uint8 [rows, height, width, channels], the names of the folders as texts, in the order of the paths, and sizes.
+
+    `like` says what images are to be, so that new ones are as those that were packed.
 
     Raises DataError for a folder without images, an image that cannot be read, or one of another size;
     UsageError without pillow.
@@ -24,29 +31,66 @@ def read_images(folder: Path, options: PackOptions) -> tuple[Array, Array]:
     paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in _SUFFIXES and path.is_file()]
     if not paths:
         raise DataError(f"{folder}: there are no images in this folder; their names end in {', '.join(_SUFFIXES)}")
-    pil = extra("PIL.Image", "reading images")
-    first = _image(pil, paths[0], options, None)
-    images = np.empty((len(paths), *first.shape), np.uint8)
+    size = options.size or ((like.height, like.width) if like is not None and like.resized else None)
+    grey = options.grey or (like is not None and like.channels == 1)
+    shape = _image(paths[0], size, grey).shape if like is None else (like.height, like.width, like.channels)
+    images = np.empty((len(paths), *shape), np.uint8)
     for number, path in enumerate(paths):
-        images[number] = _image(pil, path, options, first.shape)
+        image = _image(path, size, grey)
+        if image.shape != shape:
+            raise DataError(
+                _other_size(path, image.shape, shape, "those packed" if like is not None else "those before")
+            )
+        images[number] = image
     labels = np.empty(len(paths), object)
     labels[:] = [path.relative_to(folder).parts[0] if path.parent != folder else "" for path in paths]
-    return images, labels
+    return images, labels, Images(*shape, resized=size is not None)
 
 
-def _image(pil: object, path: Path, options: PackOptions, shape: tuple[int, ...] | None) -> Array:
-    try:
-        with pil.open(path) as opened:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]: pillow need not be there
-            image = opened.convert("L" if options.grey else "RGB")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]: nor its types
-            if options.size is not None:
-                image = image.resize(options.size[::-1])  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]: nor these
-            array = np.asarray(image, np.uint8)  # pyright: ignore[reportUnknownArgumentType]: nor this
-    except Exception as error:
-        raise DataError(f"{path}: the image cannot be read: {str(error).splitlines()[0]}") from None
-    array = array.reshape(*array.shape[:2], -1)
-    if shape is not None and array.shape != shape:
+def like_images(folder: Path, like: Encoding) -> Images:
+    """What the images of a packed file are. Raises DataError if it has none."""
+    if "image" not in like.images:
+        raise DataError(f"{folder}: this is a folder of images, and the packed rows were made of none")
+    return like.images["image"]
+
+
+def require_alike(name: str, array: Array, images: Images) -> None:
+    """Raises DataError unless an array is of images like those."""
+    shape = (images.height, images.width, images.channels)
+    if array.shape[1:] != shape:
         raise DataError(
-            f"{path}: the image is {array.shape[0]} x {array.shape[1]}, those before are {shape[0]} x {shape[1]}; "
-            "make them alike by --size HEIGHTxWIDTH"
+            f"{name!r} is {array_type(array)}, and the packed images are uint8{['rows', *shape]}".replace(
+                "'rows'", "rows"
+            )
         )
-    return array
+
+
+def _image(path: Path, size: tuple[int, int] | None, grey: bool) -> Array:
+    """uint8 [height, width, channels], turned as the camera says it was held."""
+    image, ops = extra("PIL.Image", "reading images"), extra("PIL.ImageOps", "reading images")
+    try:
+        with image.open(path) as opened:
+            mode = opened.mode
+            picture = ops.exif_transpose(opened)
+            picture = picture.convert("L" if grey else "RGB")
+            if size is not None:
+                picture = picture.resize(size[::-1])
+            array = np.asarray(picture, np.uint8)
+    except Exception as error:
+        raise DataError(f"{path}: the image cannot be read: {_said(error)}") from None
+    if mode.startswith(_WIDE):
+        raise DataError(f"{path}: the image has more than 8 bits for each channel; save it with 8, as values are uint8")
+    return array.reshape(*array.shape[:2], -1)
+
+
+def _said(error: Exception) -> str:
+    return (
+        "it is none that pillow knows, or is damaged" if "cannot identify" in str(error) else str(error).splitlines()[0]
+    )
+
+
+def _other_size(path: Path, found: tuple[int, ...], shape: tuple[int, ...], others: str) -> str:
+    return (
+        f"{path}: the image is {found[0]} x {found[1]}, {others} are {shape[0]} x {shape[1]}; "
+        f"make them alike by --size {shape[0]}x{shape[1]}"
+    )

@@ -17,8 +17,8 @@ class PackOptions:
     Attributes:
         classes: columns whose values become numbers from 0 on, as labels do; columns of texts do anyway.
         whole: columns of whole numbers that stay so, as int64.
-        text: columns of text by name, with how many bytes of each row are kept.
-        words: columns of text by name, with how many words of each row are kept.
+        text: columns of text by name, with how many bytes of each row are kept, or 0 for all: rows of unequal length.
+        words: columns of text by name, with how many words of each row are kept, or 0 for all.
         drop: columns that are left out.
         join: arrays [rows, columns] by name, with the columns of numbers that stand side by side in them.
         standardise: columns of numbers that get mean 0 and deviation 1 over the training rows.

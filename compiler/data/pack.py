@@ -17,23 +17,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from compiler.data.fit import fitted, is_missing, is_number
-from compiler.data.images import read_images
+from compiler.data.images import like_images, read_images, require_alike
 from compiler.data.options import PackOptions, matches
 from compiler.data.splits import split_rows
-from compiler.data.tables import as_columns, frame_columns, read_arrays_of, read_csv, read_parquet
+from compiler.data.tables import as_column, as_columns, frame_columns, read_arrays_of, read_csv, read_parquet
 from compiler.data.texts import read_lines, read_windows
 from compiler.errors import DataError, UsageError
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array
-from runtime.rows.encoding.column import numbers_of, texts_of
 from runtime.rows.encoding.encoding import Encoding
+from runtime.rows.encoding.images import Images
+from runtime.rows.encoding.lists import is_listed
+from runtime.rows.encoding.values import numbers_of, texts_of
 
 
 class Source(NamedTuple):
-    """Columns of a table by name, and arrays that are rows already."""
+    """Columns of a table by name, arrays that are rows already, and what those of images are."""
 
     table: dict[str, Array]
     arrays: dict[str, Array]
+    images: dict[str, Images] = {}  # noqa: RUF012 - nothing is put into it
 
     @property
     def names(self) -> list[str]:
@@ -42,8 +45,9 @@ class Source(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """Arrays whose axis 0 counts rows, the numbers of the rows of each split, and how columns were encoded."""
+    """How many rows there are, their arrays, the numbers of the rows of each split, and how columns were encoded."""
 
+    rows: int
     arrays: dict[str, Array]
     splits: dict[str, Array]
     encoding: Encoding
@@ -63,25 +67,37 @@ def packed(source: object, options: PackOptions) -> Packed:
     training = next(iter(splits.values()), np.arange(count))
     columns = {name: fitted(name, raw, training, options) for name, raw in found.table.items()}
     joined = {name: _members(name, patterns, columns) for name, patterns in options.join.items()}
-    encoding = Encoding(columns, joined)
+    encoding = Encoding(
+        columns, joined, {name: images for name, images in found.images.items() if name in found.arrays}
+    )
     alone = [name for name in columns if not any(name in members for members in joined.values())]
     arrays = found.arrays | encoding.encode(found.table, [*alone, *joined])
-    return Packed(arrays, splits, encoding)
+    return Packed(count, arrays, splits, encoding)
 
 
 def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Packed:
-    """Rows encoded as those of another file were; columns that they have besides are left out."""
-    found = read_source(source, options)
+    """Rows encoded as those of another file were; columns that they have besides are left out.
+
+    Raises DataError for a source that has none of its columns, or a value that has no number there.
+    """
+    found = _lists_that_are_meant(read_source(source, options, encoding), encoding)
+    count = _rows(found)
     members = {name for part in encoding.joined.values() for name in part}
     keys = [name for name in encoding.columns if name not in members and name in found.table]
     keys += [name for name, part in encoding.joined.items() if any(member in found.table for member in part)]
     if not keys and not found.arrays:
-        raise DataError(f"the rows have none of the columns {', '.join(encoding.columns)}")
-    return Packed(found.arrays | encoding.encode(found.table, keys), {}, encoding)
+        raise DataError(f"the rows have none of the columns {', '.join([*encoding.columns, *encoding.images])}")
+    for name, images in encoding.images.items():
+        if name in found.arrays:
+            require_alike(name, found.arrays[name], images)
+    return Packed(count, found.arrays | encoding.encode(found.table, keys), {}, encoding)
 
 
-def read_source(source: object, options: PackOptions) -> Source:
-    """The columns and arrays of a source. Raises DataError if it cannot be read, UsageError if it is no such thing."""
+def read_source(source: object, options: PackOptions, like: Encoding | None = None) -> Source:
+    """The columns and arrays of a source; images as those of another file are, if it is given.
+
+    Raises DataError if it cannot be read, UsageError if it is no such thing.
+    """
     if isinstance(source, Mapping):
         columns = as_columns(source)  # pyright: ignore[reportUnknownArgumentType]: names are looked at
         return Source(
@@ -94,8 +110,8 @@ def read_source(source: object, options: PackOptions) -> Source:
         raise UsageError(f"{type(source).__name__} is no source of rows: a path, a frame of pandas, or arrays by name")
     path = Path(os.fspath(source))  # pyright: ignore[reportUnknownArgumentType]: a path of text
     if path.is_dir():
-        images, labels = read_images(path, options)
-        return Source({"label": labels} if labels.all() else {}, {"image": images})
+        images, labels, what = read_images(path, options, None if like is None else like_images(path, like))
+        return Source({"label": labels} if labels.all() else {}, {"image": images}, {"image": what})
     return _of_file(path, options)
 
 
@@ -117,6 +133,14 @@ def _of_file(path: Path, options: PackOptions) -> Source:
             raise UsageError(
                 f"{path}: rows are packed from .csv, .tsv, .parquet, .npy, .npz and .txt files, and folders of images"
             )
+
+
+def _lists_that_are_meant(source: Source, like: Encoding) -> Source:
+    """With lists of one length in place of arrays [rows, length], where rows of unequal length were packed."""
+    meant = [name for name, array in source.arrays.items() if array.ndim == 2 and name in like.columns]
+    lists = {name: as_column(name, source.arrays[name].tolist()) for name in meant if like.columns[name].is_ragged}
+    others = {name: array for name, array in source.arrays.items() if name not in lists}
+    return Source(source.table | lists, others, source.images)
 
 
 def _require_named(source: Source, options: PackOptions) -> None:
@@ -141,12 +165,15 @@ def _rows_that_stay(source: Source, options: PackOptions) -> Source:
     if not gone:
         return source
     stay = ~np.logical_or.reduce(gone)
-    return Source(*({name: array[stay] for name, array in arrays.items()} for arrays in source))
+    parts = ({name: array[stay] for name, array in arrays.items()} for arrays in (source.table, source.arrays))
+    table, arrays = parts
+    return Source(table, arrays, source.images)
 
 
 def _columns_that_stay(source: Source, options: PackOptions) -> Source:
-    kept = ({name: array for name, array in arrays.items() if not matches(name, options.drop)} for arrays in source)
-    found = Source(*kept)
+    table = {name: array for name, array in source.table.items() if not matches(name, options.drop)}
+    arrays = {name: array for name, array in source.arrays.items() if not matches(name, options.drop)}
+    found = Source(table, arrays, source.images)
     if not found.names:
         raise UsageError("every column is dropped")
     return found
@@ -168,7 +195,7 @@ def _values(source: Source, options: PackOptions) -> Array | None:
     if options.of is None:
         return None
     raw: Any = source.table.get(options.of, source.arrays.get(options.of))
-    if raw is None or raw.ndim != 1:
+    if raw is None or raw.ndim != 1 or is_listed(raw):
         raise UsageError(f"by: the column {options.of!r} has no single values")
     if raw.dtype.kind != "O":
         return raw
@@ -176,7 +203,8 @@ def _values(source: Source, options: PackOptions) -> Array | None:
 
 
 def _members(name: str, patterns: object, columns: Mapping[str, Any]) -> tuple[str, ...]:
-    found = tuple(c for c, column in columns.items() if column.kind == "number" and matches(c, patterns))  # pyright: ignore[reportArgumentType]: PackOptions says what it is
+    alone = (c for c, column in columns.items() if column.kind == "number" and not column.listed)
+    found = tuple(c for c in alone if matches(c, patterns))  # pyright: ignore[reportArgumentType]: PackOptions says what it is
     if not found:
         raise UsageError(f"join {name}: none of these columns is of numbers")
     return found

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.printable import WORD, sentence
+from prograd_proto.ragged_names import OFFSETS, PADDING
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
 from runtime.files.tensor_files import keys_of, read_metadata, unverified
 from runtime.memory_limit import NO_LIMIT
-from runtime.rows.data_files import read_columns
+from runtime.rows.data_files import Columns, read_columns
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.encoding import KEY, Encoding
+from runtime.rows.ragged import RaggedColumn
+from runtime.rows.ragged_data import ragged_column
 from runtime.rows.stored_column import FileColumn as Rows
 from runtime.rows.stored_column import StoredColumn, rows_of
 
@@ -31,14 +35,18 @@ def lines_of(path: Path, rows: int) -> Iterator[str]:
     keys = keys_of(path)
     columns = read_columns([path], lambda file: unverified(file), keys, (), NO_LIMIT).by_key
     encoding = _encoding(path)
-    lengths = [len(column) for column in columns.values() if column.shape]
-    count = max(lengths, default=0)
+    ragged = {name: ragged_column(path, name, Columns(columns, [{}])) for name in columns if name + OFFSETS in columns}
+    belonging = {name + ending for name in ragged for ending in (OFFSETS, PADDING)}
+    columns = {name: column for name, column in columns.items() if name not in belonging}
+    lengths = {name: len(ragged.get(name, column)) for name, column in columns.items() if column.shape}
+    count = max(lengths.values(), default=0)
     yield f"{sentence(str(path), WORD)}: {len(columns)} arrays of at most {count} rows"
     width = max([len(sentence(name, WORD)) for name in columns], default=0)
-    for name in sorted(columns, key=lambda name: (len(columns[name]) != count if columns[name].shape else True, name)):
-        column = columns[name]
-        yield f"  {sentence(name, WORD):<{width}}  {_type(column)}  {_range(column)}"
-        for line in _made(name, column, encoding, rows):
+    for name in sorted(columns, key=lambda name: (lengths.get(name) != count, name)):
+        column, unequal = columns[name], ragged.get(name)
+        shape = column.shape if unequal is None else (len(unequal), "length", *column.shape[1:])
+        yield f"  {sentence(name, WORD):<{width}}  {_type(column, shape)}  {_range(column)}".rstrip()
+        for line in _made(name, column, unequal, encoding, rows):
             yield f"  {'':<{width}}  {line}"
 
 
@@ -48,8 +56,8 @@ def _encoding(path: Path) -> Encoding:
     return Encoding.of_file(path)
 
 
-def _type(column: Rows) -> TensorType:
-    return TensorType(array_type(np.empty(0, column.dtype)).dtype, column.shape)
+def _type(column: Rows, shape: tuple[int | str, ...]) -> TensorType:
+    return TensorType(array_type(np.empty(0, column.dtype)).dtype, shape)
 
 
 def _range(column: Rows) -> str:
@@ -75,7 +83,7 @@ def _blocks(column: Rows) -> Iterator[Array]:
         yield rows_of(column, np.arange(start, min(start + step, len(column))))
 
 
-def _made(name: str, column: Rows, encoding: Encoding, rows: int) -> Iterator[str]:
+def _made(name: str, column: Rows, unequal: RaggedColumn | None, encoding: Encoding, rows: int) -> Iterator[str]:
     """How the array was made, and its first rows."""
     if name in encoding.joined:
         yield f"columns: {_few(list(encoding.joined[name]))}"
@@ -84,16 +92,48 @@ def _made(name: str, column: Rows, encoding: Encoding, rows: int) -> Iterator[st
     known = encoding.columns.get(name)
     if known is not None:
         yield from _said(known)
-    if not rows or not column.shape or not len(column):
-        return
+    if name in encoding.images:
+        images = encoding.images[name]
+        yield "images" + (f", made {images.height} x {images.width}" if images.resized else "")
+    if unequal is not None:
+        yield _lengths(unequal.lengths)
+        yield "first rows: " + ", ".join(_unequal_row(row, known) for row in _first(column, unequal, rows))
+    elif rows and column.shape and len(column):
+        yield "first rows: " + _first_rows(column, known, rows)
+
+
+def _first_rows(column: Rows, known: Column | None, rows: int) -> str:
     first = rows_of(column, np.arange(min(rows, len(column))))
-    if known is not None and known.kind == "class":
+    if known is not None and known.kind in ("class", "text"):
         try:
-            yield "first rows: " + ", ".join(sentence(str(text), WORD) for text in known.decode(first))
-            return
+            return ", ".join(sentence(str(text), WORD) for text in known.decode(first))
         except DataError:
             pass
-    yield "first rows: " + ", ".join(_row(row) for row in first)
+    return ", ".join(_row(row) for row in first)
+
+
+def _lengths(lengths: Array) -> str:
+    if not len(lengths):
+        return "no rows"
+    empty = np.count_nonzero(lengths == 0)
+    more = f", none in {empty} rows" if empty else ""
+    return f"{lengths.min()} to {lengths.max()} elements in a row, {lengths.mean():.1f} in the mean{more}"
+
+
+def _first(column: Rows, unequal: RaggedColumn, rows: int) -> list[Array]:
+    """The first rows, each as long as it is."""
+    ends: list[int] = np.cumsum([0, *unequal.lengths[:rows]]).tolist()
+    elements = rows_of(column, np.arange(ends[-1]))
+    return [elements[start:stop] for start, stop in pairwise(ends)]
+
+
+def _unequal_row(row: Array, known: Column | None) -> str:
+    if known is not None and known.kind == "text":
+        try:
+            return sentence(str(known.decode(row)), WORD)
+        except DataError:
+            pass
+    return _row(row) if len(row) else "[]"
 
 
 def _said(column: Column) -> Iterator[str]:
@@ -105,7 +145,7 @@ def _said(column: Column) -> Iterator[str]:
     if column.fill is not None:
         yield f"missing values are {column.fill!r}"
     if column.kind == "text" and not column.values:
-        yield "text: each byte and 1, then 0"
+        yield "text: each byte and 1" + (", then 0" if column.length else "")
 
 
 def _few(values: tuple[str, ...] | list[str]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,10 +28,12 @@ def read_parquet(path: Path) -> dict[str, Array]:
 
 
 def frame_columns(frame: Any) -> dict[str, Array]:
-    """The columns of a frame of pandas."""
+    """The columns of a frame of pandas; its index is none of them."""
     found: dict[str, Array] = {}
-    for name in frame.columns:
-        series = frame[name]
+    for at, name in enumerate(frame.columns):
+        if str(name) in found:
+            raise DataError(f"the frame has two columns {str(name)!r}")
+        series = frame.iloc[:, at]
         array = np.asarray(series.to_numpy())
         plain = array.ndim == 1 and array.dtype.kind in "iuf"
         values = series.astype(object).where(~series.isna(), None)
@@ -40,17 +42,43 @@ def frame_columns(frame: Any) -> dict[str, Array]:
 
 
 def as_column(name: str, values: list[Any]) -> Array:
-    """Values of any kind as an array of numbers in which NaN is missing, or of texts in which "" is."""
+    """Values of any kind as an array of numbers in which NaN is missing, of texts in which "" is, or of lists."""
+    values = [_plain(value) for value in values]
     there = [value for value in values if value is not None]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
-        if len(there) == len(values) and all(isinstance(value, int) for value in there):
-            return np.array(values, np.int64)
+        return _numbers(values, there)
+    for row, value in enumerate(values):
+        if not _is_row(value):
+            what = "a list of lists" if isinstance(value, list) else f"of type {type(value).__name__}"
+            raise DataError(
+                f"row {row} of {name!r} is {what}, which no row can be; leave the column out by --drop {name}"
+            )
+    found = np.empty(len(values), object)
+    found[:] = [value if isinstance(value, list) else "" if value is None else str(value) for value in values]
+    return found
+
+
+def _numbers(values: list[Any], there: list[Any]) -> Array:
+    whole = len(there) == len(values) and all(isinstance(value, int) for value in there)
+    if whole and all(-(1 << 63) <= value < 1 << 63 for value in there):
+        return np.array(values, np.int64)
+    if all(abs(value) < 1e300 or value != value or abs(value) == np.inf for value in there):
         return np.array([np.nan if value is None else value for value in values], np.float64)
-    if any(isinstance(value, list | dict | bytes) for value in there):
-        raise DataError(f"{name!r} has values that are lists or bytes; leave the column out by --drop {name}")
-    texts = np.empty(len(values), object)
-    texts[:] = ["" if value is None else str(value) for value in values]
-    return texts
+    found = np.empty(len(values), object)  # larger than any number that is kept: who encodes it names the row
+    found[:] = ["" if value is None else str(value) for value in values]
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A value of Python for those of NumPy and pyarrow, and lists for what is like one."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]: of any dtype
+    return [_plain(element) for element in value] if isinstance(value, tuple | list) else value  # pyright: ignore[reportUnknownVariableType]: likewise
+
+
+def _is_row(value: Any) -> bool:
+    elements = cast(list[Any], value if isinstance(value, list) else [value])
+    return not any(isinstance(element, list | dict | bytes) for element in elements)
 
 
 def read_arrays_of(path: Path) -> dict[str, Array]:
@@ -70,6 +98,15 @@ def as_columns(source: Mapping[str, object]) -> dict[str, Array]:
     """Lists and arrays of a mapping as columns: those of one axis as those of a table."""
     found: dict[str, Array] = {}
     for name, values in source.items():
-        array = np.asarray(values)
-        found[name] = array if array.dtype.kind in "iufb" or array.ndim != 1 else as_column(name, array.tolist())
+        array = _array(values)
+        plain = array is not None and (array.dtype.kind in "iufb" or array.ndim != 1)
+        found[name] = array if array is not None and plain else as_column(name, list(cast(Iterable[Any], values)))
     return found
+
+
+def _array(values: object) -> Array | None:
+    """None for rows of unequal length."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return None

@@ -1,23 +1,31 @@
 """One column: how its values become numbers, and numbers become values again.
 
-Values are NumPy arrays of numbers in which NaN is missing, or arrays of texts in which "" is.
+The values of rows of unequal length, texts and lists, become elements that stand one behind the other, and offsets.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array
 from runtime.errors import DataError
+from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
+from runtime.rows.encoding.tokens import texts_again, tokens_of
+from runtime.rows.encoding.values import numbers_of, texts_of, whole_numbers_of
 
 Kind = Literal["number", "whole", "class", "text"]
 KINDS: Final = ("number", "whole", "class", "text")
-MISSING: Final = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
-"""Texts that stand for no value."""
+
+
+class Ragged(NamedTuple):
+    """Rows of unequal length: their elements one behind the other, and where each row begins and the last ends."""
+
+    elements: Array
+    offsets: Array
 
 
 @dataclass(frozen=True)
@@ -26,11 +34,12 @@ class Column:
 
     Attributes:
         name: of it, in the table and in the packed file.
-        kind: "number" is float32, "whole" int64, "class" the int64 place among `values`, "text" int64 [rows, length].
+        kind: "number" is float32, "whole" int64, "class" the int64 place among `values`, "text" int64 numbers of words.
         values: of a class, in order; of a text the words, from number 2 on, or none where bytes are counted from 1.
         fill: what stands for a missing value: a number, or one of the values, which then also stands for unseen ones.
         mean, deviation: of the training rows, if numbers were made to have mean 0 and deviation 1.
-        length: of a text: what is longer is cut off, what is shorter filled up with 0.
+        length: of a text: what is longer is cut off, what is shorter filled up with 0. 0: as long as it is.
+        listed: rows are lists of numbers.
     """
 
     name: str
@@ -40,10 +49,25 @@ class Column:
     mean: float | None = None
     deviation: float | None = None
     length: int = 0
+    listed: bool = False
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether rows are of unequal length."""
+        return self.listed or (self.kind == "text" and not self.length)
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether a row is more than one number."""
+        return self.listed or self.kind == "text"
 
     def to_json(self) -> dict[str, Any]:
         """The fields that say something."""
-        return {name: value for name, value in asdict(self).items() if value not in ((), None, 0)}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value not in ((), None) and (value or name not in ("length", "listed"))
+        }
 
     @classmethod
     def from_json(cls, values: object) -> Column:
@@ -63,6 +87,7 @@ class Column:
             and all(isinstance(given.get(name, 1.0), int | float) for name in ("mean", "deviation"))
             and type(given.get("length", 0)) is int
             and 0 <= given.get("length", 0) < 1 << 31
+            and type(given.get("listed", False)) is bool
         )
         if not sane:
             raise ValueError("a column is not as it was written")
@@ -71,24 +96,26 @@ class Column:
 
     def encode(self, raw: Array) -> Array:
         """The numbers of values. Raises DataError, which names the row, for a value that has none."""
+        if is_listed(raw) and self.kind != "text":
+            raise DataError(f"{self.name!r} has lists, and the rows it was packed from have one value each")
         match self.kind:
             case "class":
                 return self._classes(texts_of(raw))
             case "text":
-                return self._tokens(texts_of(raw))
+                return self._cut(self._tokens(raw))
             case "whole":
-                return self._whole(self._filled(raw))
+                return whole_numbers_of(self.name, raw, None if isinstance(self.fill, str) else self.fill)
             case _:
-                numbers = self._filled(raw)
-                if self.mean is not None and self.deviation is not None:
-                    numbers = (numbers - self.mean) / self.deviation
-                with np.errstate(over="ignore"):
-                    rounded = numbers.astype(np.float32)
-                lost = np.isinf(rounded) & np.isfinite(numbers)
-                if lost.any():
-                    row = int(lost.argmax())
-                    raise DataError(f"row {row} of {self.name!r} has {numbers[row]}, which float32 does not hold")
-                return rounded
+                return self._rounded(self._filled(raw))
+
+    def ragged(self, raw: Array) -> Ragged:
+        """The numbers of values whose rows are of unequal length. Raises DataError as `encode`."""
+        rows = lists_of(self.name, raw) if self.listed else self._tokens(raw)
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        if self.listed:
+            elements = elements_of(self.name, rows, whole=self.kind == "whole")
+            return Ragged(elements if self.kind == "whole" else self._rounded(elements), offsets)
+        return Ragged(np.array([token for row in rows for token in row], np.int64), offsets)
 
     def decode(self, numbers: Array) -> Array:
         """The values of numbers: an array of texts for classes, else numbers as they were before."""
@@ -98,6 +125,11 @@ class Column:
                 found = numbers[np.unravel_index(int(outside.argmax()), outside.shape)]
                 raise DataError(f"{self.name!r} has {len(self.values)} values, and {found} is the number of none")
             return np.array(self.values, object)[numbers]
+        if self.kind == "text" and numbers.dtype.kind == "i":
+            try:
+                return texts_again(numbers, self.values)
+            except ValueError as error:
+                raise DataError(f"{self.name!r} has no word or byte of the number {error}") from None
         if self.mean is not None and self.deviation is not None:
             return numbers.astype(np.float64) * self.deviation + self.mean
         return numbers
@@ -111,14 +143,16 @@ class Column:
             numbers = np.where(missing, self.fill, numbers)
         return numbers
 
-    def _whole(self, numbers: Array) -> Array:
-        with np.errstate(invalid="ignore"):
-            whole = numbers.astype(np.int64)
-        other = whole != numbers
-        if other.any():
-            row = int(other.argmax())
-            raise DataError(f"row {row} of {self.name!r} is {numbers[row]}, which is no whole number")
-        return whole
+    def _rounded(self, numbers: Array) -> Array:
+        if self.mean is not None and self.deviation is not None:
+            numbers = (numbers - self.mean) / self.deviation
+        with np.errstate(over="ignore"):
+            rounded = numbers.astype(np.float32)
+        lost = np.isinf(rounded) & np.isfinite(numbers)
+        if lost.any():
+            row = int(lost.argmax())
+            raise DataError(f"row {row} of {self.name!r} has {numbers[row]}, which float32 does not hold")
+        return rounded
 
     def _classes(self, texts: Array) -> Array:
         places = {value: place for place, value in enumerate(self.values)}
@@ -132,48 +166,12 @@ class Column:
             raise DataError(f"row {row} of {self.name!r} is {texts[row]!r}, which is none of its values{hint}")
         return found
 
-    def _tokens(self, texts: Array) -> Array:
+    def _tokens(self, raw: Array) -> list[list[int]]:
         places = {word: place for place, word in enumerate(self.values, 2)}
-        out = np.zeros((len(texts), self.length), np.int64)
-        for row, text in enumerate(texts):
-            if self.values:
-                tokens = [places.get(word, 1) for word in words_of(text)[: self.length]]
-            else:
-                tokens = [byte + 1 for byte in text.encode()[: self.length]]
-            out[row, : len(tokens)] = tokens
+        return [tokens_of(text, places) for text in (raw if is_listed(raw) else texts_of(raw))]
+
+    def _cut(self, rows: list[list[int]]) -> Array:
+        out = np.zeros((len(rows), self.length), np.int64)
+        for row, tokens in enumerate(rows):
+            out[row, : len(tokens)] = tokens[: self.length]
         return out
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text: letters and digits that stand together, in small letters."""
-    from re import findall
-
-    return findall(r"\w+", text.lower())
-
-
-def texts_of(raw: Array) -> Array:
-    """Values as texts, "" where one is missing; whole numbers without a point."""
-    if raw.dtype.kind == "f":
-        return np.array(["" if value != value else _text(value) for value in raw.tolist()], object)
-    if raw.dtype.kind == "O":
-        return np.array(["" if text in MISSING else text for text in raw.tolist()], object)
-    return np.array([str(value) for value in raw.tolist()], object)
-
-
-def numbers_of(name: str, raw: Array) -> Array:
-    """Values as float64, NaN where one is missing. Raises DataError, which names the row, for what is no number."""
-    if raw.dtype.kind != "O":
-        return raw.astype(np.float64)
-    numbers = np.empty(len(raw))
-    for row, text in enumerate(raw.tolist()):
-        try:
-            numbers[row] = np.nan if text in MISSING else float(text)
-        except ValueError:
-            raise DataError(f"row {row} of {name!r} is {text!r}, which is no number") from None
-        if np.isinf(numbers[row]):
-            raise DataError(f"row {row} of {name!r} is {text!r}, which is not finite")
-    return numbers
-
-
-def _text(value: float) -> str:
-    return str(int(value)) if value.is_integer() else str(value)

@@ -10,11 +10,13 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from prograd_proto.ragged_names import OFFSETS, base_of
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.files.tensor_files import read_metadata
 from runtime.rows.encoding.column import Column
+from runtime.rows.encoding.images import Images
 
 KEY: Final = "prograd_columns"
 """Of the metadata of a safetensors file."""
@@ -29,17 +31,22 @@ class Encoding:
     Attributes:
         columns: of the table by name.
         joined: arrays of numbers [rows, columns] by name, with the columns that stand side by side in them.
+        images: arrays of images by name.
     """
 
     columns: dict[str, Column]
     joined: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    images: dict[str, Images] = field(default_factory=dict[str, Images])
 
     @property
     def metadata(self) -> dict[str, str]:
         """What the header of a file keeps."""
-        columns = [column.to_json() for column in self.columns.values()]
-        text = dumps({"format": FORMAT, "columns": columns, "joined": self.joined}, separators=(",", ":"))
-        return {KEY: text}
+        said: dict[str, object] = {"format": FORMAT}
+        said["columns"] = [column.to_json() for column in self.columns.values()]
+        said["joined"] = self.joined
+        if self.images:
+            said["images"] = {name: images.to_json() for name, images in self.images.items()}
+        return {KEY: dumps(said, separators=(",", ":"))}
 
     @classmethod
     def of_file(cls, path: Path) -> Encoding:
@@ -62,23 +69,33 @@ class Encoding:
         if not isinstance(values, dict) or cast(dict[str, Any], values).get("format") != FORMAT:
             raise ValueError(f"it is not of format {FORMAT}")
         given = cast(dict[str, Any], values)
-        listed, joined = given.get("columns"), given.get("joined")
-        if not isinstance(listed, list) or not isinstance(joined, dict):
+        listed, joined, images = given.get("columns"), given.get("joined"), given.get("images", {})
+        if not isinstance(listed, list) or not isinstance(joined, dict) or not isinstance(images, dict):
             raise ValueError("it has no columns")
         columns = {column.name: column for column in map(Column.from_json, cast(list[object], listed))}
         parts: dict[str, tuple[str, ...]] = {}
         for name, members in cast(dict[str, object], joined).items():
             if not isinstance(members, list) or not {str(m) for m in cast(list[object], members)} <= columns.keys():
                 raise ValueError("it joins columns that it has not")
+            if any(columns[str(member)].is_vector for member in cast(list[object], members)):
+                raise ValueError("it joins texts or lists")
             parts[name] = tuple(cast(list[str], members))
-        return cls(columns, parts)
+        pictures = {name: Images.from_json(values) for name, values in cast(dict[str, object], images).items()}
+        return cls(columns, parts, pictures)
 
     def encode(self, table: Mapping[str, Array], keys: Iterable[str]) -> dict[str, Array]:
-        """The arrays of these names for rows of a table.
+        """The arrays of these names for rows of a table, and the offsets of those whose rows are of unequal length.
 
         Raises DataError for a name that there is not, a column that the table lacks, or a value that has no number.
         """
-        return {key: self._array(table, key) for key in keys}
+        found: dict[str, Array] = {}
+        for key in keys:
+            name = key if key in self.columns else base_of(key) or key
+            if name in self.columns and self.columns[name].is_ragged:
+                found[name], found[name + OFFSETS] = self.columns[name].ragged(_there(table, name))
+            else:
+                found[key] = self._array(table, key)
+        return found
 
     def decode(self, name: str, numbers: Array) -> Array:
         """The values of numbers of a column. Raises DataError if there is no such column, or a number of no value."""
@@ -90,13 +107,16 @@ class Encoding:
         return self._encoded(table, key)
 
     def _encoded(self, table: Mapping[str, Array], name: str) -> Array:
-        column = self._column(name)
-        if name not in table:
-            raise DataError(f"the rows have no column {name!r}{closest(name, table)}")
-        return column.encode(table[name])
+        return self._column(name).encode(_there(table, name))
 
     def _column(self, name: str) -> Column:
         if name not in self.columns:
             hint = closest(name, self.columns) or f"; there are {', '.join(self.columns)}"
             raise DataError(f"the packed rows have no column {name!r}{hint}")
         return self.columns[name]
+
+
+def _there(table: Mapping[str, Array], name: str) -> Array:
+    if name not in table:
+        raise DataError(f"the rows have no column {name!r}{closest(name, table)}")
+    return table[name]

@@ -1,0 +1,46 @@
+"""Rows that are lists, of unequal length: of numbers, or of words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runtime.dtypes import Array
+from runtime.errors import DataError
+
+
+def is_listed(raw: Array) -> bool:
+    """Whether rows are lists, whose lengths may differ."""
+    return raw.dtype.kind == "O" and any(isinstance(value, list) for value in raw.tolist())
+
+
+def lists_of(name: str, raw: Array) -> list[list[Any]]:
+    """Rows as lists. Raises DataError, which names the row, for one that is none."""
+    rows: list[Any] = raw.tolist()
+    for row, value in enumerate(rows):
+        if not isinstance(value, list):
+            what = f"is {value!r}, and its rows are lists" if value not in ("", None) else "has no value"
+            raise DataError(f"row {row} of {name!r} {what}")
+    return rows
+
+
+def elements_of(name: str, rows: list[list[Any]], *, whole: bool) -> Array:
+    """The numbers of all lists one behind the other, int64 or float64.
+
+    Raises DataError, which names the row, for what is no such number.
+    """
+    for row, elements in enumerate(rows):
+        for element in elements:
+            if not _is_number(element, whole=whole):
+                what = "whole number of int64" if whole else "finite number"
+                raise DataError(f"row {row} of {name!r} has {element!r} in its list, which is no {what}")
+    return np.array([element for row in rows for element in row], np.int64 if whole else np.float64)
+
+
+def _is_number(element: object, *, whole: bool) -> bool:
+    if isinstance(element, bool) or not isinstance(element, int | float):
+        return False
+    if whole:
+        return float(element).is_integer() and -(1 << 63) <= element < 1 << 63
+    return abs(element) <= float(np.finfo(np.float64).max)  # NaN is not
