@@ -6,12 +6,16 @@
 A run alone gives the states after every step. Its states are put back one after the other, and every input is predicted
 with each of them. Then the same run trains in one thread, over and over until the predictions of the others are made,
 and each of these has to be one that was predicted before, of a step between those that were done before and after it.
-In the end what was trained has the bits of the run alone. Printed is what a prediction takes of the processor, beside
-one thread that predicts alone.
+Training and predictions pace each other, so that there are predictions at every step however busy the machine is. In
+the end what was trained has the bits of the run alone. Printed is what a prediction takes of the processor, beside one
+thread that predicts alone.
 """
+
+from __future__ import annotations
 
 import argparse
 import logging
+import sys
 import threading
 import time
 from typing import Any, NamedTuple
@@ -24,6 +28,7 @@ from compiler.build.compiled import Compiled
 from prograd import layers
 
 BATCH, STEPS, WIDTH, INPUTS = 8, 40, 16, 3
+LONG = 60  # seconds after which one of them has gone astray
 
 
 class Found(NamedTuple):
@@ -61,10 +66,9 @@ def look(count: int, threads: int, engine: str | None = None) -> Found:
     inputs = [data["x"][i : i + 1 + 3 * i] for i in range(INPUTS)]
     alone = runtime.Run(program, engine=engine)
     wanted = [[alone.predict(x) for x in inputs]]
-    for _ in alone.train(data=data):
-        if len(wanted) <= int(alone.state["done"]):
-            wanted += [[]] * (int(alone.state["done"]) + 1 - len(wanted))
-            wanted[-1] = [alone.predict(x) for x in inputs]
+    for event in alone.train(data=data):
+        if isinstance(event, runtime.StepEnd):
+            wanted.append([alone.predict(x) for x in inputs])
     end = alone.states.sha256()
     begin = time.process_time()
     for i in range(count // 10):
@@ -77,18 +81,12 @@ def look(count: int, threads: int, engine: str | None = None) -> Found:
     spent = time.process_time()
     while any(left):
         run = runtime.Run(program, engine=engine)
-        over = threading.Event()
+        pace = Pace(threads)
         workers = [
-            threading.Thread(target=_predict, args=(run, inputs, wanted, left, i, over, seen, wrong))
+            threading.Thread(target=_predict, args=(run, inputs, wanted, left, i, pace, seen, wrong))
             for i in range(threads)
         ]
-        for worker in workers:
-            worker.start()
-        for _ in run.train(data=data):
-            steps += 1
-        over.set()
-        for worker in workers:
-            worker.join()
+        steps += _train(run, data, pace, workers)
         trainings += 1
         assert not wrong, wrong[0]
         assert run.states.sha256() == end, f"training {trainings} ended in other states than the run alone"
@@ -97,29 +95,92 @@ def look(count: int, threads: int, engine: str | None = None) -> Found:
     return Found(count // threads * threads, steps, len(seen), spent, each)
 
 
+def _train(run: runtime.Run, data: dict[str, Any], pace: Pace, workers: list[threading.Thread]) -> int:
+    """Train beside the workers, to the end; how many steps."""
+    steps = 0
+    for worker in workers:
+        worker.start()
+    try:
+        for event in run.train(data=data):
+            if isinstance(event, runtime.StepEnd):
+                steps += 1
+                pace.moved()
+    finally:
+        pace.end()
+        for worker in workers:
+            worker.join()
+    return steps
+
+
+class Pace:
+    """A training and the threads beside it, none of which leaves the others behind.
+
+    A thread begins one prediction after each step, and the training goes on once all have. So each prediction runs
+    beside the step that comes next, and is over before the one after that.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._changed = threading.Condition()
+        self._begun = [0] * threads
+        self._moves = 0
+        self._over = False
+
+    def begins(self, me: int) -> bool:
+        """Wait until this thread may begin a prediction; False if there is none to begin any more."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._over or self._begun[me] <= self._moves, LONG)
+            self._begun[me] += 1
+            self._changed.notify_all()
+            return not self._over
+
+    def leaves(self, me: int) -> None:
+        """Nobody waits for this thread any more."""
+        with self._changed:
+            self._begun[me] = sys.maxsize
+            self._changed.notify_all()
+
+    def moved(self) -> None:
+        """A step was made: wait until all threads that are still there have begun a prediction after it."""
+        with self._changed:
+            self._moves += 1
+            self._changed.notify_all()
+            assert self._changed.wait_for(lambda: min(self._begun) > self._moves, LONG)
+
+    def end(self) -> None:
+        """The training is over."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+
 def _predict(
     run: runtime.Run,
     inputs: list[Any],
     wanted: list[list[Any]],
     left: list[int],
     me: int,
-    over: threading.Event,
+    pace: Pace,
     seen: set[int],
     wrong: list[str],
 ) -> None:
     """Predict until the training is over or enough was predicted."""
-    while left[me] and not wrong and not over.is_set():
-        number = (me + left[me]) % INPUTS
-        before = run.position.steps
-        found = run.predict(inputs[number])
-        after = run.position.steps
-        done = int(found["done"])
-        left[me] -= 1
-        seen.add(done)
-        if not before <= done <= after + 1 + STEPS:
-            wrong.append(f"a prediction between the steps {before} and {after} is of step {done}")
-        elif wanted[done] and not np.array_equal(found["probabilities"], wanted[done][number]["probabilities"]):
-            wrong.append(f"a prediction of step {done} is another than that of the run alone")
+    try:
+        while left[me] and not wrong and pace.begins(me):
+            number = (me + left[me]) % INPUTS
+            before = run.position.steps
+            found = run.predict(inputs[number])
+            after = run.position.steps
+            done = int(found["done"])
+            left[me] -= 1
+            seen.add(done)
+            if not before <= done <= after + 1:
+                wrong.append(f"a prediction between the steps {before} and {after} is of step {done}")
+            elif not np.array_equal(found["probabilities"], wanted[done][number]["probabilities"]):
+                wrong.append(f"a prediction of step {done} is another than that of the run alone")
+    except BaseException as error:
+        wrong.append(f"{type(error).__name__}: {error}")
+    finally:
+        pace.leaves(me)
 
 
 def main() -> None:
