@@ -1,6 +1,7 @@
 """What the commands `compiler` and `runtime` have in common: how they are told, how they speak, and how they end.
 
 process     a command as a process: signals from its first moment on, streams to its last
+wakeup      a wait of the main thread that no signal misses
 parsing     parsers whose errors are one sentence, and the options that every verb has
 values      what options are given: sizes, times, whole numbers, words of a list
 streams     stdout and stderr, whatever happens to them

@@ -72,7 +72,8 @@ def _run(options: argparse.Namespace, asked: Sequence[Trial], done: list[Outcome
     with ExitStack() as stack:
         path: Path | None = options.results
         file = None if path is None else stack.enter_context(_opened(path))
-        found = stack.enter_context(closing(outcomes(asked, options.jobs)))
+        options.interrupts.hold()  # from here on there are runs that must be ended before
+        found = stack.enter_context(closing(outcomes(asked, options.jobs, options.interrupts.check)))
         for outcome in found:
             done.append(outcome)
             line = json.dumps(as_json(outcome))

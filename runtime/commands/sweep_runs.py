@@ -1,7 +1,7 @@
 """The runs of a sweep: every combination of settings and seeds, each a process of `runtime execute`, some at once.
 
 A run that fails ends itself and no other. When the sweep is to end, its runs are asked to end as a signal would, and
-waited for; a second time they are killed.
+waited for; a second time they are killed. The main thread waits for them so that no signal is missed meanwhile.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import product
+from queue import SimpleQueue
 from typing import NamedTuple
+
+from runtime.command_line.wakeup import Wakeup
 
 Number = int | float
 
@@ -59,23 +62,41 @@ def trials(
     return found
 
 
-def outcomes(asked: Sequence[Trial], jobs: int) -> Generator[Outcome]:
-    """Make the runs, so many at once, and give how each ended, as they end; closed early, it ends what is under way."""
+def outcomes(asked: Sequence[Trial], jobs: int, check: Callable[[], None] = lambda: None) -> Generator[Outcome]:
+    """Make the runs, so many at once, and give how each ended, as they end; closed early, it ends what is under way.
+
+    `check` raises Interrupted if a signal has come that is held; it is called whenever runs were waited for.
+    """
     started = _Started()
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        futures: list[Future[Outcome | None]] = [pool.submit(started.run, trial) for trial in asked]
-        for future in as_completed(futures):
-            outcome = future.result()
-            if outcome is not None:
-                yield outcome
-    finally:
-        started.end()
+    futures: list[Future[Outcome | None]] = []
+    with Wakeup() as wakeup, ThreadPoolExecutor(jobs) as pool:
+        ended: SimpleQueue[Future[Outcome | None]] = SimpleQueue()
+
+        def end(future: Future[Outcome | None]) -> None:
+            ended.put(future)
+            wakeup.wake()
+
         try:
-            pool.shutdown(cancel_futures=True)
-        except KeyboardInterrupt:  # a second one does not wait
-            started.end(kill=True)
-            raise
+            for trial in asked:
+                futures.append(pool.submit(started.run, trial))
+                futures[-1].add_done_callback(end)
+            for _ in asked:
+                check()
+                while ended.empty():
+                    wakeup.wait()
+                    check()
+                outcome = ended.get().result()
+                if outcome is not None:
+                    yield outcome
+        finally:
+            started.end()
+            pool.shutdown(wait=False, cancel_futures=True)
+            try:
+                while not all(future.done() for future in futures):
+                    wakeup.wait()
+            except KeyboardInterrupt:  # a second one does not wait
+                started.end(kill=True)
+                raise
 
 
 class _Started:

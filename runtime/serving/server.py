@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
+from runtime.command_line.wakeup import Wakeup
 from runtime.errors import UsageError
 from runtime.extras import extra
 from runtime.serving.endpoints import Counts, Endpoints, Limits
@@ -130,11 +133,26 @@ async def _serve(
     stop.tell(lambda: loop.call_soon_threadsafe(ended.set))
     if seconds is not None:
         loop.call_later(seconds, ended.set)
-    ready()
-    await ended.wait()
+    with _woken_by_signals(loop):
+        ready()
+        await ended.wait()
     until = loop.time() + limits.seconds
     await runner.cleanup()
     return loop.time() < until
+
+
+@contextmanager
+def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Generator[None]:
+    """Let the loop see a signal that comes when it is about to wait for requests."""
+    if sys.platform == "win32":  # the loop does so by itself
+        yield
+        return
+    with Wakeup() as wakeup:
+        loop.add_reader(wakeup, wakeup.wait)
+        try:
+            yield
+        finally:
+            loop.remove_reader(wakeup)
 
 
 def _logger(report: Callable[[str], None]) -> logging.Logger:

@@ -154,13 +154,63 @@ def test_a_signal_ends_the_sweep_and_its_runs_in_one_sentence(folder):
         while sweep.poll() is None and not any(_children(sweep.pid)):
             time.sleep(0.02)
         sweep.terminate()
-        try:
-            out, err = sweep.communicate(timeout=60)
-        finally:  # nothing is left of it, however it ends
-            for number in _children(sweep.pid) if sweep.poll() is None else []:
-                os.kill(int(number), signal.SIGKILL)
-            sweep.kill()
-    assert (sweep.returncode, out, err) == (143, "", "runtime: interrupted after 0 of 9 runs\n")
+        found = _end_of(sweep)
+    assert found == (143, "", "runtime: interrupted after 0 of 9 runs\n")
+
+
+# When a signal comes is a matter of microseconds: here it comes when the script says. Runs only sleep.
+AT_A_MOMENT = """
+import os, signal, subprocess, sys, threading, time
+from runtime.commands import sweep_runs
+
+def is_waiting():
+    return sys._current_frames()[threading.main_thread().ident].f_code.co_name == "wait"
+
+class Run(subprocess.Popen):
+    told = False
+    def __init__(self, *words, **options):
+        self.tell("before a run starts")
+        super().__init__([sys.executable, "-c", "import time; time.sleep(600)"], **options)
+        self.tell("after a run started")
+    def communicate(self):
+        while not is_waiting():
+            time.sleep(0.01)
+        time.sleep(0.1)
+        self.tell("while the sweep waits")
+        return super().communicate()
+    def tell(self, moment):
+        if moment == {moment!r} and not Run.told:
+            Run.told = True
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)  # this thread gets it: no wait is interrupted
+
+sweep_runs.subprocess.Popen = Run
+sys.argv = ["runtime", "sweep", "p.pb", "--seeds", "9", "--jobs", "2"]
+from runtime.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("moment", ["before a run starts", "after a run started", "while the sweep waits"])
+def test_a_signal_that_interrupts_no_wait_ends_the_sweep_as_well(folder, moment):
+    with subprocess.Popen(
+        [sys.executable, "-c", AT_A_MOMENT.format(moment=moment)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as sweep:
+        found = _end_of(sweep)
+    assert found == (143, "", "runtime: interrupted after 0 of 9 runs\n")
+
+
+def _end_of(sweep: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """How it ended and what it said; nothing is left of it and its runs, however it ended."""
+    try:
+        out, err = sweep.communicate(timeout=60)
+    finally:
+        for number in _children(sweep.pid) if sweep.poll() is None else []:
+            os.kill(int(number), signal.SIGKILL)
+        sweep.kill()
+    return sweep.returncode, out, err
 
 
 def _children(number: int) -> list[str]:

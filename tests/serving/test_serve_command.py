@@ -57,6 +57,34 @@ def test_a_signal_ends_it_as_a_success(folder: Path, number: signal.Signals):
     assert err == f"runtime: entry 'predict' of 'scores' is at {said['url']}; Ctrl-C ends it\n"
 
 
+# Another thread gets the signal, as if it came just before the loop began to wait: no wait is interrupted.
+WHILE_IT_WAITS = """
+import signal, sys, threading, time
+from runtime.commands import serve
+
+def tell():
+    while sys._current_frames()[threading.main_thread().ident].f_code.co_name != "select":
+        time.sleep(0.01)
+    time.sleep(0.1)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+def put(line):
+    if line.startswith("READY"):
+        threading.Thread(target=tell).start()
+
+serve.put = put
+sys.argv = ["runtime", "serve", "scores.pb", "--port", "0", "-q"]
+from runtime.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_a_signal_that_interrupts_no_wait_ends_it_as_well(folder: Path):
+    command = [sys.executable, "-c", WHILE_IT_WAITS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_it_stops_after_a_time(folder: Path, capsys: pytest.CaptureFixture[str]):
     code, out, err = run_runtime(capsys, "serve", "scores.pb", "--port", "0", "--max-time", "10ms", "-q")
     assert code == 0
