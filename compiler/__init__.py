@@ -68,7 +68,10 @@ def __getattr__(name: str) -> object:
         return import_module(f"compiler.train.{name}")
     home = _HOMES.get(name) or _family_of(name)
     if not home:
-        raise AttributeError(f"module 'compiler' has no attribute {name!r}")
+        from prograd_proto.spelling import closest
+
+        hint = "" if name.startswith("_") else closest(name, __dir__())
+        raise AttributeError(f"module 'compiler' has no attribute {name!r}{hint}")
     return getattr(import_module(home), name)
 
 

@@ -75,3 +75,14 @@ def _options(given: dict[str, Any]) -> PackOptions:
             hint = closest(name, known) or f"; there are {', '.join(known)}"
             raise UsageError(f"pack: there is no option {name!r}{hint}")
     return PackOptions(**given)
+
+
+def __getattr__(name: str) -> object:
+    from prograd_proto.spelling import closest
+
+    hint = "" if name.startswith("_") else closest(name, __dir__())
+    raise AttributeError(f"prograd.data has no {name!r}{hint}")
+
+
+def __dir__() -> list[str]:
+    return ["decode", "encode", "pack", "write"]

@@ -65,7 +65,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        raise AttributeError(f"module 'runtime' has no attribute {name!r}")
+        from prograd_proto.spelling import closest
+
+        hint = "" if name.startswith("_") else closest(name, _HOMES)
+        raise AttributeError(f"module 'runtime' has no attribute {name!r}{hint}")
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)

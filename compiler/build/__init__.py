@@ -10,6 +10,7 @@ graft          adding the ops of one block to another of the same program
 last_batch     how many rows a training step takes, and the rows left at the end of an epoch
 locations      the user's line behind an op, as an entry of the program's string table
 opened         a program file as something to build on
+other_words    what programs are asked for that they do not have, and who has it
 plugins        operators of other packages, imported where their plugin's name is given and nowhere else
 program        program: builds a training run, op by op, and compiles it into one file
 reports        what training and the other entries report, and how it combines over steps

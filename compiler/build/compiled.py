@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from compiler.analyses.memory_report import MemoryReport
 from compiler.build.columns import data_files, require_columns
 from compiler.build.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
+from compiler.build.other_words import no_attribute_of_compiled
 from compiler.build.plugins import require_used
 from compiler.build.whole_numbers import is_whole
 from compiler.errors import CompileError
@@ -23,6 +25,7 @@ from compiler.planning.keep_budget import SECONDS
 from compiler.planning.plan_program import plan_program
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Readings
+from prograd_proto.entry_views import Entries
 from prograd_proto.files import FORMAT_VERSION, copy_of, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.lifespans import trains
@@ -59,6 +62,11 @@ class Compiled:
         from compiler.analyses.summary import summary
 
         return f"<pre>{escape(summary(self.desc))}</pre>"
+
+    @property
+    def entries(self) -> Entries:
+        """What each entry is fed and fetches, by name."""
+        return Entries(self.desc)
 
     @property
     def sha256(self) -> str:
@@ -107,6 +115,11 @@ class Compiled:
             other.desc.ClearField("data")
         other._complete(Path(folder))
         return other.desc
+
+    if not TYPE_CHECKING:  # a type checker knows the attributes that there are
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute_of_compiled(name, Compiled)
 
     def _complete(self, folder: Path) -> None:
         """Take sizes and hashes of the files into the program, and how many rows the last step of an epoch has."""

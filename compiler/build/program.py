@@ -19,6 +19,7 @@ from compiler.build.data import data_desc, run_desc
 from compiler.build.declarations import Over, declared_state, declared_type, require_dtype
 from compiler.build.locations import Locations, line_here
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
+from compiler.build.other_words import no_attribute_of_program
 from compiler.build.reports import Reports
 from compiler.build.scopes import Scopes
 from compiler.build.setting_numbers import asked_interval, declared_setting, known_settings, require_number
@@ -528,10 +529,7 @@ class Program:
     if not TYPE_CHECKING:  # a type checker knows the methods that there are
 
         def __getattr__(self, name: str) -> Any:
-            hint = closest(name, [method for method in dir(Program) if not method.startswith("_")])
-            if name in ("save", "plan", "sha256", "desc"):
-                hint = f"; a compiled one has, as in program.compile(batch=32).{name}"
-            raise AttributeError(f"a Program has no {name!r}{hint}")
+            raise no_attribute_of_program(name, Program)
 
     def _assembled(self) -> pb.ProgramDesc:
         block, reports, kept = self._block, self._reports, self._opened.kept

@@ -16,6 +16,7 @@ attention     attention with heads, masks, lengths and rotary positions
 recurrent     lstm and gru, several of them above each other, in one direction or both
 residual      residual and dropout
 transformer   transformer_block
+other_names   what Keras and PyTorch call the layers that are here
 asked         what a layer asks of the tensor that it is given
 """
 
@@ -34,3 +35,15 @@ from prograd.layers.recurrent import lstm as lstm
 from prograd.layers.residual import dropout as dropout
 from prograd.layers.residual import residual as residual
 from prograd.layers.transformer import transformer_block as transformer_block
+
+
+def __getattr__(name: str) -> object:
+    from prograd.layers.other_names import no_layer
+
+    raise AttributeError(no_layer(name, __dir__()))
+
+
+def __dir__() -> list[str]:
+    """What a notebook completes."""
+    own = globals().items()
+    return sorted(name for name, thing in own if callable(thing) and not name.startswith("_"))

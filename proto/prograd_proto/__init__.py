@@ -11,12 +11,13 @@
 * `upgrades`: old operators and formats to today's
 * `plugins`: operators and kernels of other packages, loaded by name
 * `lifespans`: what the lifespans of states say about a block
+* `entry_views`: what entries are fed and fetch, for prompts and notebooks
 * `ragged_names`: of arrays in a data file whose rows are of unequal length
 * `settings`: the scalar states that a run may be given other values of
 * `errors`: what a program can cause by itself, and what a plugin can; `os_errors`: what the system says of a file
 * `regular_files`: opening regular files and nothing else; `file_patterns`: several files by one name
 * `printable`: whatever leaves for a terminal or a table: one line, of bounded length, that does nothing
-* `spelling`: the closest known name; `byte_sizes`: sizes as people write them
+* `spelling`: the closest known name, or all; `byte_sizes`: sizes as people write them
 """
 
 from prograd_proto.attributes import Attribute as Attribute

@@ -1,6 +1,6 @@
 """The closest known name to one that is not known, and all that there are."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 LONGEST: Final = 100
@@ -34,3 +34,11 @@ def are(known: Iterable[str]) -> str:
     """`are a, b`, `is a` or `are none`."""
     names = list(known)
     return f"{'is' if len(names) == 1 else 'are'} {', '.join(names) or 'none'}"
+
+
+def no_attribute(thing: str, name: str, owner: object, elsewhere: Mapping[str, str] | None = None) -> AttributeError:
+    """That a thing has no such attribute, with what habits from elsewhere mean by it, or the nearest that it has."""
+    if elsewhere and name in elsewhere:
+        return AttributeError(f"{thing} has no {name!r}; write {elsewhere[name]}")
+    public = [word for word in dir(owner) if not word.startswith("_")]
+    return AttributeError(f"{thing} has no {name!r}{closest(name, public) if not name.startswith('_') else ''}")

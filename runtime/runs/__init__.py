@@ -16,7 +16,6 @@ position           where a run stands: all besides the states that a later proce
 
 states             the states of a program: named arrays that outlive a step
 settings           numbers that a program lets a run choose
-state_view         the states of a run, to read and to write by name
 turns              turns at the states: several threads read them at once, or one thread alone changes them
 workspaces         workspaces of an engine, lent to the threads of a run
 stepper            how steps are made: within the limit of time, and recorded by a trace
@@ -28,5 +27,6 @@ torch_names        where the states of layers lie in a state dict of PyTorch
 reproducer         a failed step as a program of its own
 run_record         a run in a small JSON file: what it was asked, what it gave, on what machine
 machine            what a result may depend on besides the program: versions and the CPU
+shown/             states and what was fetched by name, as prompts and notebooks show them
 checkpoints/       a run in files: written while it trains, and read back to go on
 """

@@ -6,12 +6,13 @@ import os
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.entry_views import Entries
 from prograd_proto.files import load as load_program
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest, no_attribute
 from runtime.blas import use_one_thread
 from runtime.dtypes import Array
 from runtime.engines.engine import EngineOptions, MathName, ScheduleName
@@ -28,8 +29,9 @@ from runtime.runs.one_step import one_step
 from runtime.runs.position import Position
 from runtime.runs.session import Session
 from runtime.runs.settings import Settings
+from runtime.runs.shown.fetched import Fetched
+from runtime.runs.shown.state_view import StateView
 from runtime.runs.standing import Standing
-from runtime.runs.state_view import StateView
 from runtime.runs.untrained import warn_if_untrained
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class Run:
         data: Path_ | None = None,
         settings: Mapping[str, float] | None = None,
     ) -> None:
-        program = program if isinstance(program, pb.ProgramDesc) else program.beside(folder)
+        program = program if isinstance(program, pb.ProgramDesc) else _compiled(program).beside(folder)
         if threads < 1:
             raise UsageError(f"threads={threads}: a run takes at least one thread")
         if data is not None and not program.HasField("data"):
@@ -136,10 +138,26 @@ class Run:
         entries = ", ".join(entry.name for entry in self.program.entries)
         return f"<Run {self.program.name!r}: step {self.position.steps}, entries {entries}, {len(self.state)} states>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: where the run stands, entries, settings and states."""
+        from runtime.runs.shown.html_tables import run_html
+
+        return run_html(self)
+
     @property
     def sha256(self) -> str:
         """The program's identity."""
         return self.session.sha256
+
+    @property
+    def state_sha256(self) -> str:
+        """The hash of all states as they are now: `state_sha256` of the result line; see docs/format.md."""
+        return self.states.sha256()
+
+    @property
+    def entries(self) -> Entries:
+        """What each entry is fed and fetches, by name."""
+        return Entries(self.program)
 
     @property
     def position(self) -> Position:
@@ -149,7 +167,7 @@ class Run:
     @property
     def fetched(self) -> Mapping[str, Array]:
         """What the last training step fetched."""
-        return self.standing.fetched
+        return Fetched(self.standing.fetched)
 
     @property
     def state(self) -> StateView:
@@ -169,7 +187,7 @@ class Run:
             entry: which one.
             fetch: names of tensors to fetch besides the entry's own.
         """
-        return one_step(self.session, entry or self.session.training_entry(), feeds or {}, fetch)
+        return Fetched(one_step(self.session, entry or self.session.training_entry(), feeds or {}, fetch))
 
     def train(self, *, between: Callable[[], None] | None = None, **options: Any) -> Generator[Event]:
         """Train, and report steps, epochs, evaluations and checkpoints; see `TrainingOptions` for the options.
@@ -204,7 +222,7 @@ class Run:
             data = asked.split or None
         results = run_over(self.session, entry, self.session.rows(entry, data))
         warn_if_untrained(self.session, entry)
-        return results.metrics | results.tables
+        return Fetched(results.metrics | results.tables)
 
     def predict(self, x: object, *, entry: str = "predict") -> dict[str, Array]:
         """What an entry fetches for any number of rows, always by name.
@@ -220,7 +238,7 @@ class Run:
             x = {next(iter(feeds)): x}
         results = run_over(self.session, entry, self.session.rows(entry, x))  # pyright: ignore[reportUnknownArgumentType]: names are checked
         warn_if_untrained(self.session, entry)
-        return results.arrays
+        return Fetched(results.arrays)
 
     def set(self, **values: float) -> None:
         """Give settings of the program other values, for all steps from now on.
@@ -293,6 +311,32 @@ class Run:
     def close(self) -> None:
         """Let all threads end but the caller's."""
         self.session.workspaces.close()
+
+    if not TYPE_CHECKING:  # a type checker knows the attributes that there are
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute("a Run", name, Run, _ELSEWHERE)
+
+
+_ELSEWHERE: Final = {
+    "eval": "run.evaluate(split) or run.predict(x)",
+    "fit": "for event in run.train(): pass",
+    "load_state_dict": "run.load(path)",
+    "parameters": "run.state",
+    "score": "run.evaluate(split)",
+    "state_dict": "run.state, or run.save(path)",
+    "summary": "program.summary(), or compiler summary program.pb",
+}
+"""By what runs and models have elsewhere, what to write."""
+
+
+def _compiled(given: object) -> Compiled:
+    """What compile gave. Raises UsageError for a path, and for what is no program; a Program says it by itself."""
+    if isinstance(given, str | os.PathLike):
+        raise UsageError(f"Run takes a program; prograd.load({os.fspath(given)!r}) reads one from its file")
+    if not hasattr(type(given), "beside") and type(given).__name__ != "Program":
+        raise UsageError(f"Run takes what program.compile(batch=32) gives, not {type(given).__name__}")
+    return cast("Compiled", given)
 
 
 def _require_known(what: str, given: Mapping[str, object], function: Callable[..., object]) -> None:

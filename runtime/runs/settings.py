@@ -10,7 +10,7 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.settings import interval_of, settings_among
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest, closest_and_all
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.runs.states import States
@@ -29,9 +29,12 @@ class Settings(Mapping[str, Number]):
     def __repr__(self) -> str:
         return "\n".join(["settings", *(f"  {name} = {number}" for name, number in self.items())])
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._descs)
+
     def __getitem__(self, name: str) -> Number:
         if name not in self._descs:
-            raise KeyError(name)
+            raise KeyError(f"there is no setting {name!r}{closest_and_all(name, self._descs)}")
         with self._states.turns.together():
             return self._states.arrays[name].item()
 

@@ -1,14 +1,25 @@
 """What a notebook or a prompt shows: signatures of operators, what things say of themselves, what may be completed."""
 
+import copy
 import inspect
+import pickle
 import pydoc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import compiler
+import prograd
+import runtime
 from compiler.__main__ import main
-from prograd import Program, Run, adam, layers, ops, sgd
+from prograd import Program, Run, UsageError, adam, constant, layers, ops, sgd
 from registry import OPS
+from runtime.__main__ import main as runtime_main
+from runtime.dtypes import BFLOAT16
+from runtime.runs.shown.html_tables import ROWS, described, table
 
 
 def network() -> Program:
@@ -68,6 +79,133 @@ def test_states_and_tensors_are_completed():
     assert {"x", "output.w"} <= set(program._ipython_key_completions_())
     run = Run(program.compile(batch=2))
     assert run.state._ipython_key_completions_() == list(run.state)
+
+
+def test_entries_say_what_they_are_fed_and_fetch():
+    compiled = network().compile(batch=2)
+    run = Run(compiled)
+    assert repr(run.entries["train"]) == (
+        "<Entry 'train': feeds x float32[batch, 4], label int64[batch]; fetches loss, rate; batch=2>"
+    )
+    assert repr(compiled.entries["predict"]) == (
+        "<Entry 'predict': feeds x float32[batch, 4]; fetches y; batch=2 or batch=1>"
+    )
+    assert repr(run.entries).splitlines() == ["entries", *(f"  {view!r}" for view in run.entries.values())]
+    assert run.entries["predict"].feeds["x"].shape == ("batch", 4)
+    assert run.entries._ipython_key_completions_() == list(compiled.entries) == ["train", "predict", "evaluate"]
+    with pytest.raises(
+        KeyError, match="there is no entry 'pedict'; did you mean 'predict'\\? There are train, predict, "
+    ):
+        run.entries["pedict"]
+
+
+def test_what_was_fetched_says_what_it_holds():
+    run = Run(network().compile(batch=2))
+    run.state["output.b"] = np.ones(3, np.float32)
+    given = run.predict(np.zeros((2, 4), np.float32))
+    assert isinstance(given, dict)
+    assert given._ipython_key_completions_() == ["y"]  # pyright: ignore
+    with pytest.raises(KeyError, match="nothing was fetched as 'yy'; did you mean 'y'\\? There is y"):
+        given["yy"]
+    with pytest.raises(AttributeError, match=r"^what was fetched has no attribute 'y'; write \['y'\]$"):
+        _ = given.y  # pyright: ignore
+    assert given._repr_html_() == (  # pyright: ignore
+        "<table><thead><tr><th>name</th><th>type</th><th>value</th></tr></thead>"
+        "<tbody><tr><td>y</td><td>float32[2, 3]</td><td>1 … 1</td></tr></tbody></table>"
+    )
+    assert copy.deepcopy(given).keys() == pickle.loads(pickle.dumps(given)).keys() == {"y"}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.5, ("float", "0.5")),
+        (np.float32(2), ("float32[]", "2")),
+        (np.array([True, False, True]), ("bool[3]", "2 of 3 are true")),
+        (np.array(True), ("bool[]", "True")),
+        (np.zeros((0, 2), np.int64), ("int64[0, 2]", "")),
+        (np.array([np.nan, 1]), ("float64[2]", "nan … nan")),
+        (np.array([0x3F80, 0x4000], np.uint16).view(BFLOAT16), ("bfloat16[2]", "1 … 2")),
+    ],
+)
+def test_arrays_are_shown_by_type_and_range(value: object, shown: tuple[str, str]):
+    assert described(value) == shown
+
+
+def test_a_long_table_is_cut():
+    rows = [(str(i), "<b>") for i in range(ROWS + 3)]
+    shown = table(("a", "b"), rows)
+    assert shown.count("<tr>") == 1 + ROWS + 1
+    assert "<td>and 3 more</td>" in shown
+    assert "<b>" not in shown
+
+
+def test_a_run_is_shown_with_its_entries_settings_and_states():
+    program = Program("a<b>")
+    w = program.parameter("w", (2,), constant(0.5))
+    program.minimize(ops.sum(w * w), sgd(program.setting("rate", 0.1)))
+    run = Run(program.compile())
+    shown = run._repr_html_()
+    assert f"<p><b>a&lt;b&gt;</b>: step 0, program {run.sha256[:12]}</p>" in shown
+    assert "<tr><td>train</td><td>-</td><td>loss, rate</td></tr>" in shown
+    assert "<tr><td>rate</td><td>0.1</td></tr>" in shown
+    assert "<tr><td>w</td><td>float32[2]</td><td>0.5 … 0.5</td></tr>" in shown
+    assert run.settings._ipython_key_completions_() == ["rate"]
+    with pytest.raises(KeyError, match="there is no setting 'rat'; did you mean 'rate'\\? There is rate"):
+        run.settings["rat"]
+
+
+def test_the_hash_of_the_states_is_that_of_the_result_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    program = network()
+    program.compile(batch=2).save(tmp_path / "p.pb")
+    run = prograd.load(tmp_path / "p.pb")
+    before = run.state_sha256
+    run.step({"x": np.ones((2, 4), np.float32), "label": [0, 1]})
+    assert run.state_sha256 != before
+    run.save(tmp_path / "s.safetensors")
+    again = prograd.load(tmp_path / "p.pb")
+    assert again.state_sha256 == before
+    again.resume(tmp_path / "s.safetensors")
+    assert again.state_sha256 == run.state_sha256
+    np.save(tmp_path / "x.npy", np.ones((2, 4), np.float32))
+    words = ["execute", str(tmp_path / "p.pb"), "--entry", "predict", "--feed", f"x=@{tmp_path / 'x.npy'}"]
+    assert runtime_main(words) == 0
+    assert capsys.readouterr().out.split("state_sha256=")[1].strip() == before
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda p: Run(p), "a Program is compiled before it runs, as in prograd.Run(program.compile(batch=32))"),
+        (lambda p: Run("p.pb"), "Run takes a program; prograd.load('p.pb') reads one from its file"),
+        (lambda p: Run(3), "Run takes what program.compile(batch=32) gives, not int"),
+        (lambda p: p.fit, "a Program has no 'fit'; write prograd.Run(program.compile(batch=32)).train()"),
+        (lambda p: p.compile(batch=2).sav, "a compiled program has no 'sav'; did you mean 'save'?"),
+        (lambda p: p.compile(batch=2).predict,
+         "a compiled program has no 'predict'; write prograd.Run(compiled).predict"),
+        (lambda p: Run(p.compile(batch=2)).evalute, "a Run has no 'evalute'; did you mean 'evaluate'?"),
+        (lambda p: Run(p.compile(batch=2)).fit, "a Run has no 'fit'; write for event in run.train(): pass"),
+        (lambda p: layers.dens, "there is no layer 'dens'; did you mean 'dense'?"),
+        (lambda p: layers.Linear, "there is no layer 'Linear'; write layers.dense"),
+        (lambda p: layers.LSTM, "there is no layer 'LSTM'; write layers.lstm"),
+        (lambda p: layers.ReLU, "there is no layer 'ReLU', as it has no parameters; write ops.relu"),
+        (lambda p: layers.blue, "there is no layer 'blue'"),
+        (lambda p: prograd.data.pak, "prograd.data has no 'pak'; did you mean 'pack'?"),
+        (lambda p: prograd.adm, "there is no 'adm' in prograd; did you mean 'adam'?"),
+        (lambda p: runtime.lod, "module 'runtime' has no attribute 'lod'; did you mean 'load'?"),
+        (lambda p: compiler.Progam, "module 'compiler' has no attribute 'Progam'; did you mean 'Program'?"),
+    ],
+)  # fmt: skip
+def test_names_that_are_not_there_lead_to_those_that_are(call: Callable[[Any], object], sentence: str):
+    with pytest.raises((AttributeError, UsageError)) as caught:
+        call(network())
+    assert str(caught.value) == sentence
+
+
+def test_notebooks_complete_layers_and_nothing_that_their_files_import():
+    assert "dense" in dir(layers)
+    assert not {"asked", "Program", "annotations"} & set(dir(layers))
+    assert dir(prograd.data) == ["decode", "encode", "pack", "write"]
 
 
 def test_notebooks_show_summaries():

@@ -33,6 +33,13 @@ class StateView(Mapping[str, Array]):
     def _ipython_key_completions_(self) -> list[str]:
         return list(self._arrays)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: types and ranges."""
+        from runtime.runs.shown.html_tables import described, table
+
+        with self._turns.together():
+            return table(("state", "type", "value"), [(n, *described(array)) for n, array in self._arrays.items()])
+
     def __getitem__(self, name: str) -> Array:
         state = self._found(name)
         with self._turns.together():

@@ -1,0 +1,37 @@
+"""What a program and a compiled program are asked for that they do not have, and who has it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prograd_proto.spelling import no_attribute
+
+_STEPS: Final = ("step", "train", "evaluate", "predict", "state")
+"""What a run has."""
+
+_OF_PROGRAM: Final = {
+    "add": "layers.dense(program, 'hidden', x, 32), which gives the next tensor",
+    "backward": "program.minimize(loss, adam()), which appends the gradients",
+    "fit": "prograd.Run(program.compile(batch=32)).train()",
+    "parameters": "program.states",
+    **{name: f"prograd.Run(program.compile(batch=32)).{name}" for name in _STEPS if name != "state"},
+}
+_OF_COMPILED: Final = {
+    "fit": "prograd.Run(compiled).train()",
+    **{name: f"prograd.Run(compiled).{name}" for name in (*_STEPS, "load")},
+}
+
+
+def no_attribute_of_program(name: str, owner: type) -> AttributeError:
+    """That a Program has no such attribute; what a compiled one has is named with `compile` before it."""
+    if name == "beside":  # what a run asks of a program
+        return AttributeError("a Program is compiled before it runs, as in prograd.Run(program.compile(batch=32))")
+    if name in ("save", "plan", "sha256", "desc", "entries"):
+        words = f"a Program has no {name!r}; a compiled one has, as in program.compile(batch=32).{name}"
+        return AttributeError(words)
+    return no_attribute("a Program", name, owner, _OF_PROGRAM)
+
+
+def no_attribute_of_compiled(name: str, owner: type) -> AttributeError:
+    """That a compiled program has no such attribute; a run has what computes."""
+    return no_attribute("a compiled program", name, owner, _OF_COMPILED)

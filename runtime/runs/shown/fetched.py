@@ -1,0 +1,27 @@
+"""What an entry fetched, by name: a dict that a notebook shows as a table, and that says what there is."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from prograd_proto.spelling import closest_and_all
+
+
+class Fetched(dict[str, Any]):
+    """Arrays and numbers by name. A KeyError for a name that is not there lists those that are."""
+
+    def __missing__(self, name: object) -> NoReturn:
+        raise KeyError(f"nothing was fetched as {name!r}{closest_and_all(str(name), self)}")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = f"; write [{name!r}]" if name in self else ""
+        raise AttributeError(f"what was fetched has no attribute {name!r}{hint}")
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: numbers, and of arrays type and range."""
+        from runtime.runs.shown.html_tables import described, table
+
+        return table(("name", "type", "value"), [(name, *described(value)) for name, value in self.items()])
