@@ -53,6 +53,32 @@ def test_masks_of_every_kind(name):
     check(attention(causal), [*operands(), MASKS[name](np.random.default_rng(1))], this_machine())
 
 
+LENGTHS = np.arange(100) < np.array([37, 100])[:, None, None, None]
+"""Of keys that two images have; the rest of the first one is whole panels that nobody sees."""
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_keys_that_nobody_sees_are_left_out(causal):
+    given = operands((2, 4, 100, 12), (2, 2, 100, 12))
+    check(attention(causal), [*given, LENGTHS], this_machine())
+
+
+@pytest.mark.parametrize(("operand", "mask"), [("k", None), ("v", LENGTHS), ("dy", None)])
+def test_what_is_hidden_and_not_finite_goes_where_it_goes_in_the_reference(operand, mask):
+    given = dict(zip(("q", "k", "v", "dy"), operands((2, 4, 100, 12), (2, 2, 100, 12)), strict=True))
+    given[operand][0, 1, 70, 3] = np.nan
+    given[operand][1, 0, 90, 2] = np.inf
+    check(attention(causal=mask is None), [*given.values(), mask], this_machine())
+
+
+def test_a_head_with_many_queries_is_shared_by_threads():
+    given = operands((1, 1, 70, 8), (1, 1, 70, 8), 8)
+    made = Made(attention(causal=True), given)
+    first, other = (made.native(this_machine(), threads) for threads in (1, 2))
+    assert [x.tobytes() for x in first] == [x.tobytes() for x in other]
+    check(attention(causal=True), given, replace(this_machine(), l2_bytes=1 << 15))
+
+
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (53, 700), (16, 128), (5, 260)])
 def test_any_number_of_queries_and_keys(queries, keys):
     given = operands((1, 2, queries, 8), (1, 2, keys, 8), 16)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prograd_proto import TensorType
-from runtime.engines.native.attention.heads import Heads, heads_of
-from runtime.engines.native.attention.products import LINE, WEIGHTS, Sizes, multiply, room
-from runtime.engines.native.attention.weights import Block, scores, write_weights
+from runtime.engines.native.attention.heads import Block, Heads, blocks_of, heads_of
+from runtime.engines.native.attention.panels import panels_of, write_panels
+from runtime.engines.native.attention.products import over_keys
+from runtime.engines.native.attention.seen import are_finite, seen_keys
+from runtime.engines.native.attention.weights import write_weights
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Index, Value
+from runtime.engines.native.ir.words import where
 from runtime.engines.native.product import Matrix
 from runtime.engines.native.target import Target
+
+PANELS, WEIGHTS, LINE = range(3)
+"""The thread's own memory: for keys in panels, for weights, and for a number of each query."""
 
 
 def forward(
@@ -24,47 +30,49 @@ def forward(
     heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
 
     def write(work: Work, start: Value, stop: Value) -> None:
-        f = work.f
+        f, results = work.f, _Results(work, heads)
         for unit in f.range(start, stop):
-            head, number = f.index(unit) // heads.blocks, f.index(unit) % heads.blocks
-            for first, rows in blocks_of(work, heads, number):
-                _block(work, heads, head, first, rows)
+            unit = f.index(unit)
+            head, number = unit // heads.blocks, unit % heads.blocks
+            is_new = number.equal(0) if heads.of_group == 1 else (unit % (heads.blocks * heads.of_group)).equal(0)
+            with f.when(is_new | unit.equal(start)):
+                results.turn(head // heads.of_group)
+            for block in blocks_of(work, heads, head, number):
+                results.write(head, block)
 
-    products = [part for rows in {heads.block, heads.last} for part in (scores(heads, rows), results(heads, rows))]
+    sizes = (panels_of(heads, heads.depth), heads.rows * heads.row, heads.rows)
     units = heads.images * heads.heads * heads.blocks
-    return Stages((Stage(write, units, heads.nanoseconds),), own=room(heads, products, heads.block, False))
+    return Stages((Stage(write, units, heads.nanoseconds),), own=tuple(size * heads.item for size in sizes))
 
 
-def blocks_of(work: Work, heads: Heads, number: Value) -> Generator[tuple[Index, int]]:
-    """The first query of a block and how many there are, written for both sizes if there are two."""
-    if heads.block == heads.last:
-        yield number * heads.block, heads.block
-        return
-    is_last = number.equal(heads.blocks - 1)
-    with work.f.when(~is_last):
-        yield number * heads.block, heads.block
-    with work.f.when(is_last):
-        yield (heads.blocks - 1) * heads.block, heads.last
+class _Results:
+    def __init__(self, work: Work, heads: Heads) -> None:
+        self.work, self.heads, self.f = work, heads, work.f
+        *operands, self.mask = work.inputs
+        self.q, self.k, self.v = (x for x in operands if x is not None)
+        self.panels, self.weights, self.line = (work.own(i, heads.element) for i in (PANELS, WEIGHTS, LINE))
+        self.finite, self.word = self.f.local(), self.f.local()
 
+    def turn(self, group: Value) -> None:
+        """Begin with the keys and values of a group of heads."""
+        heads = self.heads
+        write_panels(self.work, heads, self.k + group * (heads.keys * heads.depth), heads.depth, self.panels)
+        if heads.leaves_out:
+            size = heads.keys * heads.width
+            finite = are_finite(self.f, heads, [(self.v + group * size, size)])
+            self.f.store(where(finite, self.f.index(1), 0), self.finite)
 
-def results(heads: Heads, rows: int) -> Sizes:
-    """The product of weights and values."""
-    return Sizes(rows, heads.width, heads.keys, (heads.row, 1), (heads.width, 1))
+    def write(self, head: Value, block: Block) -> None:
+        """The results of a block."""
+        f, heads, [y] = self.f, self.heads, self.work.outputs
+        query = head * heads.queries + block.first
+        q, to = self.q + query * heads.depth, y + query * heads.width
+        seen: Index = seen_keys(self.work, heads, block, self.mask, self.finite, self.word)
+        write_weights(self.work, heads, block, q, self.panels, self.mask, seen, self.weights, self.line)
 
+        def divided(x: Value, i: Index, j: Index, count: int) -> None:
+            f.store(x * f.load(self.line, i), to + (i * heads.width + j), 0, count)
 
-def _block(work: Work, heads: Heads, head: Value, first: Index, rows: int) -> None:
-    f, [y] = work.f, work.outputs
-    *operands, mask = work.inputs
-    q, k, v = (x for x in operands if x is not None)
-    group = head // (heads.heads // heads.groups)
-    keys, values = k + group * (heads.keys * heads.depth), v + group * (heads.keys * heads.width)
-    query = head * heads.queries + first
-    block = Block(head // heads.heads, head % heads.heads, first, rows)
-    write_weights(work, heads, block, q + query * heads.depth, keys, mask, whole=False)
-    line, to = work.own(LINE, heads.element), y + query * heads.width
-
-    def divided(x: Value, i: Index, j: Index, count: int) -> None:
-        f.store(x * f.load(line, i), to + (i * heads.width + j), 0, count)
-
-    weights = Matrix(work.own(WEIGHTS, heads.element), heads.row)
-    multiply(work, heads, results(heads, rows), weights, Matrix(values, heads.width), divided)
+        values = Matrix(self.v + head // heads.of_group * (heads.keys * heads.width), heads.width)
+        weights = Matrix(self.weights, heads.row)
+        over_keys(self.work, heads, block.rows, weights, values, heads.width, seen, divided)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
 from prograd_proto import TensorType
 from runtime.engines.native.emission.nest import Steps, row_major
-from runtime.engines.native.ir import DTYPES, Type
+from runtime.engines.native.forms.stages import Work
+from runtime.engines.native.ir import DTYPES, Index, Type, Value
+from runtime.engines.native.product.plan import tile_shape
 from runtime.engines.native.target import Target
 
-MOST_ROWS: Final = 256
-"""Queries of a block, so that sums over them are one chain."""
+ROWS: Final = 32
+"""Queries of a block: its weights stay in the nearest cache, and a causal mask leaves out what a block does not see."""
 
-LEAST_ROWS: Final = 32
-"""Likewise, so that products are worth their start."""
+MOST_ROWS: Final = 256
+"""Queries whose weights a gradient keeps at once, so that sums over them are one chain."""
+
+LEAST_ROWS: Final = 8
+"""Queries of a block that has very many keys."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class Heads:
         images, heads, groups: how many there are; `groups` heads have keys and values, for as many queries' heads each.
         queries, keys: how many there are in a head.
         depth, width: elements of a query and a key, and of a value.
-        block: queries that are taken at once.
+        rows: queries of a block.
         scale: of scores.
         causal: whether a query sees no later key.
         mask: the elements of a mask, if there is one, and its steps along images, heads, queries and keys.
@@ -42,7 +48,7 @@ class Heads:
     keys: int
     depth: int
     width: int
-    block: int
+    rows: int
     scale: float
     causal: bool
     mask: tuple[str, Steps] | None
@@ -53,19 +59,40 @@ class Heads:
         return self.target.lanes(self.element.bits)
 
     @property
+    def of_group(self) -> int:
+        """Heads of queries that share keys and values."""
+        return self.heads // self.groups
+
+    @property
     def blocks(self) -> int:
         """Of the queries of a head."""
-        return -(-self.queries // self.block)
+        return -(-self.queries // self.rows)
 
     @property
     def last(self) -> int:
         """Queries of the last block."""
-        return self.queries - self.block * (self.blocks - 1)
+        return self.queries - self.rows * (self.blocks - 1)
+
+    @property
+    def together(self) -> int:
+        """Blocks whose weights a gradient keeps at once."""
+        most = min(self.target.l2_bytes // 4 // (self.row * self.item), MOST_ROWS) // self.rows
+        return min(max(most, 1), self.blocks)
+
+    @property
+    def panel(self) -> int:
+        """Keys that a tile of scores takes."""
+        return min(tile_shape(self.target, self.lanes, self.rows, self.keys)[1] * self.lanes, self.wide)
+
+    @property
+    def wide(self) -> int:
+        """Keys as whole vectors."""
+        return -(-self.keys // self.lanes) * self.lanes
 
     @property
     def row(self) -> int:
-        """Elements from one row of weights to the next: a few more than there are keys."""
-        return -(-self.keys // self.lanes) * self.lanes + self.lanes
+        """Elements from one row of weights to the next: some more than there are keys, so rows lie in other places."""
+        return self.wide + self.lanes
 
     @property
     def item(self) -> int:
@@ -73,10 +100,16 @@ class Heads:
         return self.element.bits // 8
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether a block may see fewer keys than there are."""
+        hides = self.causal or (self.mask is not None and self.mask[0] == "bool" and self.mask[1][-1] > 0)
+        return hides and self.keys > self.panel
+
+    @property
     def nanoseconds(self) -> float:
         """Of one product of queries with keys and one with values, for all heads; a guess."""
-        work = self.images * self.heads * self.queries * self.keys * (self.depth + self.width)
-        return work / (self.lanes * 3.0) + self.images * self.heads * self.queries * self.keys * 0.1
+        scores = self.images * self.heads * self.queries * self.keys * (0.6 if self.causal else 1)
+        return scores * ((self.depth + self.width) / (self.lanes * 4.0) + 0.1)
 
 
 def heads_of(
@@ -89,9 +122,36 @@ def heads_of(
     if mask is not None:
         seen = mask.dtype, row_major(mask.static_shape, (images, heads, queries, keys))
     element = DTYPES[q.dtype]
-    most = min(max(target.l2_bytes // 4 // (keys * element.bits // 8), LEAST_ROWS), MOST_ROWS, queries)
-    blocks = -(-queries // most)
-    even = [n for n in range(blocks, 2 * blocks + 1) if queries % n == 0]
-    block = queries // even[0] if even else -(-queries // blocks)
+    most = max(min(ROWS, target.l2_bytes // 4 // (keys * element.bits // 8)), LEAST_ROWS)
+    rows = -(-queries // -(-queries // most))
     width = v.static_shape[3]
-    return Heads(target, element, images, heads, groups, queries, keys, depth, width, block, scale, causal, seen)
+    return Heads(target, element, images, heads, groups, queries, keys, depth, width, rows, scale, causal, seen)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some queries of a head.
+
+    Attributes:
+        image, head: which.
+        first: the first query.
+        rows: how many.
+    """
+
+    image: Value
+    head: Value
+    first: Index
+    rows: int
+
+
+def blocks_of(work: Work, heads: Heads, head: Value, number: Value) -> Generator[Block]:
+    """The block of a number, written for both sizes if there are two; the head is counted through all images."""
+    image, first = head // heads.heads, number * heads.rows
+    if heads.rows == heads.last:
+        yield Block(image, head % heads.heads, first, heads.rows)
+        return
+    is_last = number.equal(heads.blocks - 1)
+    with work.f.when(~is_last):
+        yield Block(image, head % heads.heads, first, heads.rows)
+    with work.f.when(is_last):
+        yield Block(image, head % heads.heads, (heads.blocks - 1) * heads.rows, heads.last)

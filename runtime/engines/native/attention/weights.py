@@ -1,22 +1,23 @@
-"""Weights of a block of queries: scores, what masks hide of them, and their softmax."""
+"""The weights of a block of queries: scores, what masks hide of them, and their softmax, some rows at a time.
+
+Rows go side by side, as one alone would wait for itself. Weights are left as powers, and the factor of each query's in
+a line: whoever reads powers multiplies what it makes of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
 from runtime.engines.native import math
-from runtime.engines.native.attention.heads import Heads
-from runtime.engines.native.attention.products import LINE, WEIGHTS, Sizes, multiply
+from runtime.engines.native.attention.heads import Block, Heads
+from runtime.engines.native.attention.products import by_keys, computed
 from runtime.engines.native.emission.nest import moved
 from runtime.engines.native.forms.registers import in_register
 from runtime.engines.native.forms.stages import Work
 from runtime.engines.native.ir import INT32, Index, Value
-from runtime.engines.native.ir.words import across, convert, first, maximum, where
+from runtime.engines.native.ir.words import across, convert, maximum, minimum, where
 from runtime.engines.native.product import Matrix
-from runtime.engines.native.reduction import LARGEST, SUM, Joining, by_pairs, in_lanes
 
 LEAST: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
 """From here on is what is largest of a row: of one that sees nothing, all powers are then 0."""
@@ -24,133 +25,86 @@ LEAST: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
 TINY: Final = {32: 1.1754943508222875e-38, 64: 2.2250738585072014e-308}
 """The least sum of powers: a query that sees no key has weights of 0."""
 
-NORMAL: Final = {32: -87.0, 64: -708.0}
-"""Below this, powers of e are not normal numbers."""
-
-IN_REGISTERS: Final = 4
-"""A row whose vectors are at most this part of the registers stays in them."""
+TOGETHER: Final = 4
+"""Rows side by side."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """Some queries of a head.
-
-    Attributes:
-        image, head: which.
-        first: the first query.
-        rows: how many.
-    """
-
-    image: Value
-    head: Value
-    first: Index
-    rows: int
-
-
-def scores(heads: Heads, rows: int) -> Sizes:
-    """The product of queries and keys."""
-    return Sizes(rows, heads.keys, heads.depth, (heads.depth, 1), (1, heads.depth))
-
-
-def write_weights(work: Work, heads: Heads, block: Block, q: Value, k: Value, mask: Value | None, whole: bool) -> None:
-    """The weights of a block, given the addresses of its first query and of the first key.
-
-    If they are not to be `whole`, they are powers, and the factor of each query's is in its line.
-    """
-    f, weights, line = work.f, work.own(WEIGHTS, heads.element), work.own(LINE, heads.element)
-
-    def scaled(x: Value, i: Index, j: Index, count: int) -> None:
-        f.store(x * heads.scale, weights + (i * heads.row + j), 0, count)
-
-    sizes = scores(heads, block.rows)
-    multiply(work, heads, sizes, Matrix(q, heads.depth), Matrix(k, 1, heads.depth), scaled)
-    softmax = _Softmax(work, heads, block, mask)
-    for i in f.range(0, block.rows):
-        factor = softmax.row(weights + i * heads.row, i, whole)
-        f.store(factor, line, i)
+def write_weights(
+    work: Work,
+    heads: Heads,
+    block: Block,
+    q: Value,
+    panels: Value,
+    mask: Value | None,
+    seen: Index,
+    to: Value,
+    line: Value,
+) -> None:
+    """The powers of a block and the factors of its queries, given the addresses of its first query and of the keys."""
+    f = work.f
+    queries = Matrix(q, heads.depth)
+    by_keys(work, heads, block.rows, queries, panels, seen, to, scale=heads.scale, beyond=-inf)
+    softmax = _Softmax(work, heads, block, mask, computed(heads, seen, heads.wide))
+    for i in f.range(0, block.rows // TOGETHER * TOGETHER, TOGETHER):
+        softmax.rows(to, line, i, TOGETHER)
+    if rest := block.rows % TOGETHER:
+        softmax.rows(to, line, block.rows - rest, rest)
 
 
 class _Softmax:
-    def __init__(self, work: Work, heads: Heads, block: Block, mask: Value | None) -> None:
-        self.f, self.heads, self.block, self.mask = work.f, heads, block, mask
-        self.vector = heads.element.of(heads.lanes)
+    def __init__(self, work: Work, heads: Heads, block: Block, mask: Value | None, columns: Index) -> None:
+        self.f, self.heads, self.block, self.mask, self.columns = work.f, heads, block, mask, columns
+        self.vector, self.bits = heads.element.of(heads.lanes), heads.element.bits
 
-    def row(self, row: Value, i: Index, whole: bool) -> Value:
-        """A row of scores becomes powers, or weights; gives what makes weights of powers."""
-        heads, bits = self.heads, self.heads.element.bits
-        steps = _Row(row, heads)
-        most = steps.over(
-            lambda x, j, count: self._seen(x, i, j, count), LARGEST, heads.causal or self.mask is not None
-        )
-        most = self.f.splat(maximum(most, LEAST[bits]), heads.lanes)
-        total = steps.over(lambda x, j, count: _power(x - most), SUM, True)
-        factor = 1 / maximum(total, TINY[bits])
-        if whole:
-            wide = self.f.splat(factor, heads.lanes)
-            steps.over(lambda x, j, count: x * wide, None, True)
-        steps.end()
-        return factor
+    def rows(self, weights: Value, line: Value, first: Index, count: int) -> None:
+        """So many rows of scores become powers."""
+        f, heads, numbers = self.f, self.heads, range(count)
+        rows = [weights + (first + i) * heads.row for i in numbers]
+        largest = f.loop(0, self.columns, heads.lanes, [f.constant(self.vector, LEAST[self.bits])] * count)
+        for j, most in largest:
+            scores = [self._seen(f.load(row, j, heads.lanes), first + i, j) for i, row in enumerate(rows)]
+            if self.mask is not None:
+                for x, row in zip(scores, rows, strict=True):
+                    f.store(x, row, j)
+            largest.carry([_larger(x, m) for x, m in zip(scores, most, strict=True)])
+        most = [f.splat(across(x, _larger), heads.lanes) for x in largest.results]
+        sums = f.loop(0, self.columns, heads.lanes, [f.constant(self.vector, 0)] * count)
+        for j, totals in sums:
+            powers = [self._power(f.load(row, j, heads.lanes), most[i], first + i, j) for i, row in enumerate(rows)]
+            for x, row in zip(powers, rows, strict=True):
+                f.store(x, row, j)
+            sums.carry([x + total for x, total in zip(powers, totals, strict=True)])
+        for i, total in enumerate(sums.results):
+            f.store(1 / maximum(across(total, lambda a, b: a + b), TINY[self.bits]), line, first + i)
 
-    def _seen(self, x: Value, i: Index, j: Index, count: int) -> Value:
+    def _power(self, x: Value, most: Value, i: Index, j: Index) -> Value:
+        scores = x if self.mask is not None else self._seen(x, i, j)
+        return math.exp_below(scores - most)
+
+    def _seen(self, x: Value, i: Index, j: Index) -> Value:
         """Scores, less than all others where a mask hides a key."""
-        f, query = self.f, self.f.index(self.block.first) + i
+        f, lanes, query = self.f, self.heads.lanes, self.f.index(self.block.first) + i
         if self.heads.causal:
-            is_before = f.counting(INT32.of(self.heads.lanes)) <= convert(query - j, INT32)
+            is_before = f.counting(INT32.of(lanes)) <= convert(query - j, INT32)
             x = where(is_before, x, -inf)
         if self.mask is None or self.heads.mask is None:
             return x
         dtype, steps = self.heads.mask
         at = self.mask + moved([self.block.image, self.block.head, query, j], steps)
-        seen = f.load(at, 0, self.heads.lanes, count) if steps[-1] else f.splat(f.load(at), self.heads.lanes)
+        if not steps[-1]:
+            seen = f.splat(f.load(at), lanes)
+        elif self.heads.keys % lanes == 0:
+            seen = f.load(at, 0, lanes)
+        else:
+            seen = f.load(at, 0, lanes, self._count(j))
         return where(in_register(seen, dtype), x, -inf) if dtype == "bool" else x + seen
 
+    def _count(self, j: Index) -> Index:
+        """Lanes of the vector that begins at a key which are keys."""
+        left = self.heads.keys - self.f.index(j)
+        return minimum(left, self.heads.lanes)
 
-def _power(far: Value) -> Value:
-    """The power of a distance below the largest; 0 where it has no normal number, as making others takes long."""
-    least = NORMAL[far.type.bits]
-    return where(far < least, 0.0, math.exp(maximum(far, least)))
 
-
-class _Row:
-    """A row that is gone over again and again, in registers if it is short."""
-
-    def __init__(self, row: Value, heads: Heads) -> None:
-        self.row, self.heads, self.f = row, heads, row.function
-        lanes, keys = heads.lanes, heads.keys
-        self.pieces = [(j, min(lanes, keys - j)) for j in range(0, keys, lanes)]
-        self.held: list[Value] | None = None
-        if len(self.pieces) <= heads.target.registers // IN_REGISTERS:
-            self.held = [self.f.load(row, j, lanes, count) for j, count in self.pieces]
-
-    def over(self, each: Callable[[Value, Index, int], Value], joining: Joining | None, changes: bool) -> Value:
-        """What each vector becomes, and that joined, alone."""
-        zero = self.f.constant(self.heads.element, 0)
-        if self.held is not None:
-            self.held = [each(x, j, count) for x, (j, count) in zip(self.held, self.pieces, strict=True)]
-            return (
-                zero if joining is None else across(by_pairs(self._filled(self.held, joining), joining), joining.join)
-            )
-
-        def read(j: Index, tail: int | None) -> list[Value]:
-            count = self.heads.lanes if tail is None else tail
-            x = each(self.f.load(self.row, j, self.heads.lanes, count), j, count)
-            if changes:
-                self.f.store(x, self.row, j, count)
-            return [x]
-
-        vector = self.heads.element.of(self.heads.lanes)
-        used = joining or SUM
-        [total] = in_lanes(self.f, self.heads.keys, read, [used], [vector])
-        return zero if joining is None else across(total, joining.join)
-
-    def end(self) -> None:
-        """Write what was held."""
-        for x, (j, count) in zip(self.held or [], self.pieces, strict=self.held is not None):
-            self.f.store(x, self.row, j, count)
-
-    def _filled(self, xs: list[Value], joining: Joining) -> list[Value]:
-        *whole, last = xs
-        count = self.pieces[-1][1]
-        if count < self.heads.lanes:
-            last = where(first(last, count), last, joining.neutral(last.type))
-        return [*whole, last]
+def _larger(x: Value, y: Value) -> Value:
+    """Of two numbers; of what is not a number nothing is said, as its power is none either."""
+    return where(x > y, x, y)

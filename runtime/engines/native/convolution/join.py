@@ -13,12 +13,12 @@ ELEMENTS: Final = 2048
 """Of the result, that are joined as one unit."""
 
 
-def join_stage(element: Type, lanes: int, size: int, parts: int) -> Stage:
-    """The stage that adds parts of so many elements, which follow each other in the first shared scratch."""
+def join_stage(element: Type, lanes: int, size: int, parts: int, number: int = 0, output: int = 0) -> Stage:
+    """The stage that adds parts of so many elements, which follow each other in a shared scratch, into a result."""
 
     def join(work: Work, start: Value, stop: Value) -> None:
         f = work.f
-        partial, result = work.shared(0, element), work.outputs[0]
+        partial, result = work.shared(number, element), work.outputs[output]
         for unit in f.range(start, stop):
             first = f.index(unit) * ELEMENTS
             for i, many in pieces(f, minimum(size - first, ELEMENTS), lanes):

@@ -29,6 +29,7 @@ from runtime.engines.native.math.error_function import erf as erf
 from runtime.engines.native.math.error_function import erfc as erfc
 from runtime.engines.native.math.exponential import exp as exp
 from runtime.engines.native.math.exponential import exp2 as exp2
+from runtime.engines.native.math.exponential import exp_below as exp_below
 from runtime.engines.native.math.exponential import expm1 as expm1
 from runtime.engines.native.math.gamma import digamma as digamma
 from runtime.engines.native.math.gamma import lgamma as lgamma

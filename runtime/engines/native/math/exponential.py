@@ -1,11 +1,11 @@
-"""exp, exp2, expm1: a power of two, times a polynomial of the rest."""
+"""exp, exp2, expm1, and exp of what is not positive: a power of two, times a polynomial of the rest."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from runtime.engines.native.ir import INT32, INT64, Type, Value
-from runtime.engines.native.ir.words import bits, copysign, fma, maximum, minimum
+from runtime.engines.native.ir.words import bits, copysign, fma, maximum, minimum, where
 from runtime.engines.native.math.polynomial import polynomial
 
 AFTER_EXP: Final = {
@@ -34,6 +34,9 @@ LN2_PARTS: Final = {32: (0.693359375, -2.12194440e-4), 64: (0.6931471803691238, 
 LIMITS: Final = {32: (-104.0, 89.0), 64: (-746.0, 710.0)}
 """Below the first exp is 0, above the second infinite."""
 
+LEAST_NORMAL: Final = {32: -87.0, 64: -708.0}
+"""From here on exp is a normal number."""
+
 MANTISSA: Final = {32: 23, 64: 52}
 
 
@@ -41,6 +44,19 @@ def exp(x: Value) -> Value:
     """The exponential function; at most 1.0 and 1.0 ulp."""
     n, whole, r = _split(x)
     return _scaled(1 + _expm1_near(r), n, whole)
+
+
+def exp_below(x: Value) -> Value:
+    """The exponential function of what is at most a little above 0, for weights: 0 where there is no normal number."""
+    least = LEAST_NORMAL[x.type.bits]
+    inside = maximum(x, least)
+    large = 1.5 * 2.0 ** MANTISSA[x.type.bits]
+    lifted = fma(inside, LOG2E, large)
+    n, (one, two) = lifted - large, LN2_PARTS[x.type.bits]
+    r = fma(n, -two, fma(n, -one, inside))
+    power = bits(lifted, _whole(x)) << MANTISSA[x.type.bits]  # of the large number nothing is left
+    power = bits(power + bits(x.like(1), _whole(x)), x.type)
+    return where(x < least, 0.0, polynomial(r, (1, 1, *AFTER_EXP[x.type.bits])) * power)
 
 
 def exp2(x: Value) -> Value:

@@ -14,11 +14,21 @@ Sums = list[list[Value]]
 """By row, the vectors of a tile."""
 
 
-def tile(f: Function, left: Matrix, right: Matrix, rows: int, columns: int, vector: Type, depth: Index) -> Sums:
+def tile(
+    f: Function,
+    left: Matrix,
+    right: Matrix,
+    rows: int,
+    columns: int,
+    vector: Type,
+    depth: Index,
+    *,
+    turns: bool = True,
+) -> Sums:
     """The sums of products of `rows` rows of the left operand with `columns` columns of the right one.
 
     The right operand lies along its rows; a last vector that is not full is read in part. A depth that is not known
-    while the IR is written is at least UNROLL.
+    while the IR is written is at least UNROLL, or `turns` is False.
     """
     lanes = vector.lanes
     tails = [min(lanes, columns - j) for j in range(0, columns, lanes)]
@@ -42,6 +52,6 @@ def tile(f: Function, left: Matrix, right: Matrix, rows: int, columns: int, vect
 
     sums = [f.constant(vector, 0)] * (rows * len(tails))
     whole = depth // UNROLL * UNROLL if isinstance(depth, int) else depth & -UNROLL
-    sums = steps(sums, 0, whole, UNROLL, turns=True)
+    sums = steps(sums, 0, whole, UNROLL, turns=turns)
     sums = steps(sums, whole, depth, 1, turns=False)
     return [sums[i * len(tails) : (i + 1) * len(tails)] for i in range(rows)]
