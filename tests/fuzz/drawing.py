@@ -29,6 +29,9 @@ LARGEST = 1e3
 MOST = 300
 """Elements of an operand."""
 
+WIDE = (5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 100)
+"""Extents around those that vectors have, for `wide` programs."""
+
 
 class Refused(Exception):
     """The compiler has refused a call that a maker made."""
@@ -62,6 +65,7 @@ class Draw:
         zeros: float = 0.0,
         fresh: float = 0.2,
         halves: bool = False,
+        wide: bool = False,
     ) -> None:
         self.rng = rng
         self.building = Building(int(rng.integers(100)))
@@ -70,6 +74,8 @@ class Draw:
         self.made: set[str] = set()
         self.dtypes = dtypes
         self.halves = halves
+        self._wide = wide
+        self._most = MOST * 20 if wide else MOST
         self._zeros = zeros
         self._fresh = fresh
         self._count = 0
@@ -92,6 +98,8 @@ class Draw:
     def size(self, low: int = 1, high: int = 4) -> int:
         if self._zeros and self.chance(self._zeros):
             return 0
+        if self._wide and self.chance(0.4):
+            return self.choice(WIDE)
         return 1 if low <= 1 and self.chance(0.12) else self.int(low, high)
 
     def shape(self, low: int = 0, high: int = 3) -> tuple[int, ...]:
@@ -134,7 +142,7 @@ class Draw:
 
     def beside(self, x: Ref, kind: str = "normal", *, into: bool = False) -> Ref:
         """A tensor of x's dtype that broadcasts with x; to x's shape if `into`."""
-        among = [y for y in self.pool if y.dtype == x.dtype and _broadcasts(y.shape, x.shape, into)]
+        among = [y for y in self.pool if y.dtype == x.dtype and _broadcasts(y.shape, x.shape, into, self._most)]
         if among and self.chance(0.6):
             return self._adapted(self._recent(among), kind)
         shape = [1 if self.chance(0.25) else extent for extent in x.shape[self.int(0, x.rank) if x.rank else 0 :]]
@@ -256,7 +264,7 @@ class Draw:
             np.all(np.abs(array, where=np.isfinite(array), out=np.full(array.shape, np.inf)) < LARGEST)
         )
         small = array.dtype.kind not in "iu" or bool(np.all(np.abs(array.astype(np.float64)) < 1e6))
-        (self.pool if bounded and small and ref.size <= MOST else self.wild).append(ref)
+        (self.pool if bounded and small and ref.size <= self._most else self.wild).append(ref)
         return ref
 
     def _recent(self, among: Sequence[Ref]) -> Ref:
@@ -283,9 +291,9 @@ class Draw:
         return ADAPTED[kind](self, x) if kind in ADAPTED else x
 
 
-def _broadcasts(y: tuple[int, ...], x: tuple[int, ...], into: bool) -> bool:
+def _broadcasts(y: tuple[int, ...], x: tuple[int, ...], into: bool, most: int) -> bool:
     try:
         wide = np.broadcast_shapes(y, x)
     except ValueError:
         return False
-    return wide == x if into else math.prod(wide) <= MOST
+    return wide == x if into else math.prod(wide) <= most

@@ -29,13 +29,15 @@ class Generated:
     refused: Counter[str] = field(default_factory=Counter)
 
 
-def generated(seed: int) -> Generated:
-    """The program of that seed."""
+def generated(seed: int, *, wide: bool = False) -> Generated:
+    """The program of that seed; `wide` ones have larger tensors, and one in two is of float32."""
     rng = np.random.default_rng(seed)
     mixed = rng.random() < 0.25
+    dtypes = ("float64", "float32") if mixed else ("float64",)
     draw = Draw(
         rng,
-        dtypes=("float64", "float32") if mixed else ("float64",),
+        dtypes=("float32",) if wide and seed % 2 else dtypes,
+        wide=wide,
         zeros=0.12 if rng.random() < 0.15 else 0.0,
         fresh=float(rng.choice([0.1, 0.2, 0.4])),
         halves=mixed,

@@ -104,6 +104,10 @@ def fails_again(recipe: Recipe, like: Verdict) -> bool:
         return like.word == "raised" and like.judge == "build" and like.what == type(error).__name__
     if like.judge == "build":
         return False
+    if like.judge.startswith("native"):
+        from fuzz import native
+
+        return native.fails_again(building, like)
     chosen = [v for v in VARIANTS if v.name == like.judge] or (VARIANTS[:1] if like.judge == "compile" else [])
     judges = [like.judge] if like.judge in ("differences", "torch", "symbol") else []
     for seed in range(4 if chosen else 1):

@@ -1,0 +1,53 @@
+"""Random programs by both engines, a few of them; and whether who judges finds what is wrong and lets rounding pass."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from fuzz import engines, networks
+from fuzz.generate import generated
+
+from compiler import Program, ops
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_random_programs_have_the_numbers_of_the_reference(seed: int):
+    from fuzz.native import verdict_of
+
+    assert verdict_of(generated(seed, wide=True).building, seed).word in ("agreed", "skipped")
+
+
+def test_a_random_network_has_the_numbers_of_the_reference():
+    assert str(networks.judged(networks.drawn(20))).startswith("native network: numbers agreed")
+
+
+def total(scale: float):
+    """A sum that cancels, of numbers of float32."""
+    program = Program("total", seed=1)
+    x = program.input("x", "float32", (64,))
+    program.outputs(y=ops.sum(ops.exp(x) * scale) - ops.sum(ops.exp(x + 0.0) * scale * 0.999999))
+    return program.compile().desc, {"x": np.linspace(-1, 1, 64).astype(np.float32)}
+
+
+def test_numbers_that_cancel_may_differ_by_what_rounding_does_to_them():
+    program, feeds = total(1e3)
+    assert engines.judged(program, feeds, (1, 2), "").word == "agreed"
+
+
+def test_wrong_numbers_and_bits_that_depend_on_threads_are_found(monkeypatch: pytest.MonkeyPatch):
+    program, feeds = total(1e3)
+    right = engines.stepped
+
+    def wrong(program, entry, feeds, steps, engine, threads=1, nudged=None):
+        found = right(program, entry, feeds, steps, engine, threads, nudged)
+        if engine == "native" and threads in bad:
+            found[0]["y"] += 10.0
+        return found
+
+    monkeypatch.setattr(engines, "stepped", wrong)
+    bad = (1, 2)
+    found = engines.judged(program, feeds, (1, 2), "")
+    assert (found.word, found.what) == ("differs", "predict, step 0: y")
+    bad = (2,)
+    assert engines.judged(program, feeds, (1, 2), "").detail == "1 and 2 threads"
