@@ -5,7 +5,9 @@ import pytest
 from native.building import every_target
 from native.made import Made, check
 
-from registry import OPS
+from prograd_proto import TensorType
+from registry import OPS, Block
+from runtime.engines.native.step import lowered
 from runtime.engines.native.target import this_machine
 
 FULL, ROWS, COLUMNS, IMAGES, CHANNELS, MIDDLE = (), (1,), (0,), (0, 1, 2), (0, 2, 3), (1,)
@@ -100,3 +102,31 @@ def test_any_number_of_threads_gives_the_same_bits(shape, axes):
 def test_a_long_sum_of_tenths_keeps_its_digits():
     [total] = check(of("sum", ()), [np.full(3_000_001, 0.1, "f4")], this_machine(), near=1e-4)
     assert total == pytest.approx(3_000_001 * float(np.float32(0.1)), rel=1e-6)
+
+
+@every_target
+@pytest.mark.parametrize(("shape", "axes"), [((70, 37), (0,)), ((3000, 37), (0,)), ((5, 20000), (1,)), ((70001,), ())])
+def test_what_has_the_shape_of_the_results_is_computed_with_them(target, shape, axes):
+    def write(x, y, rate):
+        total = OPS["sum"](OPS["mul"](x, x), axes=axes)
+        yield OPS["sub"](y, OPS["mul"](total, rate))
+        yield OPS["tanh"](total)
+        yield OPS["mul"](OPS["mul"](total, y), y)
+
+    kept = tuple(extent for axis, extent in enumerate(shape) if axes and axis not in axes)
+    operands = [numbers(shape, "float32"), numbers(kept, "float32", 1), np.float32(0.125)]
+    assert Made(write, operands).groups(target) == ["mul+sum+mul+sub+tanh+mul+mul"]
+    check(write, operands, target, threads=2)
+
+
+def test_a_state_is_updated_in_place_with_the_sum_that_is_its_gradient():
+    block = Block()
+    x, bias = block.define("x", TensorType("float32", (300, 37))), block.define("bias", TensorType("float32", (37,)))
+    made = OPS["sub"](bias, OPS["sum"](x, axes=(0,)))
+    block.desc.parameters.add(tensor="x", feed="x")
+    block.desc.parameters.add(tensor="bias", state="bias")
+    block.desc.updates.add(tensor=made.name, state="bias")
+    step = lowered(block.desc, (), this_machine())
+    assert [group.name for group in step.groups] == ["sum+sub"]
+    assert step.memory.in_state == {made.name: "bias"}
+    assert [buffer.name for buffer in step.memory.buffers] == ["x"]

@@ -1,9 +1,10 @@
-"""Groups that end with reductions: pointwise nodes, and what they make joined along some axes.
+"""Groups that end with reductions: pointwise nodes, what they make joined along some axes, and what follows from that.
 
 A unit makes one result, or a few vectors of results that lie beside each other. Where there are few results of many
 elements, their first joined axis is cut into parts, and a unit joins the elements of a part; a second stage joins the
 parts in order. Where the last axis is joined, a vector holds as many partial results as it has lanes; where it is kept,
-every lane has a result of its own. All this follows from shapes and the width of a vector.
+every lane has a result of its own. All this follows from shapes and the width of a vector. Nodes of the shape of the
+results are computed with each of them as soon as it is there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, NamedTuple
 from runtime.engines.native.emission.body import Body, counted
 from runtime.engines.native.emission.nest import Nest, Steps, moved, nest, unravelled
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Reduction, Stage, Stages, Work, register_type
+from runtime.engines.native.forms import Reduction, Stage, Stages, Work, in_register, register_type
 from runtime.engines.native.ir import DTYPES, Function, Index, Type, Value
 from runtime.engines.native.ir.words import across, convert
 from runtime.engines.native.lowering.fitting import axes_of
@@ -29,7 +30,7 @@ NANOSECONDS: Final = 0.06
 ABREAST: Final = 4
 """Chains side by side: vectors of results, or rows."""
 
-PART: Final = 1 << 13
+PART: Final = 1 << 14
 """Elements of a part, at least."""
 
 WANTED: Final = 32
@@ -48,7 +49,7 @@ class Shape(NamedTuple):
     """How a group's reductions go over their elements.
 
     Attributes:
-        reductions: the nodes whose results are stored.
+        reductions: the nodes whose results are stored, or read by what follows.
         loops: over the domain.
         kept, joined: its axes.
         lanes: of the vectors that are joined: as many as of the widest elements fill a register.
@@ -98,18 +99,21 @@ def reduction_stages(target: Target, task: Task) -> Stages:
 
 def shape_of(target: Target, task: Task) -> Shape:
     """The loops of a group's reductions, and how they are cut."""
-    domain = task.group.domain
-    reductions = tuple(n for n in task.group.nodes if isinstance(n.form, Reduction) and n.outputs[0] in task.stored)
-    results = {node.outputs[0] for node in reductions}
-    steps = {name: task.steps(name, domain) for name in task.table if name not in results}
-    steps |= counted(task.group.nodes, task.types, domain)
+    domain, following = task.group.domain, following_of(task)
+    wanted = {*task.stored, *(name for node in following for name in node.inputs)}
+    reductions = tuple(n for n in task.group.nodes if isinstance(n.form, Reduction) and n.outputs[0] in wanted)
+    before = before_of(task)
+    results = {node.outputs[0] for node in before if isinstance(node.form, Reduction)}
+    names = {name for node in before for name in (*node.inputs, *node.outputs)} - results
+    steps = {name: task.steps(name, domain) for name in task.table if name in names}
+    steps |= counted(before, task.types, domain)
     steps |= {node.outputs[0]: kept_steps(domain, axes_of(node, len(domain))) for node in reductions}
     loops = nest(domain, steps)
     loops = loops if loops.extents else Nest((1,), dict.fromkeys(steps, (0,)))
     extents, result = loops.extents, reductions[0].outputs[0]
     kept = tuple(axis for axis in range(len(extents)) if loops.steps[result][axis])
     joined = tuple(axis for axis in range(len(extents)) if axis not in kept)
-    lanes = lanes_of(target, task)
+    lanes = _lanes(target, task, before)
     around = [extents[axis] for axis in kept]
     columns = None
     if kept and kept[-1] == len(extents) - 1:
@@ -132,9 +136,23 @@ def kept_steps(domain: Sequence[int], axes: frozenset[int]) -> Steps:
     return tuple(steps)
 
 
-def lanes_of(target: Target, task: Task) -> int:
+def following_of(task: Task) -> list[Node]:
+    """The nodes of the shape of the results."""
+    return [node for node in task.group.nodes if _follows(task, node)]
+
+
+def before_of(task: Task) -> list[Node]:
+    """The nodes of the shape of the operands, reductions included."""
+    return [node for node in task.group.nodes if not _follows(task, node)]
+
+
+def _follows(task: Task, node: Node) -> bool:
+    return not isinstance(node.form, Reduction) and node.outputs[0] in task.group.of_rows
+
+
+def _lanes(target: Target, task: Task, nodes: Sequence[Node]) -> int:
     """Of the vectors that are joined: as many as of the widest elements fill a register."""
-    names = {name for node in task.group.nodes for name in (*node.inputs, *node.outputs) if name} | set(task.stored)
+    names = {name for node in nodes for name in (*node.inputs, *node.outputs) if name}
     return target.lanes(max(DTYPES[task.types[name].dtype].bits for name in names))
 
 
@@ -183,10 +201,17 @@ class _Reductions:
         self.reductions = joinings_of(task, shape)
         self.elements = [DTYPES[task.types[of.node.outputs[0]].dtype] for of in self.reductions]
         self.count = prod(task.group.domain) // shape.results
-        nodes = [node for node in task.group.nodes if not isinstance(node.form, Reduction)]
-        results = {of.node.outputs[0] for of in self.reductions}
-        stored = [name for name in task.stored if name not in results]
+        following, given = following_of(task), [of.node.outputs[0] for of in self.reductions]
+        nodes = [node for node in before_of(task) if not isinstance(node.form, Reduction)]
+        made = {name for node in nodes for name in node.outputs}
+        stored = [name for name in task.stored if name in made]
         self.body = Body(self.f, nodes, task.types, stored, work.places, task.constants, refuse=work.refuse)
+        stored = [name for name in task.stored if name not in made]
+        self.following = Body(
+            self.f, following, task.types, stored, work.places, task.constants, given, refuse=work.refuse
+        )
+        names = {name for node in following for name in (*node.inputs, *node.outputs)} | {*given}
+        self.steps = {name: (int(prod(task.types[name].static_shape) > 1),) for name in names if name}
 
     def unit(self, unit: Index) -> None:
         """A stretch of results, of all elements or of a part of them."""
@@ -210,8 +235,7 @@ class _Reductions:
                 more = [self.f.load(at, part * self.shape.results, lanes, count) for at in waiting]
                 pairs = zip(self.reductions, carried, more, strict=True)
                 loop.carry([of.form.joining.join(a, b) for of, a, b in pairs])
-            for of, element, total in zip(self.reductions, self.elements, loop.results, strict=True):
-                self._finish(of, element, total, i, count)
+            self._finish(loop.results, i, count)
 
     def _stretch(
         self, kept: Sequence[Index], part: Index, first: Index, size: int, column: Index, columns: int
@@ -223,19 +247,25 @@ class _Reductions:
         totals = self._over(shape.joined, places, first, size, vectors, columns)
         steps = shape.loops.steps[self.reductions[0].node.outputs[0]]
         result = moved([places.get(axis, 0) for axis in range(len(steps))], steps)
-        for k, (of, element) in enumerate(zip(self.reductions, self.elements, strict=True)):
-            for i, total in zip(vectors, totals[k :: len(self.reductions)], strict=True):
-                count = min(shape.lanes, columns - i)
-                total = total if shape.columns else across(total, of.form.joining.join)
-                if shape.parts.pieces == 1:
-                    self._finish(of, element, total, result + i, count)
-                    continue
-                to = self.work.shared(k, of.accumulator) + part * shape.results
+        for k, i in enumerate(vectors):
+            count = min(shape.lanes, columns - i)
+            found = totals[k * len(self.reductions) : (k + 1) * len(self.reductions)]
+            if not shape.columns:
+                found = [across(x, of.form.joining.join) for x, of in zip(found, self.reductions, strict=True)]
+            if shape.parts.pieces == 1:
+                self._finish(found, result + i, count)
+                continue
+            for number, (total, of) in enumerate(zip(found, self.reductions, strict=True)):
+                to = self.work.shared(number, of.accumulator) + part * shape.results
                 self.f.store(total, to + (result + i), 0, count if total.type.lanes else None)
 
-    def _finish(self, of: Joined, element: Type, total: Value, at: Index, count: int) -> None:
-        result = convert(of.form.finish(total, self.count), element)
-        self.f.store(result, self.work.places[of.node.outputs[0]] + at, 0, count if result.type.lanes else None)
+    def _finish(self, totals: Sequence[Value], at: Index, count: int) -> None:
+        """Results that lie beside each other, of each reduction, and what follows from them."""
+        values: dict[str, Value] = {}
+        for of, element, total in zip(self.reductions, self.elements, totals, strict=True):
+            result = convert(of.form.finish(total, self.count), element)
+            values[of.node.outputs[0]] = in_register(result, self.following.types[of.node.outputs[0]].dtype)
+        self.following.at(self.steps, [at], totals[0].type.lanes, count, values)
 
     def _over(
         self,

@@ -2,18 +2,18 @@
 
 Reductions of a group join the same axes. Where these are rows that lie in memory one after the other, and short enough
 to stay in a near cache, the group goes over a row as often as it must: what is joined may be used in it, for elements
-of the row and for what there is one of for each row.
+of the row and for what there is one of for each row. Elsewhere what is joined may be used in it for what has the same
+shape, such as the update of a bias whose gradient is a sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final, cast
 
-from prograd_proto import TensorType
 from runtime.engines.native.forms import Pointwise, Reduction
-from runtime.engines.native.lowering.nodes import Node
+from runtime.engines.native.lowering.nodes import Node, Nodes
 
 if TYPE_CHECKING:
     from runtime.engines.native.lowering.groups import Group
@@ -40,28 +40,43 @@ def goes_over_rows(domain: Sequence[int], joined: frozenset[int]) -> bool:
     return row <= LONGEST and (prod(domain) <= LONGEST or prod(domain) // row >= FEWEST)
 
 
-def fits(group: Group, node: Node, domain: tuple[int, ...], types: Mapping[str, TensorType]) -> bool:
-    """Whether a node may be computed with a group of which it reads something."""
+def fits(group: Group, node: Node, domain: tuple[int, ...], block: Nodes) -> bool:
+    """Whether a node of a block may be computed with a group of which it reads something."""
     if isinstance(node.form, Reduction):
         return _may_be_joined(group, node, domain)
-    if not group.is_reduced:
+    if group.of_rows.isdisjoint(node.inputs):
         return group.domain == domain
-    of_rows = [name for name in node.inputs if name in group.of_rows]
-    if not of_rows:
-        return group.domain == domain
-    if not group.is_rows or not isinstance(node.form, Pointwise) or node.form.before is not None:
+    if not isinstance(node.form, Pointwise):
         return False
+    may_follow = _follows_in_rows if group.is_rows else _follows
+    return may_follow(group, node, node.form, domain, block)
+
+
+def _follows_in_rows(group: Group, node: Node, form: Pointwise, domain: tuple[int, ...], block: Nodes) -> bool:
+    """Whether a node that reads what there is one of for each row may be computed row by row."""
     row = tuple(1 if axis in group.joined else extent for axis, extent in enumerate(group.domain))
-    if any(types[name].static_shape != row for name in of_rows):
+    read = group.of_rows.intersection(node.inputs)
+    if form.before is not None or any(block.types[name].static_shape != row for name in read):
         return False
     if group.domain == domain:
         return True
+    return domain == row and not form.places and read.issuperset(set(group.makes).intersection(node.inputs))
+
+
+def _follows(group: Group, node: Node, form: Pointwise, domain: tuple[int, ...], block: Nodes) -> bool:
+    """Whether a node may be computed with each result of a reduction as soon as that is there."""
+    if domain == group.domain or form.places or form.is_random or (form.before is not None and not domain):
+        return False  # what `before` gives follows from numbers that are there before the loops
     made = set(group.makes)
-    return (
-        domain == row
-        and not node.form.places
-        and not any(name in made and name not in group.of_rows for name in node.inputs)
-    )
+
+    def is_at_hand(name: str) -> bool:
+        shape = block.types[name].static_shape
+        if name in made:
+            return name in group.of_rows and shape == domain
+        return prod(shape) == 1 or (shape == domain and name not in block.accesses)
+
+    alike = all(block.types[name].static_shape == domain for name in node.outputs)
+    return alike and all(is_at_hand(name) for name in node.inputs if name)
 
 
 def _may_be_joined(group: Group, node: Node, domain: tuple[int, ...]) -> bool:

@@ -2,11 +2,11 @@
 
 1. Nodes come in the order of the block. A node with a form joins the group of one of its operands if both go over the
    same elements; else it begins a group. A node without a form is a group by itself.
-2. A group that takes a node in is computed where the node stands, if nothing between the two needs it. Otherwise it
-   stays where it is, and takes the node in if all that the node reads is there by then, or can be; but far back not for
-   what there is one of for each row, which is read later as well.
+2. A group that takes a node in is computed where the node stands, if nothing between the two needs it. Otherwise, and
+   for what follows from a reduction, it stays where it is, and takes the node in if all that the node reads is there by
+   then, or can be; but far back not for what there is one of for each row, which is read later as well.
 3. Groups of two operands of one node become one if both may be computed where the node stands.
-4. A node reads a reduction of its own group only if that goes over rows: what fits then is in `fitting`.
+4. What a node that reads a reduction of its own group has to be like is in `fitting`.
 
 Operands are read as they were at the start of the step, and every tensor is written once; so the order of groups is
 right if every group stands after those that make what it reads.
@@ -158,13 +158,17 @@ class _Fusion:
             return None
         makers = dict.fromkeys(self.maker[name] for name in self._operands(node) if name in self.maker)
         fitting = [group for group in makers if self._fits(group, node, domain)]
-        movable = [group for group in fitting if not self._is_needed_later(group)]
-        staying = [group for group in fitting if group not in movable and (group.is_rows or not movable)]
+        movable = [group for group in fitting if self._may_wait(group, domain)]
+        staying = [group for group in fitting if group not in movable and (group.is_reduced or not movable)]
         staying = [group for group in staying if self._is_worth_it(node, domain, group)]
         group = next((group for group in staying if self._are_there(self._roots(node), group)), None)
         if group is not None:
             return self._with(group, movable)
         return self._merged(movable) if movable else None
+
+    def _may_wait(self, group: Group, domain: tuple[int, ...]) -> bool:
+        """Whether a group may be computed where the node stands; what it joins, if not by rows, is not kept so long."""
+        return (group.domain == domain or group.is_rows) and not self._is_needed_later(group)
 
     def _is_worth_it(self, node: Node, domain: tuple[int, ...], group: Group) -> bool:
         """Whether computing the node that early saves more than reading one number again for each row."""
@@ -197,7 +201,7 @@ class _Fusion:
         names = [name for name in node.inputs if name]
         if any(self.maker.get(x) is not group for x in names if self.maker.get(self.block.root[x]) is group):
             return False
-        return fits(group, node, domain, self.block.types)
+        return fits(group, node, domain, self.block)
 
     def _is_needed_later(self, group: Group) -> bool:
         """Whether something that stands after the group reads what it makes."""

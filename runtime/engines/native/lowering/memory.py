@@ -142,6 +142,7 @@ def _may_be_lost(old: str, last: int, at: int, group: Group, block: Nodes) -> bo
 
 
 def _element_by_element(node: Node, name: str, group: Group, block: Nodes) -> bool:
-    """Whether a node reads, at every place of the group's domain, the element of the tensor's root at that place."""
-    same = block.types[name].static_shape == group.domain and name not in block.accesses
+    """Whether a node reads, where it makes an element, that of the tensor's root at the same place, and no other."""
+    domain = group.domain if group.of_rows.isdisjoint(node.outputs) else block.types[node.outputs[0]].static_shape
+    same = block.types[name].static_shape == domain and name not in block.accesses
     return isinstance(node.form, Pointwise) and same
