@@ -18,6 +18,7 @@ from runtime.placement.alignment import aligned
 PASSES: Final = {
     "read": "ops with their forms; views are what they are views of, constants are numbers",
     "accesses": "ops that pick elements out of a tensor as how others read that",
+    "layers": "recurrent layers with what is around them, as they are best computed together",
     "fuse": "ops that are computed by one nest of loops",
     "order": "updates of states after all that reads the old value",
     "divide": "each group as stages of units of work",
@@ -38,7 +39,7 @@ def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
         raise UsageError(f"the native engine has no pass {after!r}{hint}")
     known = list(PASSES)[: list(PASSES).index(after or "chunks") + 1]
     if "fuse" not in known:
-        yield from _nodes(step.nodes if "accesses" in known else step.read)
+        yield from _nodes({"read": step.read, "accesses": step.accessed}.get(known[-1], step.nodes))
         return
     groups = step.groups if "order" in known else step.fused
     for i, group in enumerate(groups):

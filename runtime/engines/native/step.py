@@ -22,6 +22,7 @@ from runtime.engines.native.host import host_call, scratch_of_node
 from runtime.engines.native.lowering.accesses import with_accesses
 from runtime.engines.native.lowering.chunks import Stretch, stretches
 from runtime.engines.native.lowering.groups import Group, fuse, unfused
+from runtime.engines.native.lowering.layers import with_layers
 from runtime.engines.native.lowering.memory import Memory, place_groups, updates_in_place
 from runtime.engines.native.lowering.nodes import Nodes, read_nodes
 from runtime.engines.native.lowering.order import updates_late
@@ -38,7 +39,8 @@ class Lowered(NamedTuple):
 
     Attributes:
         read: the block.
-        nodes: the same with accesses.
+        accessed: the same with accesses.
+        nodes: the same with recurrent layers as they are computed together.
         fused: the groups as fusion left them.
         groups: in the order in which they are computed.
         phases: when.
@@ -51,6 +53,7 @@ class Lowered(NamedTuple):
     """
 
     read: Nodes
+    accessed: Nodes
     nodes: Nodes
     fused: list[Group]
     groups: list[Group]
@@ -71,7 +74,8 @@ def lowered(
     A step that is watched has a group for every op, in the order of the block, and all results in memory.
     """
     read = read_nodes(desc, tuple(pinned), whole=watched)
-    nodes = read if watched else with_accesses(read)
+    accessed = read if watched else with_accesses(read)
+    nodes = read if watched else with_layers(accessed, target)
     fused = unfused(nodes) if watched else fuse(nodes)
     groups = fused if watched else updates_late(nodes, fused)
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
@@ -90,7 +94,7 @@ def lowered(
         for group, task, stored in zip(groups, everything, memory.stored, strict=True)
     ]
     stages = _divided_alike(target, tasks)
-    return Lowered(read, nodes, fused, groups, phases, tasks, stages, memory, target, threads, watched)
+    return Lowered(read, accessed, nodes, fused, groups, phases, tasks, stages, memory, target, threads, watched)
 
 
 def _divided_alike(target: Target, tasks: Sequence[Task | None]) -> list[Stages]:

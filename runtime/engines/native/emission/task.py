@@ -9,7 +9,7 @@ from typing import Final
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from runtime.engines.native.forms import Pointwise, Stages, Work
+from runtime.engines.native.forms import Loops, Pointwise, Stages, Work
 from runtime.engines.native.forms.moves import Lying, row_major
 from runtime.engines.native.ir import DTYPES, INT64, UINT8, Function, Type, Value
 from runtime.engines.native.lowering.access import Access
@@ -99,7 +99,8 @@ class Task:
             operands = [f"{named(name)}:{self.types[name]}{self._gaps(name)}" if name else "" for name in node.inputs]
             results = [f"{named(name)}:{self.types[name]}" for name in node.outputs]
             attributes = [attribute.SerializeToString().hex() for attribute in node.op.attributes]
-            parts.append(f"{node.op.type} {node.part} {operands} {results} {attributes}")
+            variant = node.form.variant if isinstance(node.form, Loops) else ""
+            parts.append(f"{node.op.type} {node.part} {operands} {results} {attributes} {variant}")
         return "\n".join(parts)
 
     def _gaps(self, name: str) -> str:

@@ -140,6 +140,7 @@ class Loops:
         dtypes: of the operands.
         takes: whether there is code for operands and results of these types and these attributes; else a NumPy kernel
             computes it. None of them is without elements.
+        variant: what sets it apart from the form of the op, where a pass put it in its place.
     """
 
     plan: Plan
@@ -147,6 +148,7 @@ class Loops:
     takes: Callable[[Sequence[TensorType | None], Sequence[TensorType], Mapping[str, Any]], bool] = (
         lambda inputs, outputs, attributes: True
     )
+    variant: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prograd_proto import TensorType
-from runtime.engines.native.forms.form import FORMS, Loops, Plan
+from runtime.engines.native.forms.form import FORMS, Loops
 from runtime.engines.native.forms.stages import Stages
 from runtime.engines.native.ir import DTYPES
-from runtime.engines.native.recurrent.backwards import Backwards
-from runtime.engines.native.recurrent.forwards import Forwards
+from runtime.engines.native.recurrent.backwards import Back, Backwards
+from runtime.engines.native.recurrent.forwards import Ahead, Forwards
 from runtime.engines.native.recurrent.layer import Layer
 from runtime.engines.native.target import Target
 
@@ -21,24 +21,45 @@ DTYPES_TAKEN = frozenset({"float32", "float64", "bool"})
 """A mask is bool."""
 
 
-def _plan(gates: int, loops: type[Forwards | Backwards]) -> Plan:
+def layer_of(target: Target, gates: int, states: TensorType, reverse: bool, features: int = 0) -> Layer:
+    """A layer whose results are states of this type."""
+    rows, times, size = states.static_shape
+    element = DTYPES[states.dtype]
+    lanes = target.lanes(element.bits)
+    rate = lanes * 2 * 2.5 * 0.8 * (1 if target.fma else 0.5)
+    return Layer(element, rows, times, size, gates, reverse, lanes, rate, features)
+
+
+def forwards(gates: int, how: Ahead | None = None, features: int = 0) -> Loops:
+    """The form of a layer that goes forwards in this way."""
+
     def plan(
         target: Target,
         inputs: Sequence[TensorType | None],
         outputs: Sequence[TensorType],
         attributes: Mapping[str, Any],
     ) -> Stages:
-        x = inputs[0]
-        assert x is not None, "only a mask is optional"
-        rows, times, wide = x.static_shape
-        element = DTYPES[x.dtype]
-        lanes = target.lanes(element.bits)
-        rate = lanes * 2 * 2.5 * 0.8 * (1 if target.fma else 0.5)
-        return loops(Layer(element, rows, times, wide // gates, gates, attributes["reverse"], lanes, rate)).stages()
+        return Forwards(layer_of(target, gates, outputs[0], attributes["reverse"], features), how).stages()
 
-    return plan
+    return Loops(plan, DTYPES_TAKEN, variant=f"{how} {features}" if how else "")
+
+
+def backwards(gates: int, how: Back | None = None) -> Loops:
+    """The form of a layer's gradient that is computed in this way."""
+
+    def plan(
+        target: Target,
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+        attributes: Mapping[str, Any],
+    ) -> Stages:
+        rows, times, wide = outputs[0].static_shape
+        states = TensorType(outputs[0].dtype, (rows, times, wide // gates))
+        return Backwards(layer_of(target, gates, states, attributes["reverse"]), how).stages()
+
+    return Loops(plan, DTYPES_TAKEN, variant=f"{how}" if how else "")
 
 
 for _name, _gates in GATES.items():
-    FORMS[_name] = Loops(_plan(_gates, Forwards), DTYPES_TAKEN)
-    FORMS[f"{_name}_gradient"] = Loops(_plan(_gates, Backwards), DTYPES_TAKEN)
+    FORMS[_name] = forwards(_gates)
+    FORMS[f"{_name}_gradient"] = backwards(_gates)

@@ -1,11 +1,13 @@
 """The gradients of a recurrent layer: the gates of all steps, then the steps from the last to the first.
 
 A stage is a step: the product of what the one before left by the transposed weights, then the cells of a panel. The
-last stage is but the product, which is the gradient of the first state.
+last stage is but the product, which is the gradient of the first state. Where the layer kept its gates, none are
+computed here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from runtime.engines.native.convolution.borders import copied
@@ -16,12 +18,29 @@ from runtime.engines.native.ir.words import where
 from runtime.engines.native.product import Matrix
 from runtime.engines.native.product.packing import packed_right
 from runtime.engines.native.recurrent import cells
-from runtime.engines.native.recurrent.forwards import At, pack_panel, preactivations, products, read
-from runtime.engines.native.recurrent.layer import Layer, address, hides
+from runtime.engines.native.recurrent.forwards import pack_panel, products, read, sums
+from runtime.engines.native.recurrent.layer import At, Layer, address, hides, kept
 from runtime.engines.native.recurrent.product import product
 
-STATES, TURNED, LEFT = 1, 2, 3
-"""What shared scratch is for, after the panels: states before all steps, transposed weights, what a step leaves."""
+STATES, TURNED, LEFT, STATE, CELL = 1, 2, 3, 4, 5
+"""What shared scratch is for, after the panels: states before all steps, transposed weights, what a step leaves; and if
+they are no results, the gradients of the first state and cell on their way."""
+
+
+class Back(NamedTuple):
+    """How the gradient is computed.
+
+    Attributes:
+        kept: whether what the layer kept is the last operand; then x and cells are absent.
+        last: whether the gradient of the states is of the last step alone, [n, h], and else 0.
+        cells: whether there is one of the cells.
+        first: whether the gradients of the first state and cell are results.
+    """
+
+    kept: bool = False
+    last: bool = False
+    cells: bool = True
+    first: bool = True
 
 
 class Operands(NamedTuple):
@@ -48,8 +67,8 @@ OPERANDS = {
 class Backwards:
     """The loops of the gradient."""
 
-    def __init__(self, layer: Layer) -> None:
-        self.layer, self.operands = layer, OPERANDS[layer.gates]
+    def __init__(self, layer: Layer, how: Back | None = None) -> None:
+        self.layer, self.operands, self.how = layer, OPERANDS[layer.gates], how or Back()
         self.vectors = min(2, -(-layer.states // layer.lanes))
         self.width = self.vectors * layer.lanes
         self.panels = -(-layer.states // self.width)
@@ -61,7 +80,7 @@ class Backwards:
         turned = self.panels * layer.wide * self.width
         before = layer.times * layer.rows * layer.apart
         stages = [Stage(self.turn, self.panels, turned * 0.3)]
-        if layer.gates > 1:
+        if layer.gates > 1 and not self.how.kept:
             stages += [
                 Stage(self.pack, layer.panels, weights * 0.2),
                 Stage(self.copy, layer.times * layer.rows, before * 0.1),
@@ -69,8 +88,10 @@ class Backwards:
             ]
         else:
             weights = before = 0
-        stages += [Stage(self.step, self.panels, layer.cost, i * self.panels) for i in range(layer.times + 1)]
-        shared = (weights, before, turned, 2 * layer.rows * layer.wide_apart)
+        count = layer.times + self.how.first
+        stages += [Stage(self.step, self.panels, layer.cost, i * self.panels) for i in range(count)]
+        first = [] if self.how.first else [layer.rows * layer.states] * 2
+        shared = (weights, before, turned, 2 * layer.rows * layer.wide_apart, *first)
         own = max(layer.rows * self.width, layer.sums_size)
         return Stages(tuple(stages), tuple(max(size * layer.item, 64) for size in shared), (own * layer.item,))
 
@@ -118,7 +139,7 @@ class Backwards:
 
     def _gates(self, work: Work, at: At, number: int) -> None:
         layer = self.layer
-        made = list(preactivations(work, layer, at, number))
+        made = sums(work, layer, at, number)
         find = cells.lstm_gates if layer.gates == 4 else cells.gru_gates
         for gate, value in enumerate(find(read(work, layer, at), made)):
             work.f.store(value, self._gate(work, at, gate), 0, at.tail)
@@ -138,32 +159,40 @@ class Backwards:
         for unit in f.range(start, stop):
             step, panel = f.index(unit) // self.panels, f.index(unit) % self.panels
             left = work.shared(LEFT, layer.element)
-            sums, turns = work.own(0, layer.element), where(step.equal(0), f.index(0), f.index(1))
             time = layer.time(f, step, backwards=True)
             with f.when(step < layer.times):
                 self._ask_for(work, time, panel)
-            product(
-                f,
-                left + step % 2 * size,
-                layer.rows,
-                layer.wide_apart,
-                self._turned(work, panel),
-                self.vectors,
-                layer.wide,
-                layer.vector,
-                sums,
-                turns,
-            )
+            is_first = step.equal(0)
+            with f.when(is_first):
+                self._begin(work, panel)
+            with f.when(~is_first):
+                depth, weights = layer.wide, self._turned(work, panel)
+                at, to = left + step % 2 * size, work.own(0, layer.element)
+                product(f, at, layer.rows, layer.wide_apart, weights, self.vectors, depth, layer.vector, to)
             after = left + (step + 1) % 2 * size
             for columns in by_size(f, layer.states, self.width, panel):
                 for row in f.range(0, layer.rows):
                     for v in range(0, columns, layer.lanes):
                         self._cells(work, step, f.index(row), time, panel * self.width + v, columns - v, after, v)
 
+    def _begin(self, work: Work, panel: Value) -> None:
+        """What there is instead of a product in the first step: nothing, or the gradient of the last state."""
+        f, layer = work.f, self.layer
+        for columns in by_size(f, layer.states, self.width, panel):
+            for row in f.range(0, layer.rows):
+                for v in range(0, self.width, layer.lanes):
+                    x, tail = f.constant(layer.vector, 0), min(columns - v, layer.lanes)
+                    if self.how.last and tail > 0:
+                        given = address(work, self.operands.gradient) + row * layer.states + panel * self.width
+                        x = f.load(given, v, layer.lanes, tail)
+                    f.store(x, work.own(0, layer.element) + row * self.width, v)
+
     def _ask_for(self, work: Work, time: Value, panel: Value) -> None:
         """What the cells of a panel read besides the product, rows of which lie far from each other."""
         f, layer, operands = work.f, self.layer, self.operands
-        numbers = (operands.states, operands.gradient, operands.cells, operands.cell_gradient)
+        numbers = [operands.states] if layer.gates < 4 else [] if self.how.kept else [operands.cells]
+        numbers += [] if self.how.last else [operands.gradient]
+        numbers += [operands.cell_gradient] if self.how.cells else []
         for row in f.range(0, layer.rows):
             for v in range(0, self.width, layer.lanes):
                 at = At(f.index(row), time, panel * self.width + v, 0)
@@ -171,7 +200,7 @@ class Backwards:
                 for number in numbers:
                     if number is not None:
                         f.prefetch(address(work, number) + place)
-                for gate in range(layer.gates):
+                for gate in range(0 if self.how.kept else layer.gates):
                     f.prefetch(self._gate(work, at, gate))
 
     def _cells(
@@ -180,7 +209,7 @@ class Backwards:
         f, layer = work.f, self.layer
         tail = min(left, layer.lanes)
         dh = f.load(work.own(0, layer.element) + row * self.width, v, layer.lanes)
-        state = work.outputs[self.operands.state] + row * layer.states + first
+        state = self._first(work, STATE) + row * layer.states + first
         if self._keeps(work):
             kept = f.load(state, 0, layer.lanes, tail)
             dh = dh + where(step.equal(0), f.constant(layer.vector, 0), kept)
@@ -189,7 +218,7 @@ class Backwards:
         with f.when(step < layer.times):
             at = At(row, time, first, tail)
             hidden = hides(work, self.operands.mask, layer, row, time)
-            dh = dh + self._load(work, self.operands.gradient, at)
+            dh = dh if self.how.last else dh + self._load(work, self.operands.gradient, at)
             back = self._back(work, step, at, hidden, dh)
             self._leave(work, at, hidden, back, after)
             if self._keeps(work):
@@ -201,31 +230,54 @@ class Backwards:
         mask = self.operands.mask
         return self.layer.gates == 3 or (mask < len(work.inputs) and work.inputs[mask] is not None)
 
+    def _first(self, work: Work, which: int) -> Value:
+        """Where the gradient of the first state or cell comes to be."""
+        if not self.how.first:
+            return work.shared(which, self.layer.element)
+        return work.outputs[self.operands.state + which - STATE]
+
     def _back(self, work: Work, step: Value, at: At, hidden: Value | None, dh: Value) -> cells.Back:
-        f, layer, operands = work.f, self.layer, self.operands
+        layer, operands = self.layer, self.operands
         if layer.gates == 1:
             return cells.rnn_back(self._load(work, operands.states, at), dh)
-        gates = [f.load(self._gate(work, at, gate), 0, layer.lanes, at.tail) for gate in range(layer.gates)]
-        if layer.gates == 3:
-            x = read(work, layer, at)[2]
-            return cells.gru_back(gates, x, self._before(work, operands.first, operands.states, at), dh)
-        return self._lstm_back(work, step, at, hidden, gates, dh)
+        if layer.gates == 4:
+            return self._lstm_back(work, step, at, hidden, dh)
+        old = self._before(work, operands.first, at, lambda at: self._load(work, operands.states, at))
+        if self.how.kept:
+            *gates, new = self._kept(work, at, range(4))
+        else:
+            gates = self._computed(work, at)
+            new = cells.gru_new(gates, read(work, layer, at)[2])
+        return cells.gru_back(gates, new, old, dh)
 
-    def _lstm_back(
-        self, work: Work, step: Value, at: At, hidden: Value | None, gates: list[Value], dh: Value
-    ) -> cells.Back:
+    def _lstm_back(self, work: Work, step: Value, at: At, hidden: Value | None, dh: Value) -> cells.Back:
         f, layer, operands = work.f, self.layer, self.operands
-        assert operands.cells is not None, "an LSTM has cells"
         assert operands.first_cell is not None, "an LSTM has a first cell"
-        assert operands.cell_gradient is not None, "an LSTM's cells have gradients"
-        place = work.outputs[2] + at.row * layer.states + at.first
-        later = where(step.equal(0), f.constant(layer.vector, 0), f.load(place, 0, layer.lanes, at.tail))
-        dc = later + self._load(work, operands.cell_gradient, at)
-        before = self._before(work, operands.first_cell, operands.cells, at)
-        back = cells.lstm_back(gates, self._load(work, operands.cells, at), before, dh, dc)
+        place = self._first(work, CELL) + at.row * layer.states + at.first
+        dc = where(step.equal(0), f.constant(layer.vector, 0), f.load(place, 0, layer.lanes, at.tail))
+        if self.how.cells:
+            dc = dc + self._load(work, operands.cell_gradient, at)
+        gates = self._kept(work, at, range(4)) if self.how.kept else self._computed(work, at)
+        before = self._before(work, operands.first_cell, at, lambda at: self._cell(work, at))
+        back = cells.lstm_back(gates, self._cell(work, at), before, dh, dc)
         assert back.cell is not None, "an LSTM gives a gradient of its cell"
         f.store(back.cell if hidden is None else where(hidden, dc, back.cell), place, 0, at.tail)
         return back
+
+    def _computed(self, work: Work, at: At) -> list[Value]:
+        """The gates, which lie where their gradients will."""
+        layer = self.layer
+        return [work.f.load(self._gate(work, at, gate), 0, layer.lanes, at.tail) for gate in range(layer.gates)]
+
+    def _kept(self, work: Work, at: At, numbers: Iterable[int]) -> list[Value]:
+        """Some of what the layer kept there."""
+        layer = self.layer
+        start = kept(layer, address(work, -1), at)
+        return [work.f.load(start, number * layer.lanes, layer.lanes) for number in numbers]
+
+    def _cell(self, work: Work, at: At) -> Value:
+        """The cell after a step."""
+        return self._kept(work, at, [4])[0] if self.how.kept else self._load(work, self.operands.cells, at)
 
     def _leave(self, work: Work, at: At, hidden: Value | None, back: cells.Back, after: Value) -> None:
         """Write the gradients of preactivations, and what the next step multiplies."""
@@ -242,17 +294,19 @@ class Backwards:
     def _turned(self, work: Work, panel: Value) -> Value:
         return work.shared(TURNED, self.layer.element) + panel * (self.layer.wide * self.width)
 
-    def _load(self, work: Work, number: int, at: At) -> Value:
+    def _load(self, work: Work, number: int | None, at: At) -> Value:
+        assert number is not None, "only an LSTM has cells"
         layer = self.layer
         place = (at.row * layer.times + at.time) * layer.states + at.first
         return work.f.load(address(work, number) + place, 0, layer.lanes, at.tail)
 
-    def _before(self, work: Work, first: int, all: int, at: At) -> Value:
-        """What a state or cell was before a step: the first one, or that of another step."""
+    def _before(self, work: Work, first: int, at: At, after: Callable[[At], Value]) -> Value:
+        """What a state or cell was before a step: the first one, or that `after` another step."""
         f, layer = work.f, self.layer
         is_first = at.time.equal(layer.times - 1 if layer.reverse else 0)
         step: Index = 1 if layer.reverse else -1
-        other = where(is_first, at.time, at.time + step)  # read in any case, so it has to be there
-        earlier = self._load(work, all, at._replace(time=other))
+        earlier = after(
+            at._replace(time=where(is_first, at.time, at.time + step))
+        )  # read in any case: it has to be there
         begin = f.load(address(work, first) + at.row * layer.states + at.first, 0, layer.lanes, at.tail)
         return where(is_first, begin, earlier)

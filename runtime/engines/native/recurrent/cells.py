@@ -1,6 +1,7 @@
 """The mathematics of cells: what a step makes of preactivations, and the gradients of that.
 
-`gates` and `d` are in the order of the weights: reset, update, new of a GRU; input, forget, cell, output of an LSTM.
+`x` is what is added to a product, `made` the product. Gates are in the order of the weights: reset, update, new of a
+GRU; input, forget, cell, output of an LSTM.
 """
 
 from __future__ import annotations
@@ -44,17 +45,20 @@ def gru_gates(x: list[Value], made: list[Value]) -> list[Value]:
     return [sigmoid(made[0] + x[0]), sigmoid(made[1] + x[1]), made[2]]
 
 
-def gru(x: list[Value], made: list[Value], old: Value) -> Value:
-    """The new state; `made` has the bias in it."""
-    reset, update, part = gru_gates(x, made)
-    new = tanh(fma(part, reset, x[2]))
-    return fma(old - new, update, new)
+def gru_new(gates: list[Value], x: Value) -> Value:
+    """The new state before it is mixed with the old one; `x` is what was added for it."""
+    reset, _, part = gates
+    return tanh(fma(part, reset, x))
 
 
-def gru_back(gates: list[Value], x: Value, old: Value, dh: Value) -> Back:
-    """From the gates, and what was added for the new state."""
+def gru(gates: list[Value], new: Value, old: Value) -> Value:
+    """The new state, mixed."""
+    return fma(old - new, gates[1], new)
+
+
+def gru_back(gates: list[Value], new: Value, old: Value, dh: Value) -> Back:
+    """From the gates, and the new state before it was mixed with the old one."""
     reset, update, part = gates
-    new = tanh(fma(part, reset, x))
     d_update = (old - new) * dh * ((1 - update) * update)
     d_new = dh * (1 - update) * (1 - new * new)
     d_reset = d_new * part * ((1 - reset) * reset)
@@ -67,9 +71,9 @@ def lstm_gates(x: list[Value], made: list[Value]) -> list[Value]:
     return [sigmoid(before[0]), sigmoid(before[1]), tanh(before[2]), sigmoid(before[3])]
 
 
-def lstm(x: list[Value], made: list[Value], cell: Value) -> tuple[Value, Value]:
+def lstm(gates: list[Value], cell: Value) -> tuple[Value, Value]:
     """The new state and cell."""
-    i, f, g, o = lstm_gates(x, made)
+    i, f, g, o = gates
     new = fma(f, cell, i * g)
     return tanh(new) * o, new
 

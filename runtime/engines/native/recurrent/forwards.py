@@ -1,36 +1,50 @@
 """A recurrent layer, step after step: stages are steps, units panels of states.
 
-The state before lies in scratch, row after row, twice: what a step reads, and what it leaves for the next.
+The state before lies in scratch, row after row, twice: what a step reads, and what it leaves for the next. Where the
+layer multiplies features too, those of the step lie behind the states, and so do their weights: one product is of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from runtime.engines.native.convolution.borders import copied
 from runtime.engines.native.convolution.correlation import by_size
 from runtime.engines.native.forms.stages import Stage, Stages, Work
-from runtime.engines.native.ir import Value
+from runtime.engines.native.ir import Function, Index, Value
 from runtime.engines.native.ir.words import where
 from runtime.engines.native.recurrent import cells
-from runtime.engines.native.recurrent.layer import Layer, address, hides
+from runtime.engines.native.recurrent.layer import At, Layer, address, hides, kept
 from runtime.engines.native.recurrent.product import product
 
 PANELS, STATE, CELL = 0, 1, 2
 """What shared scratch is for."""
 
 
+class Ahead(NamedTuple):
+    """How a layer goes forwards.
+
+    Attributes:
+        keeps: whether its last result is what the gradient needs, as `layer.kept` lays it out.
+        cells: whether the cells of an LSTM are a result.
+    """
+
+    keeps: bool = False
+    cells: bool = True
+
+
 class Forwards:
     """The loops of a layer.
 
-    The operands are x, recurrent weights, for a GRU the bias, the first state, for an LSTM the first cell, and a mask.
+    The operands are x, recurrent weights, for a GRU the bias, the first state, for an LSTM the first cell, and a mask;
+    if the layer multiplies features, these, their weights and a bias follow, and x is absent.
     """
 
-    def __init__(self, layer: Layer) -> None:
-        self.layer = layer
+    def __init__(self, layer: Layer, how: Ahead | None = None) -> None:
+        self.layer, self.how = layer, how or Ahead()
         self.first = 3 if layer.gates == 3 else 2
         self.mask = self.first + (2 if layer.gates == 4 else 1)
+        self.source = Source(layer, self.mask + 1)
 
     def stages(self) -> Stages:
         """Copies, then a stage for each step."""
@@ -52,11 +66,13 @@ class Forwards:
             for number in (STATE, CELL)[: 2 if layer.gates == 4 else 1]:
                 source = address(work, self.first + number - STATE) + unit * layer.states
                 copied(f, source, work.shared(number, layer.element) + unit * layer.apart, layer.states, layer.vector)
+            time = layer.time(f, f.index(0))
+            self._features(work, f.index(unit), time, work.shared(STATE, layer.element))
 
     def pack(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are panels of the recurrent weights."""
+        """Units are panels of the weights."""
         for unit in work.f.range(start, stop):
-            pack_panel(work, self.layer, work.f.index(unit))
+            pack_panel(work, self.layer, work.f.index(unit), self.source.weights)
 
     def step(self, work: Work, start: Value, stop: Value) -> None:
         """Units are panels of a step; those of the next step follow."""
@@ -67,100 +83,167 @@ class Forwards:
             time = layer.time(f, step)
             before = work.shared(STATE, layer.element) + step % 2 * size
             after = work.shared(STATE, layer.element) + (step + 1) % 2 * size
-            self._ask_for(work, time, panel)
+            self.source.ask_for(work, time, panel)
+            self._next_features(work, step, panel, after)
             products(work, layer, before, panel)
             for columns in by_size(f, layer.states, layer.width, panel):
                 for row in f.range(0, layer.rows):
                     for v in range(-(-columns // layer.lanes)):
                         tail = min(columns - v * layer.lanes, layer.lanes)
                         at = At(f.index(row), time, panel * layer.width + v * layer.lanes, tail)
-                        self._cell(work, at, list(preactivations(work, layer, at, v)), before, after)
+                        made = sums(work, layer, at, v)
+                        self._cell(work, at, made, self.source.added(work, at, made), before, after)
 
-    def _ask_for(self, work: Work, time: Value, panel: Value) -> None:
-        """What the cells of a panel add to the product, rows of which lie far from each other."""
+    def _next_features(self, work: Work, step: Value, panel: Value, after: Value) -> None:
+        """Each panel copies some rows of what the next step multiplies."""
         f, layer = work.f, self.layer
+        if not layer.features:
+            return
+        time = layer.time(f, where(step.equal(layer.times - 1), step, step + 1))
+        for row in f.range(panel * layer.rows // layer.panels, (panel + 1) * layer.rows // layer.panels):
+            self._features(work, f.index(row), time, after)
+
+    def _features(self, work: Work, row: Value, time: Value, to: Value) -> None:
+        layer = self.layer
+        if layer.features:
+            source = address(work, self.source.features) + (row * layer.times + time) * layer.features
+            copied(work.f, source, to + row * layer.apart + layer.states, layer.features, layer.vector)
+
+    def _cell(self, work: Work, at: At, made: list[Value], x: list[Value], before: Value, after: Value) -> None:
+        f, layer = work.f, self.layer
+        old = f.load(before + at.row * layer.apart + at.first, 0, layer.lanes, at.tail)
+        hidden = hides(work, self.mask, layer, at.row, at.time)
+        result = (at.row * layer.times + at.time) * layer.states + at.first
+        if layer.gates == 4:
+            here = work.shared(CELL, layer.element) + at.row * layer.apart + at.first
+            cell, gates = f.load(here, 0, layer.lanes, at.tail), cells.lstm_gates(x, made)
+            state, new = cells.lstm(gates, cell)
+            new = new if hidden is None else where(hidden, cell, new)
+            f.store(new, here, 0, at.tail)
+            if self.how.cells:
+                f.store(new, work.outputs[1] + result, 0, at.tail)
+            self._keep(work, at, [*gates, new])
+        elif layer.gates == 3:
+            gates = cells.gru_gates(x, made)
+            new = cells.gru_new(gates, x[2])
+            state = cells.gru(gates, new, old)
+            self._keep(work, at, [*gates, new])
+        else:
+            state = cells.rnn(x, made)
+        state = state if hidden is None else where(hidden, old, state)
+        f.store(state, work.outputs[0] + result, 0, at.tail)
+        f.store(state, after + at.row * layer.apart + at.first, 0, at.tail)
+
+    def _keep(self, work: Work, at: At, values: list[Value]) -> None:
+        if self.how.keeps:
+            for i, x in enumerate(values):
+                work.f.store(x, kept(self.layer, work.outputs[-1], at), i * self.layer.lanes)
+
+
+class Source:
+    """What is added to the product of the states: it is given, or made of features by the same product."""
+
+    def __init__(self, layer: Layer, features: int) -> None:
+        self.layer = layer
+        self.features, self.weights, self.bias = features, features + 1, features + 2
+
+    def ask_for(self, work: Work, time: Value, panel: Value) -> None:
+        """What the cells of a panel add, rows of which lie far from each other."""
+        f, layer = work.f, self.layer
+        if layer.features:
+            return
         for row in f.range(0, layer.rows):
             at = address(work, 0) + (row * layer.times + time) * layer.wide + panel * layer.width
             for gate in range(layer.gates):
                 for v in range(layer.beside):
                     f.prefetch(at, gate * layer.states + v * layer.lanes)
 
-    def _cell(self, work: Work, at: At, made: list[Value], before: Value, after: Value) -> None:
-        f, layer = work.f, self.layer
-        place = at.row * layer.times + at.time
-        x = read(work, layer, at)
-        old = f.load(before + at.row * layer.apart + at.first, 0, layer.lanes, at.tail)
-        hidden, result = hides(work, self.mask, layer, at.row, at.time), place * layer.states + at.first
-        if layer.gates == 4:
-            here = work.shared(CELL, layer.element) + at.row * layer.apart + at.first
-            cell = f.load(here, 0, layer.lanes, at.tail)
-            state, new = cells.lstm(x, made, cell)
-            new = new if hidden is None else where(hidden, cell, new)
-            f.store(new, here, 0, at.tail)
-            f.store(new, work.outputs[1] + result, 0, at.tail)
-        else:
-            state = cells.gru(x, made, old) if layer.gates == 3 else cells.rnn(x, made)
-        state = state if hidden is None else where(hidden, old, state)
-        f.store(state, work.outputs[0] + result, 0, at.tail)
-        f.store(state, after + at.row * layer.apart + at.first, 0, at.tail)
-
-
-class At(NamedTuple):
-    """A vector of states at a step of a row: its row, time, first state, and how many lanes count."""
-
-    row: Value
-    time: Value
-    first: Value
-    tail: int
+    def added(self, work: Work, at: At, made: list[Value]) -> list[Value]:
+        """By gate; `made` is of all parts."""
+        layer = self.layer
+        if not layer.features:
+            return read(work, layer, at)
+        bias = work.inputs[self.bias]
+        zero = work.f.constant(layer.vector, 0)
+        x = [zero] * layer.gates if bias is None else of_gates(work.f, bias, layer, at)
+        return [*x[:2], made[3] + x[2]] if layer.gates == 3 else x
 
 
 def read(work: Work, layer: Layer, at: At) -> list[Value]:
     """What is added to the product there, by gate."""
+    start = address(work, 0) + (at.row * layer.times + at.time) * layer.wide
+    return of_gates(work.f, start, layer, at)
+
+
+def of_gates(f: Function, start: Value, layer: Layer, at: At) -> list[Value]:
+    """The vectors of all gates in a row of preactivations."""
+    return [f.load(start + at.first, gate * layer.states, layer.lanes, at.tail) for gate in range(layer.gates)]
+
+
+def pack_panel(work: Work, layer: Layer, panel: Value, features: int = 0) -> None:
+    """Copy the columns of a panel's states, pair by pair; missing lanes are 0; `features` are operands by number."""
     f = work.f
-    start = address(work, 0) + (at.row * layer.times + at.time) * layer.wide + at.first
-    return [f.load(start, gate * layer.states, layer.lanes, at.tail) for gate in range(layer.gates)]
-
-
-def pack_panel(work: Work, layer: Layer, panel: Value) -> None:
-    """Copy the columns of all gates that belong to a panel's states, as pairs; missing lanes are 0."""
-    f, lanes = work.f, layer.lanes
-    source = address(work, 1) + panel * layer.width
     for columns in by_size(f, layer.states, layer.width, panel):
         to = panel_of(work, layer, panel)
-        for number, vectors in enumerate(layer.pairs):
-            for k in f.range(0, layer.states):
-                for v in range(vectors):
-                    beside, gate = divmod(number * 2 + v, layer.gates)
-                    tail = min(columns - beside * lanes, lanes)
-                    x = f.constant(layer.vector, 0)
-                    if tail > 0:
-                        x = f.load(source + k * layer.wide, gate * layer.states + beside * lanes, lanes, tail)
-                    f.store(x, to + k * (vectors * lanes), v * lanes)
-            to = to + layer.states * vectors * lanes
+        for pair in layer.pairs:
+            part = layer.parts[pair[0][1]]
+            states = max(layer.states - part.first, 0)
+            _pack(work, layer, address(work, 1), panel, columns, pair, states, to)
+            to = to + states * (len(pair) * layer.lanes)
+            if rest := part.depth - states:
+                _pack(work, layer, address(work, features), panel, columns, pair, rest, to)
+                to = to + rest * (len(pair) * layer.lanes)
+
+
+def _pack(
+    work: Work,
+    layer: Layer,
+    matrix: Value,
+    panel: Value,
+    columns: int,
+    pair: list[tuple[int, int]],
+    rows: Index,
+    to: Value,
+) -> None:
+    f, lanes = work.f, layer.lanes
+    for k in f.range(0, rows):
+        line = matrix + k * layer.wide + panel * layer.width
+        for i, (v, number) in enumerate(pair):
+            tail = min(columns - v * lanes, lanes)
+            x = f.constant(layer.vector, 0)
+            if tail > 0:
+                x = f.load(line, layer.parts[number].gate * layer.states + v * lanes, lanes, tail)
+            f.store(x, to + k * (len(pair) * lanes), i * lanes)
 
 
 def panel_of(work: Work, layer: Layer, panel: Value) -> Value:
-    """Where a panel of the recurrent weights lies."""
+    """Where a panel of the weights lies."""
     return work.shared(PANELS, layer.element) + panel * layer.panel_size
 
 
 def products(work: Work, layer: Layer, states: Value, panel: Value) -> None:
     """The states of all rows by a panel, pair by pair, into scratch of the thread."""
     weights, to = panel_of(work, layer, panel), work.own(0, layer.element)
-    for vectors in layer.pairs:
-        product(work.f, states, layer.rows, layer.apart, weights, vectors, layer.states, layer.vector, to)
-        weights = weights + layer.states * vectors * layer.lanes
+    for pair in layer.pairs:
+        part, vectors = layer.parts[pair[0][1]], len(pair)
+        left = states + part.first
+        product(work.f, left, layer.rows, layer.apart, weights, vectors, part.depth, layer.vector, to)
+        weights = weights + part.depth * vectors * layer.lanes
         to = to + layer.rows * vectors * layer.lanes
 
 
-def preactivations(work: Work, layer: Layer, at: At, number: int) -> Iterator[Value]:
-    """What the products of a panel gave for a row, by gate, for its vector of this number; with the bias of a GRU."""
+def sums(work: Work, layer: Layer, at: At, number: int) -> list[Value]:
+    """What the products of a panel gave for a row, by part, for its vector of this number; with the bias of a GRU."""
     f, lanes = work.f, layer.lanes
-    for gate in range(layer.gates):
-        pair, v = divmod(number * layer.gates + gate, 2)
-        vectors = layer.pairs[pair]
-        begin = work.own(0, layer.element) + 2 * pair * layer.rows * lanes
-        made = f.load(begin + at.row * (vectors * lanes), v * lanes, lanes)
-        if layer.gates == 3:
-            made = made + f.load(address(work, 2) + at.first, gate * layer.states, lanes, at.tail)
-        yield made
+    found: dict[int, Value] = {}
+    begin = work.own(0, layer.element)
+    for pair in layer.pairs:
+        for i, (v, part) in enumerate(pair):
+            if v == number:
+                found[part] = f.load(begin + at.row * (len(pair) * lanes), i * lanes, lanes)
+        begin = begin + layer.rows * len(pair) * lanes
+    made = [found[part] for part in sorted(found)]
+    if layer.gates == 3:
+        bias = of_gates(f, address(work, 2), layer, at)
+        made[:3] = [x + y for x, y in zip(made[:3], bias, strict=True)]
+    return made

@@ -6,10 +6,34 @@ Its vectors of weights lie in pairs, as the product takes them: so a pair of all
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from runtime.engines.native.forms.stages import Work
 from runtime.engines.native.ir import Function, Index, Type, Value
+
+L2_BYTES: Final = 100.0
+"""That come from the second cache in a nanosecond."""
+
+KEPT: Final = {3: 4, 4: 5}
+"""By the number of gates, how many vectors are kept for the gradient for one of states: the gates, and the new state
+of a GRU, or the cell of an LSTM."""
+
+
+class Part(NamedTuple):
+    """What a product makes: a gate, from so many states and features, beginning with that one."""
+
+    gate: int
+    first: int
+    depth: int
+
+
+class At(NamedTuple):
+    """A vector of states at a step of a row: its row, time, first state, and how many lanes count."""
+
+    row: Value
+    time: Value
+    first: Value
+    tail: int
 
 
 class Layer(NamedTuple):
@@ -24,6 +48,7 @@ class Layer(NamedTuple):
         reverse: whether the last step is the first one.
         lanes: of a vector.
         rate: multiply-adds in a nanosecond.
+        features: of what the layer multiplies with weights besides its states; 0 if that is done before it.
     """
 
     element: Type
@@ -34,6 +59,7 @@ class Layer(NamedTuple):
     reverse: bool
     lanes: int
     rate: float
+    features: int = 0
 
     @property
     def vector(self) -> Type:
@@ -66,25 +92,45 @@ class Layer(NamedTuple):
         return -(-self.states // self.width)
 
     @property
-    def pairs(self) -> list[int]:
-        """How many vectors of weights each pair has: the last may have one."""
-        vectors = self.beside * self.gates
-        return [min(2, vectors - first) for first in range(0, vectors, 2)]
+    def depth(self) -> int:
+        """What a row is multiplied with: its states, and its features behind them."""
+        return self.states + self.features
+
+    @property
+    def parts(self) -> list[Part]:
+        """What products make for a vector of states: by gate, and a GRU's new state from states and features apart."""
+        parts = [Part(gate, 0, self.depth) for gate in range(self.gates)]
+        if self.gates == 3 and self.features:
+            parts[2:] = [Part(2, 0, self.states), Part(2, self.states, self.features)]
+        return parts
+
+    @property
+    def pairs(self) -> list[list[tuple[int, int]]]:
+        """The vectors that are made together, of one depth: each by its number in the panel and its part.
+
+        Two: so a pair of all depths stays in the nearest cache. Four for a row or two, whose chains are few.
+        """
+        size = 4 if self.rows <= 2 else 2
+        alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for v in range(self.beside):
+            for number, part in enumerate(self.parts):
+                alike.setdefault(part[1:], []).append((v, number))
+        return [made[first : first + size] for made in alike.values() for first in range(0, len(made), size)]
 
     @property
     def panel_size(self) -> int:
         """Elements of a panel of weights."""
-        return self.states * self.beside * self.gates * self.lanes
+        return self.beside * self.lanes * sum(part.depth for part in self.parts)
 
     @property
     def sums_size(self) -> int:
         """Elements of what the product of a panel gives."""
-        return self.rows * self.beside * self.gates * self.lanes
+        return self.rows * self.beside * len(self.parts) * self.lanes
 
     @property
     def apart(self) -> int:
         """Elements from row to row of copies of states: a little more than a power of two."""
-        return self.states + self.lanes
+        return self.depth + self.lanes
 
     @property
     def wide_apart(self) -> int:
@@ -93,8 +139,19 @@ class Layer(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Nanoseconds of the product of a step, and of the cells."""
-        return self.rows * self.wide * (self.states / self.rate + 0.4)
+        """Nanoseconds of the product of a step, for which weights come from the second cache, and of the cells."""
+        product = max(self.rows / self.rate, self.item / L2_BYTES) * self.depth
+        return self.wide * (product + self.rows * 0.4)
+
+    @property
+    def vectors(self) -> int:
+        """Of all states."""
+        return -(-self.states // self.lanes)
+
+    @property
+    def kept_size(self) -> int:
+        """Elements of all that is kept for the gradient."""
+        return self.times * self.vectors * self.rows * KEPT[self.gates] * self.lanes
 
     def time(self, f: Function, step: Value, backwards: bool = False) -> Value:
         """The position of a step, counted from the one that is computed first."""
@@ -106,6 +163,12 @@ def address(work: Work, number: int) -> Value:
     x = work.inputs[number]
     assert x is not None, "only a mask is optional"
     return x
+
+
+def kept(layer: Layer, all: Value, at: At) -> Value:
+    """Where lies what is kept there: by time, then vector of states, then row, so a panel finds it on end."""
+    vector = at.time * layer.vectors + at.first // layer.lanes
+    return all + (vector * layer.rows + at.row) * (KEPT[layer.gates] * layer.lanes)
 
 
 def hides(work: Work, number: int, layer: Layer, row: Index, time: Index) -> Value | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.engines.native.convolution.tile import Along, tile
-from runtime.engines.native.ir import Function, Index, Type, Value
+from runtime.engines.native.ir import Function, Type, Value
 from runtime.engines.native.product.plan import MOST_ROWS, shares
 
 CHAIN: Final = 640
@@ -22,9 +22,8 @@ def product(
     depth: int,
     vector: Type,
     to: Value,
-    turns: Index = 1,
 ) -> None:
-    """Write the product of rows x depth, `apart` from row to row, by depth x vectors; of no turns it is 0."""
+    """Write the product of rows x depth, `apart` from row to row, by depth x vectors."""
     width, parts = vectors * vector.lanes, parts_of(depth)
     most = MOST_ROWS[f.target.registers, f.target.fma].get(vectors, 2)
     size = depth // parts
@@ -34,13 +33,13 @@ def product(
             at, here = left + i * apart, to + i * width
             offsets = [row * apart for row in range(count)]
             if parts == 1:
-                loops = [Along(turns, 0, 0), Along(depth, 1, width)]
+                loops = [Along(depth, 1, width)]
                 for n, x in enumerate(tile(f, at, offsets, panel, width, vector, loops)):
                     f.store(x, here, n * vector.lanes)
                 continue
             for n in range(count * vectors):
                 f.store(f.constant(vector, 0), here, n * vector.lanes)
-            for part in f.range(0, turns * parts):
+            for part in f.range(0, parts):
                 first, along = f.index(part) * size, [Along(size, 1, width)]
                 sums = tile(f, at + first, offsets, panel + first * width, width, vector, along)
                 for n, x in enumerate(sums):

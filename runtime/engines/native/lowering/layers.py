@@ -1,0 +1,199 @@
+"""Layers: recurrent ones with what is around them, where that saves computing something twice, or reading zeros.
+
+1. A gradient whose layer is in the block too is given what that keeps for it: gates, instead of computing them again,
+   and cells, in the order in which it reads them. They take the room of what they are made of.
+2. It is not given gradients that are known to be 0: of cells, or of all states but the last one. Those of the first
+   state and cell are left out if nobody reads them.
+3. A layer makes the product of its features itself if nobody else reads that: step by step, with that of its states.
+   For few rows it does not, since it goes through all weights in every step.
+4. What nobody reads then is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from prograd_proto import TensorType
+from runtime.engines.native.forms import Loops
+from runtime.engines.native.forms.recurrent import GATES, backwards, forwards, layer_of
+from runtime.engines.native.ir import DTYPES
+from runtime.engines.native.lowering.nodes import Node, Nodes
+from runtime.engines.native.recurrent.backwards import OPERANDS, Back
+from runtime.engines.native.recurrent.forwards import Ahead
+from runtime.engines.native.recurrent.layer import KEPT
+from runtime.engines.native.target import Target
+
+FEWEST_ROWS: Final = 8
+"""Of a layer that makes the product of its features."""
+
+NEAR: Final = 0.8
+"""The share of the second cache that all weights of such a layer may take."""
+
+
+def with_layers(block: Nodes, target: Target) -> Nodes:
+    """The block with its recurrent layers as they are best computed together."""
+    layers = [i for i, node in enumerate(block.nodes) if _gates(node)]
+    return _Layers(block, target).result(layers) if layers else block
+
+
+def _gates(node: Node) -> int:
+    """Of the layer that a node is, or is the gradient of; 0 if it is neither."""
+    return GATES.get(node.op.type.removesuffix("_gradient"), 0) if isinstance(node.form, Loops) else 0
+
+
+class Features(NamedTuple):
+    """What is added to the product of states, as a product: features, their weights, and a bias or ""."""
+
+    x: str
+    weights: str
+    bias: str
+
+
+class _Layers:
+    def __init__(self, block: Nodes, target: Target) -> None:
+        self.block, self.target, self.types = block, target, dict(block.types)
+        self.nodes: dict[int, Node] = dict(enumerate(block.nodes))
+        self.maker = {name: i for i, node in self.nodes.items() for name in node.outputs}
+        self.ahead: dict[int, Ahead] = {}  # by position, of layers
+
+    def result(self, layers: list[int]) -> Nodes:
+        for i in layers:
+            if self.nodes[i].op.type.endswith("_gradient"):
+                self._gradient(i)
+        for i in layers:
+            if not self.nodes[i].op.type.endswith("_gradient"):
+                self._layer(i)
+        new = {name: name for name in self.types.keys() - self.block.types.keys()}
+        return replace(self.block, nodes=[*self.nodes.values()], types=self.types, root=self.block.root | new)
+
+    # Gradients.
+
+    def _gradient(self, i: int) -> None:
+        node, gates = self.nodes[i], _gates(self.nodes[i])
+        operands = OPERANDS[gates]
+        inputs = [*node.inputs, *[""] * (operands.mask + 1 - len(node.inputs))]
+        firsts = node.outputs[operands.state :]
+        back = Back(first=any(self._is_read(name) for name in firsts))
+        if last := self._last(inputs[operands.gradient], node):
+            back, inputs[operands.gradient] = back._replace(last=True), last
+        if operands.cell_gradient is not None and self._is_zero(inputs[operands.cell_gradient]):
+            back, inputs[operands.cell_gradient] = back._replace(cells=False), ""
+        if kept := self._kept(node, gates):
+            needed = (operands.first, operands.first_cell, operands.gradient, operands.cell_gradient, operands.mask, 1)
+            needed = (*needed, operands.states if gates == 3 else None)
+            inputs = [name if number in needed else "" for number, name in enumerate(inputs)] + [kept]
+            back = back._replace(kept=True)
+        outputs = node.outputs if back.first else node.outputs[: operands.state]
+        self._put(i, node._replace(form=backwards(gates, back), inputs=tuple(inputs), outputs=outputs))
+
+    def _last(self, name: str, node: Node) -> str:
+        """What a gradient of states has in their last step, if it is 0 in all others; else ""."""
+        maker = self._made_by(name, "unslice")
+        if maker is None:
+            return ""
+        times = self.types[name].static_shape[1]
+        step = 0 if node.attributes["reverse"] else times - 1
+        wanted = {"axes": (1,), "starts": (step,), "stops": (step + 1,)}
+        is_last = all(maker.attributes[key] == value for key, value in wanted.items())
+        return maker.inputs[0] if is_last and maker.inputs[0] not in self.block.accesses else ""
+
+    def _is_zero(self, name: str) -> bool:
+        maker = self._made_by(name, "full")
+        return maker is not None and maker.attributes["value"] == 0
+
+    def _kept(self, node: Node, gates: int) -> str:
+        """The name of what the layer of a gradient keeps for it; "" if it is not in the block."""
+        layer = self.maker.get(node.inputs[OPERANDS[gates].states])
+        if gates not in KEPT or layer is None or not self._is_layer_of(self.nodes[layer], node, gates):
+            return ""
+        made = self.nodes[layer]
+        name = f"kept for the gradient of {made.outputs[0]}"
+        if layer not in self.ahead:
+            type = self.types[made.outputs[0]]
+            size = layer_of(self.target, gates, type, bool(made.attributes["reverse"])).kept_size
+            self.types[name] = TensorType(type.dtype, (size,))
+            self.ahead[layer] = Ahead(keeps=True)
+        return name
+
+    def _is_layer_of(self, layer: Node, node: Node, gates: int) -> bool:
+        mask = OPERANDS[gates].mask
+        given, count = [*node.inputs, ""], OPERANDS[gates].states
+        results = given[count : count + len(layer.outputs)]
+        same = [*given[:count], given[mask] if mask < len(node.inputs) else ""]
+        here = [*layer.inputs, ""][: count + 1]
+        return here == same and results == [*layer.outputs] and layer.attributes == node.attributes
+
+    # Layers.
+
+    def _layer(self, i: int) -> None:
+        node, gates = self.nodes[i], _gates(self.nodes[i])
+        how, count = self.ahead.get(i, Ahead()), OPERANDS[gates].states
+        outputs, inputs = list(node.outputs), [*node.inputs, ""][: count + 1]
+        if gates == 4 and not self._is_read(outputs[1]):
+            how, outputs = how._replace(cells=False), outputs[:1]
+        if how.keeps:
+            outputs.append(f"kept for the gradient of {outputs[0]}")
+        features = self._features(i, gates)
+        if features:
+            inputs = ["", *inputs[1:], *features]
+        size = self.types[features.x].static_shape[2] if features else 0
+        if how != Ahead() or features:
+            form = forwards(gates, how, size)
+            self._put(i, node._replace(form=form, inputs=tuple(inputs), outputs=tuple(outputs)))
+
+    def _features(self, i: int, gates: int) -> Features | None:
+        """What a layer may multiply itself instead of reading it."""
+        node = self.nodes[i]
+        x, rows = node.inputs[0], self.types[node.inputs[0]].static_shape[0]
+        if self._readers(x) != [i] or rows < FEWEST_ROWS:
+            return None
+        made, bias = self._made_by(x, "add"), ""
+        if made is not None:
+            x, bias = sorted(made.inputs, key=lambda name: self.types[name].rank, reverse=True)
+        product = self._made_by(x, "matmul")
+        if product is None or len(self._readers(x)) != 1 or any(product.attributes.values()):
+            return None
+        features = Features(product.inputs[0], product.inputs[1], bias)
+        return features if self._suits(features, gates, self.types[x]) else None
+
+    def _suits(self, features: Features, gates: int, type: TensorType) -> bool:
+        """Whether the operands are of the shapes that the layer's product takes, and all weights stay near."""
+        x, weights = (self.types[name] for name in features[:2])
+        wide = type.static_shape[-1]
+        if any(name in self.block.accesses for name in features) or x.rank != 3 or weights.rank != 2:
+            return False
+        if features.bias and self.types[features.bias].static_shape != (wide,):
+            return False
+        depth = x.static_shape[2] + wide // gates
+        return depth * wide * DTYPES[type.dtype].bits // 8 <= self.target.l2_bytes * NEAR
+
+    # The block.
+
+    def _made_by(self, name: str, op: str) -> Node | None:
+        """The node that makes a tensor, if it is of this op, and nobody needs its result at the end."""
+        maker = self.nodes.get(self.maker.get(name, -1))
+        return maker if maker is not None and maker.op.type == op and name not in self.block.ends else None
+
+    def _readers(self, name: str) -> list[int]:
+        """The positions of the nodes that read a tensor or a view of it."""
+        root = self.block.root
+        return [i for i, node in self.nodes.items() if any(x and root.get(x, x) == name for x in node.inputs)]
+
+    def _is_read(self, name: str) -> bool:
+        return name in self.block.ends or bool(self._readers(name))
+
+    def _put(self, i: int, node: Node) -> None:
+        """Put a node in the place of another one, and leave out what nobody reads then."""
+        before, self.nodes[i] = self.nodes[i].inputs, node
+        for name in before:
+            self._leave_out(name)
+
+    def _leave_out(self, name: str) -> None:
+        maker = self.maker.get(self.block.root.get(name, name), -1)
+        node = self.nodes.get(maker)
+        if node is None or node.form is None or any(self._is_read(made) for made in node.outputs):
+            return
+        del self.nodes[maker]
+        for operand in node.inputs:
+            self._leave_out(operand)
