@@ -26,7 +26,7 @@ CODES = {0, 1, 2, 3, 4, 5, 6, 129, 130, 143}
 """docs/commands.md, without 70."""
 
 SECONDS = 20.0
-"""What one call may take; the time limits given to it are far shorter."""
+"""What one call may take of the processor, however busy that is; the time limits given to it are far shorter."""
 
 ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-f]{2}\\u[0-9a-f]{4}|\\u[0-9a-f]{4}")
 """One letter, as a terminal without it shows it."""
@@ -76,7 +76,7 @@ def _once(parse: Callable[[Iterable[str]], Namespace], command: str) -> Callable
 
 def call(command: Callable[[list[str]], int], words: list[str]) -> tuple[int | str, str, str, float]:
     """The code, or what was raised, and what was written to stdout and stderr, in how many seconds."""
-    start = time.perf_counter()
+    start = time.process_time()
     with _terminal() as (out, err):
         try:
             code: int | str = command(words)
@@ -142,4 +142,4 @@ def _terminal():
 
 
 def _since(start: float) -> float:
-    return time.perf_counter() - start
+    return time.process_time() - start

@@ -202,6 +202,7 @@ def products(folder: Path) -> None:
 def test_the_limit_of_time_holds_within_a_step(threads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     products(tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(overtime, "PATIENCE", 600.0)
     arguments = ["--feed=x=@x.npy", "--max-time=0.7", "--threads", threads]
     assert main(["execute", "p.pb", *arguments]) == 6
     out, err = capsys.readouterr()
@@ -212,6 +213,7 @@ def test_the_limit_of_time_holds_within_a_step(threads: str, tmp_path: Path, mon
 def test_the_limit_of_time_holds_while_states_are_initialised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     save(rich(), tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(overtime, "PATIENCE", 600.0)  # a busy machine ends no test
     ended: list[bool] = []
     initialise = States.initialise
 

@@ -45,7 +45,7 @@ def test_every_task_runs_once_and_in_an_order_that_dependencies_allow(threads: i
 
 def test_two_threads_are_in_two_tasks_at_the_same_time():
     """Neither call returns before the other has begun."""
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=60)
     worklist = Worklist(lanes(2), 2)
     assert worklist.run([both.wait, both.wait]) is None
     worklist.close()
@@ -88,7 +88,7 @@ def test_of_several_failures_the_one_that_the_list_meets_first_is_named(threads:
 
 def test_whatever_a_call_raises_the_thread_serves_on():
     worklist = Worklist(lanes(2), 2)
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=60)
 
     def leave() -> None:
         both.wait()
@@ -111,9 +111,9 @@ def test_an_interrupt_while_the_caller_waits_is_raised_when_the_other_threads_re
         def run() -> None:
             if threading.get_ident() != caller:
                 begun.set()
-                assert go_on.wait(30)
+                assert go_on.wait(60)
             else:
-                assert begun.wait(30)
+                assert begun.wait(60)
             done.append(i)
 
         return run
@@ -269,7 +269,7 @@ def test_threads_end_when_the_executor_closes():
     assert len(own) == 2
     stepper.executor.close()
     for thread in own:
-        thread.join(timeout=10)
+        thread.join(timeout=60)
         assert not thread.is_alive()
 
 

@@ -38,7 +38,7 @@ def test_more_steps_than_a_counter_counts_are_refused(folder, capsys, epochs):
     program = load("p.pb")
     program.run.epochs = epochs
     save_file(program, "p.pb", force=True)
-    code, out, err = run(capsys, runtime, "execute", "p.pb", "-q", "--max-time", "5")
+    code, out, err = run(capsys, runtime, "execute", "p.pb", "-q", "--max-time", "100")
     assert (code, out) == (2, "")
     assert err == f"runtime: {epochs} epochs of 7 steps are more steps than 64 bits count\n"
 
