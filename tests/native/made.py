@@ -63,8 +63,8 @@ class Made:
         arena[:] = 0xFF
         compiled = bind_compiled(step, states, arena)
         helpers = Helpers(threads - 1)
-        helpers.called(compiled.driver)
-        compiled()
+        with helpers.helping(compiled.driver):
+            compiled()
         helpers.close()
         for name, x in self.operands.items():
             np.testing.assert_array_equal(states[name], x)

@@ -81,8 +81,8 @@ class NativeExecutor:
             return None
 
         def steps(first: int, count: int) -> Mapping[str, Array]:
-            self._helpers.called(found.driver)
-            return found(first, count)
+            with self._helpers.helping(found.driver):
+                return found(first, count)
 
         return steps
 
@@ -98,9 +98,9 @@ class NativeExecutor:
             for call in self._before:
                 call()
             for segment in segments:
-                self._helpers.called(self._compiled.driver)
                 try:
-                    run(segment)
+                    with self._helpers.helping(self._compiled.driver):
+                        run(segment)
                 except Refused as refused:
                     raise_named(refused.error, refused.op, self._locations)
                 except Exception as error:

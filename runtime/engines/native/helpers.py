@@ -6,9 +6,16 @@ not waited for; and on a machine that is busy with something else, the thread th
 
 from __future__ import annotations
 
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from threading import Semaphore, Thread
+from typing import Final
 
 from runtime.engines.native.driver import Driver
+
+DOZE: Final = 1e-4
+"""Seconds that a helper sleeps at a time that found nothing to do, while a call goes on: nobody can wake it then."""
 
 
 class Helpers:
@@ -18,16 +25,21 @@ class Helpers:
         self._helpers = [_Helper(number + 1) for number in range(count)]
         self._driver: Driver | None = None
 
-    def called(self, driver: Driver) -> None:
-        """Have them help with what this driver is about to make."""
+    @contextmanager
+    def helping(self, driver: Driver) -> Generator[None]:
+        """Have them help with what this driver makes meanwhile."""
         if driver is not self._driver:
             if self._driver is not None:
                 self._driver.welcome(False)
             driver.welcome(True)
             self._driver = driver
         for helper in self._helpers:
-            if helper.sleeps:
-                helper.wake(driver)
+            helper.call(driver)
+        try:
+            yield
+        finally:
+            for helper in self._helpers:
+                helper.called = False
 
     def close(self) -> None:
         """End the threads."""
@@ -40,37 +52,48 @@ class Helpers:
 class _Helper:
     """One thread.
 
+    It says that it sleeps before it looks whether it is called, and who calls does so before looking whether it sleeps:
+    one of them sees the other, so no call is missed.
+
     Attributes:
-        sleeps: whether it has to be woken; the thread sets it, who wakes it takes it back.
+        called: whether a driver is at work.
     """
 
     def __init__(self, number: int) -> None:
-        self.sleeps = True
+        self.called = False
+        self._sleeps = True
         self._number = number
-        self._call = Semaphore(0)
+        self._wake = Semaphore(0)
         self._driver: Driver | None = None
         self._thread: Thread | None = None
 
-    def wake(self, driver: Driver) -> None:
+    def call(self, driver: Driver) -> None:
+        self._driver, self.called = driver, True
         if self._thread is None:
             self._thread = Thread(target=self._work, name=f"prograd helper {self._number}", daemon=True)
             self._thread.start()
-        self.sleeps, self._driver = False, driver
-        self._call.release()
+        if self._sleeps:
+            self._sleeps = False
+            self._wake.release()
 
     def end(self) -> None:
         if self._thread is not None:
             self._driver = None
-            self._call.release()
+            self._wake.release()
             self._thread.join()
             self._thread = None
 
     def _work(self) -> None:
         while True:
-            self._call.acquire()
+            self._wake.acquire()
             driver = self._driver
             if driver is None:
                 return
             driver.help(self._number)
+            self._sleeps = True
+            while self.called and (driver := self._driver) is not None:
+                self._sleeps = False
+                driver.help(self._number)
+                time.sleep(DOZE)
+                self._sleeps = True
             driver = None
-            self.sleeps = True

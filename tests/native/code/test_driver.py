@@ -59,8 +59,8 @@ def test_every_chunk_is_done_once_in_its_phase(threads: int):
     helpers = Helpers(threads - 1)
     for turn in range(400):
         words[...] = 0
-        helpers.called(driver)
-        driver.drive(0, len(phases))
+        with helpers.helping(driver):
+            driver.drive(0, len(phases))
         np.testing.assert_array_equal(words, expected(len(phases)))
         if turn % 100 == 99:
             time.sleep(0.01)  # long enough for helpers to fall asleep
@@ -108,8 +108,8 @@ def test_helpers_go_from_one_driver_to_another_and_none_is_left():
     for turn in range(60):
         driver, words = drivers[turn % 3]
         words[...] = 0
-        helpers.called(driver)
-        driver.drive(0, turn % 3 + 1)
+        with helpers.helping(driver):
+            driver.drive(0, turn % 3 + 1)
         np.testing.assert_array_equal(words, expected(turn % 3 + 1))
     assert set(all_threads()) - before
     helpers.close()

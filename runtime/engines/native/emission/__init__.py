@@ -7,6 +7,7 @@ nest        loops over a domain, and how operands lie along it
 body        the nodes of a group at one place of its domain
 elements    groups of pointwise nodes alone
 products    groups that begin with a product
+cutting     how a product is divided for threads
 reductions  groups that end with reductions
 rows        groups that go over rows, and use what is joined in them
 row_passes  in how many passes, and what each computes

@@ -9,12 +9,12 @@ results are computed with each of them as soon as it is there.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
 from runtime.engines.native.emission.body import Body, counted
-from runtime.engines.native.emission.nest import Nest, Steps, moved, nest, unravelled
+from runtime.engines.native.emission.nest import Nest, Pieces, Steps, moved, nest, piece, pieces_of, unravelled
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Reduction, Stage, Stages, Work, in_register, register_type
 from runtime.engines.native.ir import DTYPES, Function, Index, Type, Value
@@ -37,14 +37,6 @@ WANTED: Final = 32
 """Units, so that threads have something to share."""
 
 
-class Cut(NamedTuple):
-    """Something in equal pieces, the last of which may be smaller."""
-
-    pieces: int
-    size: int
-    last: int
-
-
 class Shape(NamedTuple):
     """How a group's reductions go over their elements.
 
@@ -64,14 +56,14 @@ class Shape(NamedTuple):
     joined: tuple[int, ...]
     lanes: int
     results: int
-    columns: Cut | None
-    parts: Cut
+    columns: Pieces | None
+    parts: Pieces
 
     @property
     def units(self) -> tuple[int, ...]:
         """Of the first stage: parts, places of kept axes but the last, and blocks of columns or that axis too."""
         kept = [self.loops.extents[axis] for axis in self.kept]
-        return (self.parts.pieces, *((*kept[:-1], self.columns.pieces) if self.columns else kept))
+        return (self.parts.count, *((*kept[:-1], self.columns.count) if self.columns else kept))
 
 
 def reduction_stages(target: Target, task: Task) -> Stages:
@@ -90,11 +82,11 @@ def reduction_stages(target: Target, task: Task) -> Stages:
 
     cost = prod(task.group.domain) * (2 + len(task.group.nodes)) * NANOSECONDS
     stages = (Stage(write, prod(shape.units), cost),)
-    if shape.parts.pieces == 1:
+    if shape.parts.count == 1:
         return Stages(stages)
-    rooms = [shape.parts.pieces * shape.results * of.accumulator.bits // 8 for of in joinings_of(task, shape)]
+    rooms = [shape.parts.count * shape.results * of.accumulator.bits // 8 for of in joinings_of(task, shape)]
     vectors = -(-shape.results // shape.lanes)
-    return Stages((*stages, Stage(join, vectors, vectors * shape.parts.pieces * 2.0)), tuple(rooms))
+    return Stages((*stages, Stage(join, vectors, vectors * shape.parts.count * 2.0)), tuple(rooms))
 
 
 def shape_of(target: Target, task: Task) -> Shape:
@@ -118,9 +110,9 @@ def shape_of(target: Target, task: Task) -> Shape:
     columns = None
     if kept and kept[-1] == len(extents) - 1:
         vectors = -(-around.pop() // lanes)
-        columns = _cut(extents[-1], _even(vectors, ABREAST) * lanes)
-    units = prod(around) * (columns.pieces if columns else 1)
-    parts = Cut(1, 1, 1)
+        columns = pieces_of(extents[-1], _even(vectors, ABREAST) * lanes)
+    units = prod(around) * (columns.count if columns else 1)
+    parts = Pieces(1, 1, 1)
     if len(joined) > 0:
         multiple = 1 if columns or len(joined) > 1 else ABREAST * lanes
         parts = _parts(extents[joined[0]], prod(extents), units, multiple)
@@ -156,19 +148,14 @@ def _lanes(target: Target, task: Task, nodes: Sequence[Node]) -> int:
     return target.lanes(max(DTYPES[task.types[name].dtype].bits for name in names))
 
 
-def _parts(extent: int, elements: int, units: int, multiple: int) -> Cut:
+def _parts(extent: int, elements: int, units: int, multiple: int) -> Pieces:
     """Parts of the first joined axis: enough for all threads, none too small, of equal size if that is near."""
     wanted = min(elements // PART, -(-WANTED // units), -(-extent // multiple))
     if wanted < 2 or units >= WANTED // 2:
-        return Cut(1, extent, extent)
+        return Pieces(1, extent, extent)
     equal = [n for n in range(wanted, wanted // 2, -1) if extent % n == 0 and extent // n % multiple == 0]
     size = extent // equal[0] if equal else -(-extent // (wanted * multiple)) * multiple
-    return _cut(extent, size)
-
-
-def _cut(extent: int, size: int) -> Cut:
-    count = -(-extent // size)
-    return Cut(count, min(size, extent), extent - size * (count - 1))
+    return pieces_of(extent, size)
 
 
 def _even(total: int, most: int) -> int:
@@ -217,17 +204,17 @@ class _Reductions:
         """A stretch of results, of all elements or of a part of them."""
         shape = self.shape
         part, *at = _places(self.f, unit, shape.units)
-        for first, size in _pieces(self.f, part, shape.parts):
+        for first, size in piece(self.f, part, shape.parts):
             if shape.columns is None:
                 self._stretch(at, part, first, size, 0, 1)
                 continue
-            for column, columns in _pieces(self.f, at[-1], shape.columns):
+            for column, columns in piece(self.f, at[-1], shape.columns):
                 self._stretch(at[:-1], part, first, size, column, columns)
 
     def joined_parts(self, vector: Index) -> None:
         """A vector of results, whose parts wait."""
-        lanes, parts = self.shape.lanes, self.shape.parts.pieces
-        for i, count in _pieces(self.f, vector, _cut(self.shape.results, lanes)):
+        lanes, parts = self.shape.lanes, self.shape.parts.count
+        for i, count in piece(self.f, vector, pieces_of(self.shape.results, lanes)):
             waiting = [self.work.shared(k, of.accumulator) + i for k, of in enumerate(self.reductions)]
             totals = [self.f.load(at, 0, lanes, count) for at in waiting]
             loop = self.f.loop(1, parts, 1, totals)
@@ -349,15 +336,3 @@ def _places(f: Function, unit: Index, extents: Sequence[int]) -> list[Index]:
     """The index for every axis; 0 where there is one place."""
     some = iter(unravelled(f, unit, [extent for extent in extents if extent > 1]))
     return [next(some) if extent > 1 else 0 for extent in extents]
-
-
-def _pieces(f: Function, number: Index, cut: Cut) -> Generator[tuple[Index, int]]:
-    """Where the piece of this number begins and its size: written for both sizes, if there are two."""
-    if cut.size == cut.last or cut.pieces == 1 or isinstance(number, int):
-        yield number * cut.size, cut.last
-        return
-    is_last = number.equal(cut.pieces - 1)
-    with f.when(~is_last):
-        yield number * cut.size, cut.size
-    with f.when(is_last):
-        yield (cut.pieces - 1) * cut.size, cut.last

@@ -31,4 +31,5 @@ def stretches(stage: Stage, threads: int) -> list[tuple[int, int]]:
 def cut(units: int, cost: float, threads: int) -> list[tuple[int, int]]:
     """So many units, which take so many nanoseconds all together, as chunks."""
     count = min(units, threads * FOR_EACH_THREAD, int(cost / LEAST_NANOSECONDS)) if threads > 1 else 1
+    count -= count % threads if count > threads else 0  # the same for each
     return list(pairwise(units * i // max(count, 1) for i in range(max(count, 1) + 1)))

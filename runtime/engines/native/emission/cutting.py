@@ -1,0 +1,161 @@
+"""How a product is divided for threads: along rows, columns or depth, so that each finds its part in its own caches.
+
+What one core wrote is slow to read for another. A training step reads and writes its weights, and their optimizer's
+states, again and again, so parts are whole rows of the weights, which lie together: stretches of the depth forwards,
+rows of the result in the gradient of the weights, columns of it in the gradient of the input. A thread that takes the
+same part of all three never asks another for weights.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final, NamedTuple
+
+from runtime.engines.native.emission.body import counted
+from runtime.engines.native.emission.nest import Nest, Pieces, nest, pieces_of
+from runtime.engines.native.emission.task import Task
+from runtime.engines.native.forms import Product
+from runtime.engines.native.product import Plan, plan_product, tile_cycles
+from runtime.engines.native.product.plan import PAGE
+from runtime.engines.native.target import Target
+
+LEFT, RIGHT = "left factor", "right factor"  # no tensor has a space in its name
+
+PART_NANOSECONDS: Final = 8000.0
+"""Below so much, dividing costs more than a second thread gains."""
+
+MOST_PARTS: Final = 8
+"""Of one matrix: each copies operands for itself."""
+
+MANY: Final = 8
+"""Matrices that are enough for all threads, whole."""
+
+COPY_NANOSECONDS: Final = 0.3
+"""For an element of an operand that is copied."""
+
+FAR: Final = 2.0
+"""How much longer a product takes that reads rows of the right operand where they fall on each other in the cache."""
+
+STRANGE: Final = 1.3
+"""How much longer a product takes whose parts of the weights are another core's."""
+
+LEAST_WEIGHTS: Final = 1 << 15
+"""Bytes of a right operand of which it matters whose they are."""
+
+LEAST_DEPTH: Final = 64
+"""Of a part: what it sums is written and read again."""
+
+
+class Shape(NamedTuple):
+    """A product as matrices: loops around it, rows, columns, depth, and the strides of its operands."""
+
+    loops: Nest
+    m: int
+    n: int
+    k: int
+    left: tuple[int, int]
+    right: tuple[int, int]
+
+
+def product_shape(task: Task) -> Shape:
+    """How a group's product is cut into matrices: neighbouring axes are one where all operands go on evenly."""
+    node, domain = task.group.nodes[0], task.group.domain
+    assert isinstance(node.form, Product), "only asked of groups that begin with one"
+    factors = node.form.factors(*(task.lying(name) for name in node.inputs), **node.attributes)
+    assert factors is not None, "only read where there is code for it"
+    beside = {name for other in task.group.nodes[1:] for name in other.inputs} | set(task.stored)
+    steps = {name: task.steps(name, domain) for name in task.table if name in beside}
+    steps |= counted(task.group.nodes, task.types, domain)
+    steps |= {LEFT: factors.left[:-1], RIGHT: factors.right[:-1]}
+    rows = nest(domain[:-1], {name: step[:-1] for name, step in steps.items()})
+    is_row = bool(rows.extents) and not rows.steps[RIGHT][-1]  # else the last axis has a right factor for each place
+    m, around = (rows.extents[-1], rows.extents[:-1]) if is_row else (1, rows.extents)
+    kept = {name: (*step, *(() if is_row else (0,)), steps[name][-1]) for name, step in rows.steps.items()}
+    left, right = kept[LEFT], kept[RIGHT]
+    return Shape(
+        Nest((*around, m, domain[-1]), kept),
+        m,
+        domain[-1],
+        factors.depth,
+        (left[-2], factors.left[-1]),
+        (factors.right[-1], right[-1]),
+    )
+
+
+class Cut(NamedTuple):
+    """A product in parts; only of its columns or of its rows the last may be smaller than the others."""
+
+    rows: Pieces
+    columns: Pieces
+    depth: Pieces
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Parts along the depth, rows and columns."""
+        return self.depth.count, self.rows.count, self.columns.count
+
+    @property
+    def parts(self) -> int:
+        """All of them."""
+        return prod(self.counts)
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Rows and columns of parts, each of them once."""
+        rows, columns = {self.rows.size, self.rows.last}, {self.columns.size, self.columns.last}
+        return [(m, n) for m in rows for n in columns]
+
+
+def cost_of(target: Target, bits: int, shape: Shape) -> float:
+    """Nanoseconds of one matrix: multiply-adds at four fifths of two vectors in a cycle of 2.5 GHz, and its start."""
+    rate = target.lanes(bits) * 2 * 2.5 * 0.8 * (1 if target.fma else 0.5)
+    return shape.m * shape.n * shape.k / rate + (shape.m * shape.n + shape.n * shape.k) * 0.02
+
+
+def divided(target: Target, bits: int, shape: Shape, matrices: int) -> Cut:
+    """How one matrix is divided: into parts of some microseconds.
+
+    Of all cuts but those of the depth no bit depends: an element is the same sum in every part.
+    """
+    m, n, k, lanes = shape.m, shape.n, shape.k, target.lanes(bits)
+    wanted = min(int(cost_of(target, bits, shape) / PART_NANOSECONDS), MOST_PARTS) if matrices < MANY else 1
+    whole = Cut(*(pieces_of(extent, max(extent, 1)) for extent in (m, n, k)))
+    deep = _parts_of_depth(shape, bits) if matrices == 1 else 1
+    if deep > 1:
+        beside = max(min(wanted // deep, n // (2 * lanes)), 1)
+        return whole._replace(depth=pieces_of(k, k // deep), columns=_of_vectors(n, beside, lanes))
+    cuts = [whole]
+    for parts in range(2, wanted + 1, 2):
+        cuts += [whole._replace(rows=pieces_of(m, -(-m // parts)))] if parts <= m else []
+        cuts += [whole._replace(columns=_of_vectors(n, parts, lanes))] if parts * lanes <= n else []
+    return min(cuts, key=lambda cut: _cost_of_cut(target, bits, shape, cut) * (1 + 0.1 / cut.parts))
+
+
+def _parts_of_depth(shape: Shape, bits: int) -> int:
+    """Where the depth counts rows of weights that are more than the sums of so many parts; else 1."""
+    if shape.left[1] != 1 or shape.right[1] != 1 or shape.k * shape.n * bits // 8 < LEAST_WEIGHTS:
+        return 1
+    fits = [parts for parts in (2,) if shape.k % parts == 0 and shape.k // parts >= LEAST_DEPTH]
+    return next((parts for parts in fits if shape.m * parts * parts <= 4 * shape.k), 1)
+
+
+def _of_vectors(columns: int, parts: int, lanes: int) -> Pieces:
+    return pieces_of(columns, -(-columns // (parts * lanes)) * lanes)
+
+
+def _cost_of_cut(target: Target, bits: int, shape: Shape, cut: Cut) -> float:
+    """Nanoseconds of all parts, copies of operands included, on one thread; one part keeps another thread waiting."""
+    m, n = cut.rows.size, cut.columns.size
+    plan = plan_of(target, bits, shape, m, n, shape.k)
+    copied = plan.pack_left * m + plan.pack_right * n
+    far = not plan.pack_right and n > plan.width and shape.right[0] * bits // 8 % PAGE == 0
+    cycles = tile_cycles(target, plan.lanes, m, n) * (FAR if far else 1)
+    part = (cycles * 0.4 + copied * COPY_NANOSECONDS) * shape.k
+    of_weights = shape.left[1] != 1  # its rows are theirs
+    strange = cut.columns.count > 1 if of_weights else cut.rows.count > 1
+    return part * (cut.parts if cut.parts > 1 else 1.5) * (STRANGE if strange else 1)
+
+
+def plan_of(target: Target, bits: int, shape: Shape, m: int, n: int, k: int) -> Plan:
+    """How a part of these sizes is computed."""
+    return plan_product(target, bits, m, n, k, shape.left, shape.right)
