@@ -6,16 +6,11 @@ not waited for; and on a machine that is busy with something else, the thread th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Semaphore, Thread
-from typing import Final
 
 from runtime.engines.native.driver import Driver
-
-DOZE: Final = 1e-4
-"""Seconds that a helper sleeps at a time that found nothing to do, while a call goes on: nobody can wake it then."""
 
 
 class Helpers:
@@ -94,6 +89,5 @@ class _Helper:
             while self.called and (driver := self._driver) is not None:
                 self._sleeps = False
                 driver.help(self._number)
-                time.sleep(DOZE)
                 self._sleeps = True
             driver = None

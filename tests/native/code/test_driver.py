@@ -95,8 +95,8 @@ def test_a_helper_stays_while_a_chunk_takes_longer_than_its_patience():
     begins = np.array([(0, 1), (1, 2)], np.int64)
     driver = Driver(module.target, 2, begins, np.array(records, np.int64), np.zeros(1, np.int64), (code, words))
     helpers = Helpers(1)
-    helpers.called(driver)
-    driver.drive(0, 2)
+    with helpers.helping(driver):
+        driver.drive(0, 2)
     helpers.close()
     assert max(words[2:]) < 1 << 28, "nobody came to help"
 

@@ -1,7 +1,7 @@
 """How a product is divided for threads: along rows, columns or depth, so that each finds its part in its own caches.
 
 What one core wrote is slow to read for another. A training step reads and writes its weights, and their optimizer's
-states, again and again, so parts are whole rows of the weights, which lie together: stretches of the depth forwards,
+states, again and again, so parts are whole rows of the weights, which lie together: halves of the depth forwards,
 rows of the result in the gradient of the weights, columns of it in the gradient of the input. A thread that takes the
 same part of all three never asks another for weights.
 """
@@ -42,8 +42,8 @@ STRANGE: Final = 1.3
 LEAST_WEIGHTS: Final = 1 << 15
 """Bytes of a right operand of which it matters whose they are."""
 
-LEAST_DEPTH: Final = 64
-"""Of a part: what it sums is written and read again."""
+LEAST_DEPTH: Final = 128
+"""That is cut in halves: what they sum is written and read again."""
 
 
 class Shape(NamedTuple):
@@ -92,7 +92,7 @@ class Cut(NamedTuple):
     @property
     def counts(self) -> tuple[int, int, int]:
         """Parts along the depth, rows and columns."""
-        return self.depth.count, self.rows.count, self.columns.count
+        return self.depth.pieces, self.rows.pieces, self.columns.pieces
 
     @property
     def parts(self) -> int:
@@ -120,10 +120,9 @@ def divided(target: Target, bits: int, shape: Shape, matrices: int) -> Cut:
     m, n, k, lanes = shape.m, shape.n, shape.k, target.lanes(bits)
     wanted = min(int(cost_of(target, bits, shape) / PART_NANOSECONDS), MOST_PARTS) if matrices < MANY else 1
     whole = Cut(*(pieces_of(extent, max(extent, 1)) for extent in (m, n, k)))
-    deep = _parts_of_depth(shape, bits) if matrices == 1 else 1
-    if deep > 1:
-        beside = max(min(wanted // deep, n // (2 * lanes)), 1)
-        return whole._replace(depth=pieces_of(k, k // deep), columns=_of_vectors(n, beside, lanes))
+    if matrices == 1 and _in_halves(shape, bits):
+        beside = max(min(wanted // 2, n // (2 * lanes)), 1)
+        return whole._replace(depth=pieces_of(k, k // 2), columns=_of_vectors(n, beside, lanes))
     cuts = [whole]
     for parts in range(2, wanted + 1, 2):
         cuts += [whole._replace(rows=pieces_of(m, -(-m // parts)))] if parts <= m else []
@@ -131,12 +130,10 @@ def divided(target: Target, bits: int, shape: Shape, matrices: int) -> Cut:
     return min(cuts, key=lambda cut: _cost_of_cut(target, bits, shape, cut) * (1 + 0.1 / cut.parts))
 
 
-def _parts_of_depth(shape: Shape, bits: int) -> int:
-    """Where the depth counts rows of weights that are more than the sums of so many parts; else 1."""
-    if shape.left[1] != 1 or shape.right[1] != 1 or shape.k * shape.n * bits // 8 < LEAST_WEIGHTS:
-        return 1
-    fits = [parts for parts in (2,) if shape.k % parts == 0 and shape.k // parts >= LEAST_DEPTH]
-    return next((parts for parts in fits if shape.m * parts * parts <= 4 * shape.k), 1)
+def _in_halves(shape: Shape, bits: int) -> bool:
+    """Whether the depth counts rows of weights, which are more than the sums of its halves."""
+    is_of_weights = shape.left[1] == shape.right[1] == 1 and shape.k * shape.n * bits // 8 >= LEAST_WEIGHTS
+    return is_of_weights and shape.k % 2 == 0 and shape.k >= max(LEAST_DEPTH, shape.m)
 
 
 def _of_vectors(columns: int, parts: int, lanes: int) -> Pieces:
@@ -152,7 +149,7 @@ def _cost_of_cut(target: Target, bits: int, shape: Shape, cut: Cut) -> float:
     cycles = tile_cycles(target, plan.lanes, m, n) * (FAR if far else 1)
     part = (cycles * 0.4 + copied * COPY_NANOSECONDS) * shape.k
     of_weights = shape.left[1] != 1  # its rows are theirs
-    strange = cut.columns.count > 1 if of_weights else cut.rows.count > 1
+    strange = cut.columns.pieces > 1 if of_weights else cut.rows.pieces > 1
     return part * (cut.parts if cut.parts > 1 else 1.5) * (STRANGE if strange else 1)
 
 

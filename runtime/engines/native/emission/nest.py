@@ -115,24 +115,24 @@ def along(f: Function, extent: int, lanes: int, body: Callable[[Index, int, int]
 class Pieces(NamedTuple):
     """Something in equal pieces, the last of which may be smaller."""
 
-    count: int
+    pieces: int
     size: int
     last: int
 
 
 def pieces_of(extent: int, size: int) -> Pieces:
     """Pieces of so much."""
-    count = max(-(-extent // size), 1)
-    return Pieces(count, min(size, extent), extent - size * (count - 1))
+    number = max(-(-extent // size), 1)
+    return Pieces(number, min(size, extent), extent - size * (number - 1))
 
 
 def piece(f: Function, number: Index, pieces: Pieces) -> Generator[tuple[Index, int]]:
     """Where the piece of this number begins and its size: written for both sizes, if there are two."""
-    if pieces.size == pieces.last or pieces.count == 1 or isinstance(number, int):
+    if pieces.size == pieces.last or pieces.pieces == 1 or isinstance(number, int):
         yield number * pieces.size, pieces.last
         return
-    is_last = number.equal(pieces.count - 1)
+    is_last = number.equal(pieces.pieces - 1)
     with f.when(~is_last):
         yield number * pieces.size, pieces.size
     with f.when(is_last):
-        yield (pieces.count - 1) * pieces.size, pieces.last
+        yield (pieces.pieces - 1) * pieces.size, pieces.last

@@ -1,6 +1,6 @@
 """Groups that begin with a product: the tile's vectors go through the pointwise nodes while they are in registers.
 
-Where the depth is cut into parts, their sums wait in shared scratch, and a second stage adds them in order and goes on
+Where the depth is cut in halves, their sums wait in shared scratch, and a second stage adds them in order and goes on
 with the nodes.
 """
 
@@ -29,12 +29,12 @@ JOINED_ROWS: Final = 32
 
 
 def product_stages(target: Target, task: Task) -> Stages:
-    """A unit is a part of a matrix, or a whole one where there are many; a second stage adds parts of the depth."""
+    """A unit is a part of a matrix, or a whole one where there are many; a second stage adds halves of the depth."""
     shape, dtype = product_shape(task), _dtype(task)
     bits, around = DTYPES[dtype].bits, shape.loops.extents[:-2]
     cut = divided(target, bits, shape, prod(around))
     plans = [plan_of(target, bits, shape, m, n, cut.depth.size) for m, n in cut.sizes]
-    sums = cut.depth.count if cut.depth.count > 1 else int(plans[0].depths > 1)
+    sums = cut.depth.pieces if cut.depth.pieces > 1 else int(plans[0].depths > 1)
     room = max(plan.scratch for plan in plans) * bits // 8
     scratch = (max(shape.m * shape.n * prod(around) * sums * bits // 8, 64),), (max(room, 64),)
 
@@ -44,17 +44,17 @@ def product_stages(target: Target, task: Task) -> Stages:
             emission.part(unravelled(work.f, unit, (*around, *cut.counts)))
 
     parts = Stage(write, prod(around) * cut.parts, prod(around) * cost_of(target, bits, shape))
-    if cut.depth.count == 1:
+    if cut.depth.pieces == 1:
         return Stages((parts,), *scratch)
     joins = pieces_of(shape.n, JOINED_COLUMNS), pieces_of(shape.m, JOINED_ROWS)
 
     def join(work: Work, start: Value, stop: Value) -> None:
         emission = _Emission(target, work, task, shape, cut)
         for unit in work.f.range(start, stop):
-            emission.joined(unit, *joins)
+            emission.joined(work.f.index(unit), *joins)
 
-    cost = shape.m * shape.n * (cut.depth.count + 1) * WAITING_NANOSECONDS
-    return Stages((parts, Stage(join, joins[0].count * joins[1].count, cost)), *scratch)
+    cost = shape.m * shape.n * (cut.depth.pieces + 1) * WAITING_NANOSECONDS
+    return Stages((parts, Stage(join, joins[0].pieces * joins[1].pieces, cost)), *scratch)
 
 
 class _Emission:
@@ -78,7 +78,7 @@ class _Emission:
         shape, (row, column) = self.shape, start
         depth = self.cut.depth.size
         plan = plan_of(self.target, self.element.bits, shape, *size, depth)
-        in_parts = self.cut.depth.count > 1
+        in_parts = self.cut.depth.pieces > 1
         matrix = part if in_parts else moved(at, row_major(shape.loops.extents[:-2], shape.loops.extents[:-2]))
         waiting = Matrix(self.work.shared(0, self.element) + matrix * (shape.m * shape.n), shape.n).moved(row, column)
 
@@ -99,15 +99,15 @@ class _Emission:
         )
 
     def joined(self, unit: Value, columns: Pieces, rows: Pieces) -> None:
-        """Some columns and rows of the matrix, whose parts of the depth wait."""
-        for column, n in piece(self.f, unit // rows.count, columns):
-            for row, m in piece(self.f, unit % rows.count, rows):
+        """Some columns and rows of the matrix, whose halves of the depth wait."""
+        for column, n in piece(self.f, unit // rows.pieces, columns):
+            for row, m in piece(self.f, unit % rows.pieces, rows):
                 for i in self.f.range(0, m):
                     self._joined_row(row + i, column, n)
 
     def _joined_row(self, row: Index, column: Index, columns: int) -> None:
         m, n = self.shape.m, self.shape.n
-        waiting, parts = self.work.shared(0, self.element) + (row * n + column), self.cut.depth.count
+        waiting, parts = self.work.shared(0, self.element) + (row * n + column), self.cut.depth.pieces
 
         def vector(j: Index, lanes: int, count: int) -> None:
             x, *others = (self.f.load(waiting, part * m * n + j, lanes, count or None) for part in range(parts))

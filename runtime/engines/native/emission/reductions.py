@@ -63,7 +63,7 @@ class Shape(NamedTuple):
     def units(self) -> tuple[int, ...]:
         """Of the first stage: parts, places of kept axes but the last, and blocks of columns or that axis too."""
         kept = [self.loops.extents[axis] for axis in self.kept]
-        return (self.parts.count, *((*kept[:-1], self.columns.count) if self.columns else kept))
+        return (self.parts.pieces, *((*kept[:-1], self.columns.pieces) if self.columns else kept))
 
 
 def reduction_stages(target: Target, task: Task) -> Stages:
@@ -82,11 +82,11 @@ def reduction_stages(target: Target, task: Task) -> Stages:
 
     cost = prod(task.group.domain) * (2 + len(task.group.nodes)) * NANOSECONDS
     stages = (Stage(write, prod(shape.units), cost),)
-    if shape.parts.count == 1:
+    if shape.parts.pieces == 1:
         return Stages(stages)
-    rooms = [shape.parts.count * shape.results * of.accumulator.bits // 8 for of in joinings_of(task, shape)]
+    rooms = [shape.parts.pieces * shape.results * of.accumulator.bits // 8 for of in joinings_of(task, shape)]
     vectors = -(-shape.results // shape.lanes)
-    return Stages((*stages, Stage(join, vectors, vectors * shape.parts.count * 2.0)), tuple(rooms))
+    return Stages((*stages, Stage(join, vectors, vectors * shape.parts.pieces * 2.0)), tuple(rooms))
 
 
 def shape_of(target: Target, task: Task) -> Shape:
@@ -111,7 +111,7 @@ def shape_of(target: Target, task: Task) -> Shape:
     if kept and kept[-1] == len(extents) - 1:
         vectors = -(-around.pop() // lanes)
         columns = pieces_of(extents[-1], _even(vectors, ABREAST) * lanes)
-    units = prod(around) * (columns.count if columns else 1)
+    units = prod(around) * (columns.pieces if columns else 1)
     parts = Pieces(1, 1, 1)
     if len(joined) > 0:
         multiple = 1 if columns or len(joined) > 1 else ABREAST * lanes
@@ -213,7 +213,7 @@ class _Reductions:
 
     def joined_parts(self, vector: Index) -> None:
         """A vector of results, whose parts wait."""
-        lanes, parts = self.shape.lanes, self.shape.parts.count
+        lanes, parts = self.shape.lanes, self.shape.parts.pieces
         for i, count in piece(self.f, vector, pieces_of(self.shape.results, lanes)):
             waiting = [self.work.shared(k, of.accumulator) + i for k, of in enumerate(self.reductions)]
             totals = [self.f.load(at, 0, lanes, count) for at in waiting]
