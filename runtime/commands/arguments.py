@@ -235,7 +235,7 @@ def _plot(verbs: Any, name: str) -> None:
         verbs,
         name,
         "draw the metrics of runs, several in one picture, and tables of metrics",
-        'Files of execute --metrics are curves; .npy files are confusion matrices or ROC curves. '
+        'Files of execute --metrics are curves, also of --watch; .npy files are confusion matrices or ROC curves. '
         'It needs pip install "prograd[plot]".',
         "runtime plot metrics.jsonl -o curves.svg",
         "runtime plot run1.jsonl run2.csv --metric loss --metric accuracy -o curves.html",
@@ -246,6 +246,10 @@ def _plot(verbs: Any, name: str) -> None:
         "-o", type=Path, required=True, metavar="FILE", help="the picture: .svg, .png, or .html that needs nothing else"
     )
     verb.add_argument("--metric", action="append", default=[], metavar="NAME", help="draw this one; all unless given")
+    verb.add_argument(
+        "--watch", action="append", default=[], metavar="PATTERN",
+        help="draw the histograms of these, as 'layer1.*'; all unless given, or none where metrics are named",
+    )  # fmt: skip
     verb.add_argument("--force", action="store_true", help="replace the picture")
     verb.add_argument("--log-format", type=one_of("text", "json"), default="text", help=argparse.SUPPRESS)
 
@@ -414,7 +418,8 @@ def _add_reports(verb: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     reports.add_argument(
         "--watch", action="append", default=[], metavar="PATTERN",
-        help="histograms of parameters, as 'layer1.*', each epoch, into metrics that are a .jsonl file",
+        help="histograms of parameters, as 'layer1.*', and of their gradients, each epoch, into metrics that are a "
+        ".jsonl file or into --tensorboard",
     )  # fmt: skip
     _add_limits(reports)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
@@ -28,7 +28,7 @@ from runtime.errors import OutOfTime, UsageError
 from runtime.memory_limit import MemoryLimit, peak_rss
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.evaluation import run_over
-from runtime.runs.events import EpochEnd, Event
+from runtime.runs.events import Event
 from runtime.runs.interrupts import Interrupted, Interrupts
 from runtime.runs.metrics import scalar_fetches
 from runtime.runs.overtime import Overtime
@@ -37,6 +37,7 @@ from runtime.runs.untrained import computes_with_initial_values
 
 if TYPE_CHECKING:
     from runtime.commands.metrics_file import MetricsFile
+    from runtime.commands.watched import Watch
     from runtime.pictures.tensorboard import TensorBoardFolder
 
 Between = Callable[[], None]
@@ -125,7 +126,7 @@ def _train(
 ) -> tuple[dict[str, Array], Fields]:
     """Train, and give what the last step fetched and the fields of the result."""
     file = _metrics_file(options, run, entry)
-    watched = _watched(options, run)
+    watch = _watch(options, run, entry)
     board = _tensorboard(options)
     try:
         events = run.train(
@@ -134,7 +135,7 @@ def _train(
             epochs=options.epochs,
             steps=options.steps,
             data=feeds or options.split,
-            fetch=fetch,
+            fetch=list(dict.fromkeys([*fetch, *(watch.fetch if watch is not None else ())])),
             checkpoint=options.checkpoint,
             every=options.every,
             keep=options.keep,
@@ -153,7 +154,7 @@ def _train(
         options.interrupts.hold(overtime.ask)  # until here nothing was begun
         overtime.hold(keeps=options.checkpoint is not None)
         for event in events:
-            _write(event, list(watched(event)), file, board)
+            _write(event, [] if watch is None else list(watch.after(event)), file, board)
             progress.show(event)
     except Interrupted as stop:
         raise Interrupted(stop.number, _interrupted(options, run.position.steps)) from None
@@ -249,8 +250,10 @@ def _require_consistent(options: argparse.Namespace) -> None:
             f"--metrics {options.metrics}: the name ends in neither .csv nor .jsonl",
         ),
         (
-            options.watch and (options.metrics is None or options.metrics.suffix != ".jsonl"),
-            "--watch writes histograms into a .jsonl file of metrics; name one",
+            options.watch
+            and options.tensorboard is None
+            and (options.metrics is None or options.metrics.suffix != ".jsonl"),
+            "--watch writes histograms into a .jsonl file of metrics or a folder of --tensorboard; name one",
         ),
     )
     for broken, text in rules:
@@ -329,14 +332,17 @@ def _metrics_file(options: argparse.Namespace, run: Run, entry: str) -> MetricsF
     return MetricsFile(options.metrics, names)
 
 
-def _watched(options: argparse.Namespace, run: Run) -> Callable[[Event], Iterable[Mapping[str, object]]]:
-    """What --watch has to say after an event."""
+def _watch(options: argparse.Namespace, run: Run, entry: str) -> Watch | None:
     if not options.watch:
-        return lambda event: ()
-    from runtime.commands.watched import histograms, watched_parameters  # for few
+        return None
+    from runtime.commands.watched import Watch  # for few
 
-    names = watched_parameters(run.program, options.watch)
-    return lambda event: histograms(run, names, event) if isinstance(event, EpochEnd) else ()
+    watch = Watch(run, entry, options.watch)
+    if watch.missing:
+        first, more = watch.missing[0], len(watch.missing) - 1
+        which = f"{first!r}{f' and of {more} more' if more else ''}"
+        options.say(f"--watch: the gradient of {which} is no tensor of the compiled step, and is not watched")
+    return watch
 
 
 def _tensorboard(options: argparse.Namespace) -> TensorBoardFolder | None:

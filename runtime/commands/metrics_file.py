@@ -75,7 +75,7 @@ class MetricsFile:
             return
         try:
             self._file.write(self._line(event).encode())
-            for values in more:
+            for values in () if self._csv else more:
                 self._file.write(_json_line(values).encode())
         except OSError as error:
             raise unwritable(self._path, error) from None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
 
 from prograd_proto.printable import result_line
 from prograd_proto.spelling import closest
@@ -16,7 +18,10 @@ from runtime.files.output import write_output
 from runtime.files.tensor_files import read_npy
 from runtime.pictures.drawings import Table, page
 from runtime.pictures.pages import require_suffix, written
-from runtime.pictures.reports import Curve, read_curves
+from runtime.pictures.reports import GRADIENT, Curve, Spread, read_curves, read_spreads
+
+MOST_WATCHED: Final = 30
+"""Histograms on one page, which are more than one looks at."""
 
 
 def plot(options: argparse.Namespace) -> int:
@@ -27,9 +32,15 @@ def plot(options: argparse.Namespace) -> int:
     reports = [path for path in options.files if path.suffix != ".npy"]
     curves = [curve for path, run in zip(reports, _names(reports), strict=True) for curve in read_curves(path, run)]
     curves = _chosen(curves, options.metric)
-    figure = page(curves, [Table(path.stem, read_npy(path)) for path in tables])
+    spreads = [s for path, run in zip(reports, _names(reports), strict=True) for s in read_spreads(path, run)]
+    spreads = _watched(spreads, options.watch, also_without=not options.metric)
+    if len(spreads) > MOST_WATCHED:
+        options.say(f"{MOST_WATCHED} of {len(spreads)} histograms are drawn; --watch PATTERN chooses others")
+    spreads = spreads[:MOST_WATCHED]
+    figure = page(curves, [Table(path.stem, read_npy(path)) for path in tables], spreads)
     write_output(options.o, written(figure, options.o.suffix), force=options.force)
-    put(result_line("OK", [("runs", len(reports)), ("curves", len(curves)), ("tables", len(tables)), ("o", options.o)]))
+    drawn = [("curves", len(curves)), ("histograms", len(spreads)), ("tables", len(tables))]
+    put(result_line("OK", [("runs", len(reports)), *drawn, ("o", options.o)]))
     return EXIT_DONE
 
 
@@ -39,6 +50,21 @@ def _names(paths: Sequence[Path]) -> list[str]:
     if len(set(stems)) == len(stems):
         return stems
     return [str(path.with_suffix("")) for path in paths]
+
+
+def _watched(spreads: Sequence[Spread], patterns: Sequence[str], *, also_without: bool) -> list[Spread]:
+    """Those of parameters that match, or of their gradients; without a pattern all, or none where metrics are named.
+
+    Raises UsageError for a pattern that matches nothing.
+    """
+    if not patterns:
+        return list(spreads) if also_without else []
+    names = {spread.name: spread.name.removeprefix(GRADIENT) for spread in spreads}
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names.values()):
+            hint = closest(pattern, names.values()) or "; execute --watch writes them"
+            raise UsageError(f"--watch {pattern}: no file has histograms of it{hint}")
+    return [s for s in spreads if any(fnmatchcase(names[s.name], pattern) for pattern in patterns)]
 
 
 def _chosen(curves: Sequence[Curve], metrics: Sequence[str]) -> list[Curve]:

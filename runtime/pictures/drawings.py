@@ -1,4 +1,4 @@
-"""Curves, confusion matrices and ROC curves on one page, by matplotlib."""
+"""Curves, what was watched, confusion matrices and ROC curves on one page, by matplotlib."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prograd_proto.printable import sentence
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.extras import extra
-from runtime.pictures.reports import Curve
+from runtime.pictures.reports import Curve, Spread
 
 _COLORS: Final = ("#3366cc", "#dc3912", "#109618", "#ff9900", "#990099", "#0099c6", "#dd4477", "#66aa00")
 _ACROSS: Final = 3
@@ -26,23 +26,26 @@ class Table(NamedTuple):
     array: Array
 
 
-def page(curves: Sequence[Curve], tables: Sequence[Table]) -> Any:
-    """A figure: for each metric the curves of all runs, and a picture for each table.
+def page(curves: Sequence[Curve], tables: Sequence[Table], spreads: Sequence[Spread] = ()) -> Any:
+    """A figure: for each metric the curves of all runs, a picture for all that was watched and one for each table.
 
     Raises DataError for a table of which there is no picture, UsageError if matplotlib is missing.
     """
     metrics = list(dict.fromkeys(curve.metric for curve in curves))
-    count = len(metrics) + len(tables)
+    names = list(dict.fromkeys(spread.name for spread in spreads))
+    count = len(metrics) + len(names) + len(tables)
     across = min(count, _ACROSS)
     down = -(-count // across)
     figure = extra("matplotlib.figure", "plot", "runtime plot").Figure(
         figsize=(5.2 * across, 3.8 * down), layout="constrained"
     )
     places = [figure.add_subplot(down, across, i + 1) for i in range(count)]
-    runs = list(dict.fromkeys(curve.run for curve in curves))
+    runs = list(dict.fromkeys(drawn.run for drawn in [*curves, *spreads]))
     for axes, metric in zip(places, metrics, strict=False):
         _draw_curves(axes, metric, [curve for curve in curves if curve.metric == metric], runs)
-    for axes, table in zip(places[len(metrics) :], tables, strict=True):
+    for axes, name in zip(places[len(metrics) :], names, strict=False):
+        _draw_spreads(axes, name, [spread for spread in spreads if spread.name == name], runs)
+    for axes, table in zip(places[len(metrics) + len(names) :], tables, strict=True):
         _draw_table(axes, table)
     return figure
 
@@ -68,6 +71,24 @@ def _draw_curves(axes: Any, metric: str, curves: Sequence[Curve], runs: Sequence
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize="small")
+
+
+def _draw_spreads(axes: Any, name: str, spreads: Sequence[Spread], runs: Sequence[str]) -> None:
+    """The median is a line; half of the elements are in the dark band, nine tenths in the next, all in the last."""
+    for spread in spreads:
+        color = _COLORS[runs.index(spread.run) % len(_COLORS)]
+        low, few, quarter, median, three, most, high = np.array(spread.numbers).T
+        for bottom, top, alpha in ((low, high, 0.12), (few, most, 0.2), (quarter, three, 0.35)):
+            if len(spread.steps) > 1:
+                axes.fill_between(spread.steps, bottom, top, color=color, alpha=alpha, lw=0)
+            else:
+                axes.bar(spread.steps, top - bottom, 0.5, bottom, color=color, alpha=alpha)
+        label = _word(spread.run) if len(runs) > 1 else "median"
+        axes.plot(spread.steps, median, color=color, lw=1.2, marker="." if len(median) < 2 else None, label=label)
+    axes.set_title(_word(name))
+    axes.set_xlabel("step")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
 
 
 def _draw_table(axes: Any, table: Table) -> None:

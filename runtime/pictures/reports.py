@@ -1,13 +1,15 @@
-"""The files of `execute --metrics`, read back: curves by run and metric."""
+"""The files of `execute --metrics`, read back: curves by run and metric, and what was watched."""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError
@@ -47,6 +49,52 @@ def read_curves(path: Path, run: str) -> list[Curve]:
     if not points:
         raise DataError(f"{path}: there is no metric in the file")
     return [Curve(run, name, of, *found, best.get(of)) for (name, of), found in points.items()]
+
+
+class Spread(NamedTuple):
+    """What was watched of one run: the shares of elements up to some numbers, after each of these steps.
+
+    `numbers` has for each step the lowest element, those below which lie the `SHARES`, and the highest.
+    """
+
+    run: str
+    name: str
+    steps: list[int]
+    numbers: list[list[float]]
+
+
+GRADIENT: Final = "gradient of "
+SHARES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def read_spreads(path: Path, run: str) -> list[Spread]:
+    """Everything that was watched, as in "layer1.w" and "gradient of layer1.w". Raises DataError as `read_curves`."""
+    found: dict[str, Spread] = {}
+    for number, event in _events(path):
+        if event.get("event") != "histogram":
+            continue
+        try:
+            name = str(event["state"]) if "state" in event else f"{GRADIENT}{event['gradient']}"
+            step, numbers = int(event["step"]), _shares(event["low"], event["high"], event["counts"])
+        except (KeyError, TypeError, ValueError):
+            raise DataError(f"{path}: line {number} is no histogram of execute --watch") from None
+        spread = found.setdefault(name, Spread(run, name, [], []))
+        spread.steps.append(step)
+        spread.numbers.append(numbers)
+    return list(found.values())
+
+
+def _shares(low: float, high: float, counts: list[int]) -> list[float]:
+    """Numbers that divide the elements, as if those of a bin were equally far from each other."""
+    sums = list(accumulate(counts))
+    width = high / len(counts) - low / len(counts)
+    found: list[float] = []
+    for share in SHARES:
+        wanted = share * sums[-1]
+        place = min(bisect_left(sums, wanted), len(sums) - 1)
+        into = (wanted - (sums[place] - counts[place])) / counts[place] if counts[place] else 0.0
+        found.append(low + width * (place + into))
+    return [float(low), *found, float(high)]
 
 
 def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

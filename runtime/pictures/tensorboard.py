@@ -71,14 +71,18 @@ class TensorBoardFolder:
             with suppress(OSError):  # what could not be written before was told
                 file.close()
 
-    def _histogram(self, state: str, low: float, high: float, counts: list[int], **_: object) -> Any:
+    def _histogram(
+        self, low: float, high: float, counts: list[int], state: str = "", gradient: str = "", **_: object
+    ) -> Any:
         """The sums are of the middles of the bins: TensorBoard shows neither."""
         width = (high - low) / len(counts)
         middles = [low + width * (i + 0.5) for i in range(len(counts))]
         total = sum(count * middle for count, middle in zip(counts, middles, strict=True))
         squares = sum(count * middle**2 for count, middle in zip(counts, middles, strict=True))
         limits = [low + width * (i + 1) for i in range(len(counts))]
-        return self._summary.histogram_raw(state, low, high, sum(counts), total, squares, limits, counts)
+        return self._summary.histogram_raw(
+            state or f"gradient/{gradient}", low, high, sum(counts), total, squares, limits, counts
+        )
 
     def _write(self, **fields: Any) -> None:
         try:
