@@ -19,9 +19,9 @@ from runtime.engines.native.forms import Loops
 from runtime.engines.native.forms.recurrent import GATES, backwards, forwards, layer_of
 from runtime.engines.native.ir import DTYPES
 from runtime.engines.native.lowering.nodes import Node, Nodes
-from runtime.engines.native.recurrent.backwards import OPERANDS, Back
+from runtime.engines.native.recurrent.backwards import Back
 from runtime.engines.native.recurrent.forwards import Ahead
-from runtime.engines.native.recurrent.layer import KEPT
+from runtime.engines.native.recurrent.layer import KEPT, OPERANDS
 from runtime.engines.native.target import Target
 
 FEWEST_ROWS: Final = 8

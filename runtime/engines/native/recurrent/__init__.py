@@ -4,5 +4,6 @@ layer      what a layer is, and how its work is divided
 product    the states of all rows times a panel of the recurrent weights
 cells      the mathematics of cells, forwards and backwards
 forwards   all steps in order
-backwards  their gradients: all gates at once, then the steps in the other order
+again      the gates of all steps, for a gradient of which the layer kept none
+backwards  the gradients, step after step in the other order
 """

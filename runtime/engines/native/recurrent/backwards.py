@@ -1,16 +1,18 @@
-"""The gradients of a recurrent layer: the gates of all steps, then the steps from the last to the first.
+"""The gradients of a recurrent layer, from the last step to the first.
 
-A stage is a step: the product of what the one before left by the transposed weights, then the cells of a panel. The
-last stage is but the product, which is the gradient of the first state. Where the layer kept its gates, none are
-computed here.
+A stage is a step: its units are parts of the states, with the gates that belong to them. A part adds what all parts of
+the step after it left for its states, goes through the cells, and multiplies what these give with the transposed
+weights: that is its part of the gradient of all states before. So threads hand sums to each other, which are few, and
+not the gradients of gates, and each finds its weights again in its caches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from functools import reduce
+from operator import add
+from typing import Final, NamedTuple
 
-from runtime.engines.native.convolution.borders import copied
 from runtime.engines.native.convolution.correlation import by_size
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Index, Value
@@ -18,13 +20,17 @@ from runtime.engines.native.ir.words import where
 from runtime.engines.native.product import Matrix
 from runtime.engines.native.product.packing import packed_right
 from runtime.engines.native.recurrent import cells
-from runtime.engines.native.recurrent.forwards import pack_panel, products, read, sums
-from runtime.engines.native.recurrent.layer import At, Layer, address, hides, kept
-from runtime.engines.native.recurrent.product import product
+from runtime.engines.native.recurrent.again import Again, gate_at
+from runtime.engines.native.recurrent.forwards import read
+from runtime.engines.native.recurrent.layer import OPERANDS, At, Layer, address, hides, kept
+from runtime.engines.native.recurrent.product import CHAIN, product
 
-STATES, TURNED, LEFT, STATE, CELL = 1, 2, 3, 4, 5
-"""What shared scratch is for, after the panels: states before all steps, transposed weights, what a step leaves; and if
-they are no results, the gradients of the first state and cell on their way."""
+TURNED, SUMS, STATE, CELL = 2, 3, 4, 5
+"""What shared scratch is for, after that of gates: transposed weights, the sums of all parts, before a step and after;
+and if they are no results, the gradients of the first state and cell on their way."""
+
+PARTS: Final = 4
+"""Of the states, if there are so many vectors: enough for as many threads. More than these hand more sums around."""
 
 
 class Back(NamedTuple):
@@ -43,25 +49,12 @@ class Back(NamedTuple):
     first: bool = True
 
 
-class Operands(NamedTuple):
-    """Operands and results of a layer by number; None for what it does not have."""
+class Place(NamedTuple):
+    """What a part multiplies: elements from row to row, where its vector of states begins, how many states it has."""
 
-    first: int
+    apart: int
+    column: Index
     states: int
-    gradient: int
-    mask: int
-    state: int
-    first_cell: int | None = None
-    cells: int | None = None
-    cell_gradient: int | None = None
-
-
-OPERANDS = {
-    1: Operands(2, 3, 4, 5, 1),
-    3: Operands(3, 4, 5, 6, 2),
-    4: Operands(2, 4, 6, 8, 1, 3, 5, 7),
-}
-"""By the number of gates."""
 
 
 class Backwards:
@@ -69,161 +62,129 @@ class Backwards:
 
     def __init__(self, layer: Layer, how: Back | None = None) -> None:
         self.layer, self.operands, self.how = layer, OPERANDS[layer.gates], how or Back()
-        self.vectors = min(2, -(-layer.states // layer.lanes))
+        self.again = Again(layer, self.operands)
+        self.vectors = min(2, layer.vectors)
         self.width = self.vectors * layer.lanes
         self.panels = -(-layer.states // self.width)
+        most = max(CHAIN // (layer.gates * layer.lanes), 1)
+        self.part = min(-(-layer.vectors // PARTS), most) * layer.lanes
+        self.parts = -(-layer.states // self.part)
+
+    @property
+    def sums_size(self) -> int:
+        """Elements of what a part leaves."""
+        return self.panels * self.layer.rows * self.width
 
     def stages(self) -> Stages:
-        """Copies, gates, and steps."""
-        layer = self.layer
-        weights = layer.panels * layer.panel_size
-        turned = self.panels * layer.wide * self.width
-        before = layer.times * layer.rows * layer.apart
-        stages = [Stage(self.turn, self.panels, turned * 0.3)]
-        if layer.gates > 1 and not self.how.kept:
-            stages += [
-                Stage(self.pack, layer.panels, weights * 0.2),
-                Stage(self.copy, layer.times * layer.rows, before * 0.1),
-                Stage(self.gates, layer.panels * layer.times, layer.cost * layer.times),
-            ]
-        else:
-            weights = before = 0
-        count = layer.times + self.how.first
-        stages += [Stage(self.step, self.panels, layer.cost, i * self.panels) for i in range(count)]
-        first = [] if self.how.first else [layer.rows * layer.states] * 2
-        shared = (weights, before, turned, 2 * layer.rows * layer.wide_apart, *first)
-        own = max(layer.rows * self.width, layer.sums_size)
+        """Weights, gates, and steps."""
+        layer, first = self.layer, self.how.first
+        turned = self.parts * layer.gates * self.part * self.panels * self.width
+        stages = [Stage(self.turn, self.parts, turned * 0.3)]
+        is_again = layer.gates > 1 and not self.how.kept
+        stages += self.again.stages() if is_again else []
+        stages += [Stage(self.step, self.parts, layer.cost, i * self.parts) for i in range(layer.times)]
+        stages += [Stage(self.finish, self.parts, layer.rows * layer.states * 0.5)] if first else []
+        on_the_way = [] if first else [layer.rows * layer.states] * 2
+        shared = (*(self.again.room if is_again else (0, 0)), turned, 2 * self.parts * self.sums_size, *on_the_way)
+        own = max(layer.rows * self._apart(self.part), layer.sums_size if is_again else 0)
         return Stages(tuple(stages), tuple(max(size * layer.item, 64) for size in shared), (own * layer.item,))
 
-    # Before all steps.
-
-    def pack(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are panels of the weights."""
-        for unit in work.f.range(start, stop):
-            pack_panel(work, self.layer, work.f.index(unit))
-
     def turn(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are panels of the transposed weights."""
+        """Units are parts of the transposed weights; the sums that the first step reads go with them."""
         f, layer = work.f, self.layer
         for unit in f.range(start, stop):
-            source = Matrix(address(work, 1) + unit * (self.width * layer.wide), 1, layer.wide)
-            to = self._turned(work, f.index(unit))
-            for columns in by_size(f, layer.states, self.width, f.index(unit)):
-                packed_right(f, source, to, layer.wide, columns, self.width, layer.wide, layer.vector)
+            for states in by_size(f, layer.states, self.part, f.index(unit)):
+                for gate in range(layer.gates):
+                    source = Matrix(address(work, 1) + unit * self.part + gate * layer.states, 1, layer.wide)
+                    to = self._turned(work, f.index(unit)) + gate * states * self.width
+                    depth = layer.gates * states
+                    packed_right(f, source, to, states, layer.states, self.width, depth, layer.vector)
+            self._begin(work, f.index(unit))
 
-    def copy(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are steps and rows: the states before them."""
+    def _begin(self, work: Work, part: Value) -> None:
+        """What the first step reads: nothing, or in the first part the gradient of the last state."""
         f, layer = work.f, self.layer
-        for unit in f.range(start, stop):
-            time, row = f.index(unit) // layer.rows, f.index(unit) % layer.rows
-            to = work.shared(STATES, layer.element) + unit * layer.apart
-            before = time + 1 if layer.reverse else time - 1
-            is_first = time.equal(layer.times - 1 if layer.reverse else 0)
-            with f.when(is_first):
-                copied(f, address(work, self.operands.first) + row * layer.states, to, layer.states, layer.vector)
-            with f.when(~is_first):
-                source = address(work, self.operands.states) + (row * layer.times + before) * layer.states
-                copied(f, source, to, layer.states, layer.vector)
-
-    def gates(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are panels of all steps; the gates lie where their gradients will, a GRU's last one in the second."""
-        f, layer = work.f, self.layer
-        for unit in f.range(start, stop):
-            panel, time = f.index(unit) // layer.times, f.index(unit) % layer.times
-            products(work, layer, work.shared(STATES, layer.element) + time * (layer.rows * layer.apart), panel)
-            for columns in by_size(f, layer.states, layer.width, panel):
-                for row in f.range(0, layer.rows):
-                    for v in range(-(-columns // layer.lanes)):
-                        tail = min(columns - v * layer.lanes, layer.lanes)
-                        self._gates(work, At(f.index(row), time, panel * layer.width + v * layer.lanes, tail), v)
-
-    def _gates(self, work: Work, at: At, number: int) -> None:
-        layer = self.layer
-        made = sums(work, layer, at, number)
-        find = cells.lstm_gates if layer.gates == 4 else cells.gru_gates
-        for gate, value in enumerate(find(read(work, layer, at), made)):
-            work.f.store(value, self._gate(work, at, gate), 0, at.tail)
-
-    def _gate(self, work: Work, at: At, gate: int) -> Value:
-        """Where a gate lies, and then its gradient."""
-        layer = self.layer
-        to = work.outputs[1 if (layer.gates, gate) == (3, 2) else 0]
-        return to + (at.row * layer.times + at.time) * layer.wide + at.first + gate * layer.states
-
-    # The steps.
+        to = work.shared(SUMS, layer.element) + part * self.sums_size
+        for i in f.range(0, self.sums_size, layer.lanes):
+            f.store(f.constant(layer.vector, 0), to, i)
+        if self.how.last:
+            with f.when(part.equal(0)):
+                for panel in f.range(0, self.panels):
+                    for states in by_size(f, layer.states, self.width, f.index(panel)):
+                        for row in f.range(0, layer.rows):
+                            given = address(work, self.operands.gradient) + row * layer.states + panel * self.width
+                            place = to + (f.index(panel) * layer.rows + row) * self.width
+                            for v in range(0, states, layer.lanes):
+                                tail = min(states - v, layer.lanes)
+                                f.store(f.load(given, v, layer.lanes, tail), place, v)
 
     def step(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are panels of a step; those of the next follow."""
+        """Units are parts of a step; those of the next follow."""
         f, layer = work.f, self.layer
-        size = layer.rows * layer.wide_apart
         for unit in f.range(start, stop):
-            step, panel = f.index(unit) // self.panels, f.index(unit) % self.panels
-            left = work.shared(LEFT, layer.element)
+            step, part = f.index(unit) // self.parts, f.index(unit) % self.parts
             time = layer.time(f, step, backwards=True)
-            with f.when(step < layer.times):
-                self._ask_for(work, time, panel)
-            is_first = step.equal(0)
-            with f.when(is_first):
-                self._begin(work, panel)
-            with f.when(~is_first):
-                depth, weights = layer.wide, self._turned(work, panel)
-                at, to = left + step % 2 * size, work.own(0, layer.element)
-                product(f, at, layer.rows, layer.wide_apart, weights, self.vectors, depth, layer.vector, to)
-            after = left + (step + 1) % 2 * size
-            for columns in by_size(f, layer.states, self.width, panel):
+            for states in by_size(f, layer.states, self.part, part):
+                whole = states // layer.lanes * layer.lanes
+                for v in f.range(0, whole, layer.lanes):
+                    self._vector(work, step, time, part, f.index(v), layer.lanes, states)
+                if states > whole:
+                    self._vector(work, step, time, part, f.index(whole), states - whole, states)
+                with f.when(step < layer.times - (not self.how.first)):
+                    self._multiply(work, step, part, states)
+
+    def _vector(self, work: Work, step: Value, time: Value, part: Value, column: Value, tail: int, states: int) -> None:
+        """The cells of all rows."""
+        place = Place(self._apart(states), column, states)
+        for row in work.f.range(0, self.layer.rows):
+            at = At(work.f.index(row), time, part * self.part + column, tail)
+            self._cells(work, step, at, place)
+
+    def _multiply(self, work: Work, step: Value, part: Value, states: int) -> None:
+        """What the cells of a part left, by its weights, panel by panel of all states."""
+        f, layer = work.f, self.layer
+        depth, left = layer.gates * states, work.own(0, layer.element)
+        to = self._sums(work, step + 1) + part * self.sums_size
+        for panel in f.range(0, self.panels):
+            weights = self._turned(work, part) + panel * (depth * self.width)
+            here = to + panel * (layer.rows * self.width)
+            product(f, left, layer.rows, self._apart(states), weights, self.vectors, depth, layer.vector, here)
+
+    def finish(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of the gradient of the first state."""
+        f, layer = work.f, self.layer
+        for unit in f.range(start, stop):
+            for states in by_size(f, layer.states, self.part, f.index(unit)):
                 for row in f.range(0, layer.rows):
-                    for v in range(0, columns, layer.lanes):
-                        self._cells(work, step, f.index(row), time, panel * self.width + v, columns - v, after, v)
+                    for v in range(0, states, layer.lanes):
+                        first = f.index(unit) * self.part + v
+                        at = At(f.index(row), f.index(0), first, min(states - v, layer.lanes))
+                        state = work.outputs[self.operands.state] + row * layer.states + first
+                        f.store(self._gradient(work, f.index(layer.times), at, state), state, 0, at.tail)
 
-    def _begin(self, work: Work, panel: Value) -> None:
-        """What there is instead of a product in the first step: nothing, or the gradient of the last state."""
+    def _gradient(self, work: Work, step: Value, at: At, state: Value) -> Value:
+        """Of the state after a step, as far as it comes from later ones."""
         f, layer = work.f, self.layer
-        for columns in by_size(f, layer.states, self.width, panel):
-            for row in f.range(0, layer.rows):
-                for v in range(0, self.width, layer.lanes):
-                    x, tail = f.constant(layer.vector, 0), min(columns - v, layer.lanes)
-                    if self.how.last and tail > 0:
-                        given = address(work, self.operands.gradient) + row * layer.states + panel * self.width
-                        x = f.load(given, v, layer.lanes, tail)
-                    f.store(x, work.own(0, layer.element) + row * self.width, v)
+        vector = at.first // layer.lanes
+        place = (vector // self.vectors * layer.rows + at.row) * self.width + vector % self.vectors * layer.lanes
+        start = self._sums(work, step) + place
+        dh = reduce(add, (f.load(start, part * self.sums_size, layer.lanes) for part in range(self.parts)))
+        if not self._keeps(work):
+            return dh
+        past = f.load(state, 0, layer.lanes, at.tail)
+        return dh + (past if step.known else where(step.equal(0), f.constant(layer.vector, 0), past))
 
-    def _ask_for(self, work: Work, time: Value, panel: Value) -> None:
-        """What the cells of a panel read besides the product, rows of which lie far from each other."""
-        f, layer, operands = work.f, self.layer, self.operands
-        numbers = [operands.states] if layer.gates < 4 else [] if self.how.kept else [operands.cells]
-        numbers += [] if self.how.last else [operands.gradient]
-        numbers += [operands.cell_gradient] if self.how.cells else []
-        for row in f.range(0, layer.rows):
-            for v in range(0, self.width, layer.lanes):
-                at = At(f.index(row), time, panel * self.width + v, 0)
-                place = (at.row * layer.times + time) * layer.states + at.first
-                for number in numbers:
-                    if number is not None:
-                        f.prefetch(address(work, number) + place)
-                for gate in range(0 if self.how.kept else layer.gates):
-                    f.prefetch(self._gate(work, at, gate))
-
-    def _cells(
-        self, work: Work, step: Value, row: Value, time: Value, first: Value, left: int, after: Value, v: int
-    ) -> None:
+    def _cells(self, work: Work, step: Value, at: At, place: Place) -> None:
         f, layer = work.f, self.layer
-        tail = min(left, layer.lanes)
-        dh = f.load(work.own(0, layer.element) + row * self.width, v, layer.lanes)
-        state = self._first(work, STATE) + row * layer.states + first
+        state = self._first(work, STATE) + at.row * layer.states + at.first
+        dh = self._gradient(work, step, at, state)
+        hidden = hides(work, self.operands.mask, layer, at.row, at.time)
+        dh = dh if self.how.last else dh + self._load(work, self.operands.gradient, at)
+        back = self._back(work, step, at, hidden, dh)
+        self._leave(work, at, hidden, back, place)
         if self._keeps(work):
-            kept = f.load(state, 0, layer.lanes, tail)
-            dh = dh + where(step.equal(0), f.constant(layer.vector, 0), kept)
-        with f.when(step.equal(layer.times)):
-            f.store(dh, state, 0, tail)
-        with f.when(step < layer.times):
-            at = At(row, time, first, tail)
-            hidden = hides(work, self.operands.mask, layer, row, time)
-            dh = dh if self.how.last else dh + self._load(work, self.operands.gradient, at)
-            back = self._back(work, step, at, hidden, dh)
-            self._leave(work, at, hidden, back, after)
-            if self._keeps(work):
-                kept = back.kept or f.constant(layer.vector, 0)
-                f.store(kept if hidden is None else where(hidden, dh, kept), state, 0, tail)
+            past = back.kept or f.constant(layer.vector, 0)
+            f.store(past if hidden is None else where(hidden, dh, past), state, 0, at.tail)
 
     def _keeps(self, work: Work) -> bool:
         """Whether something of a state's gradient goes past the product."""
@@ -267,7 +228,7 @@ class Backwards:
     def _computed(self, work: Work, at: At) -> list[Value]:
         """The gates, which lie where their gradients will."""
         layer = self.layer
-        return [work.f.load(self._gate(work, at, gate), 0, layer.lanes, at.tail) for gate in range(layer.gates)]
+        return [work.f.load(gate_at(work, layer, at, gate), 0, layer.lanes, at.tail) for gate in range(layer.gates)]
 
     def _kept(self, work: Work, at: At, numbers: Iterable[int]) -> list[Value]:
         """Some of what the layer kept there."""
@@ -279,20 +240,31 @@ class Backwards:
         """The cell after a step."""
         return self._kept(work, at, [4])[0] if self.how.kept else self._load(work, self.operands.cells, at)
 
-    def _leave(self, work: Work, at: At, hidden: Value | None, back: cells.Back, after: Value) -> None:
-        """Write the gradients of preactivations, and what the next step multiplies."""
+    def _leave(self, work: Work, at: At, hidden: Value | None, back: cells.Back, place: Place) -> None:
+        """Write the gradients of preactivations, and what is multiplied."""
         f, layer = work.f, self.layer
-        place = (at.row * layer.times + at.time) * layer.wide + at.first
+        result = (at.row * layer.times + at.time) * layer.wide + at.first
+        to = work.own(0, layer.element) + at.row * place.apart + place.column
         zero = f.constant(layer.vector, 0)
         for gate, (dx, da) in enumerate(zip(back.x, back.product, strict=True)):
             shown = [x if hidden is None else where(hidden, zero, x) for x in (dx, da)]
-            f.store(shown[0], work.outputs[0] + place, gate * layer.states, at.tail)
+            f.store(shown[0], work.outputs[0] + result, gate * layer.states, at.tail)
             if layer.gates == 3:
-                f.store(shown[1], work.outputs[1] + place, gate * layer.states, at.tail)
-            f.store(shown[1], after + at.row * layer.wide_apart + at.first, gate * layer.states, at.tail)
+                f.store(shown[1], work.outputs[1] + result, gate * layer.states, at.tail)
+            f.store(shown[1], to, gate * place.states, at.tail)
 
-    def _turned(self, work: Work, panel: Value) -> Value:
-        return work.shared(TURNED, self.layer.element) + panel * (self.layer.wide * self.width)
+    def _turned(self, work: Work, part: Value) -> Value:
+        return work.shared(TURNED, self.layer.element) + part * (
+            self.layer.gates * self.part * self.panels * self.width
+        )
+
+    def _sums(self, work: Work, step: Value) -> Value:
+        """Those that a step reads."""
+        return work.shared(SUMS, self.layer.element) + step % 2 * (self.parts * self.sums_size)
+
+    def _apart(self, states: int) -> int:
+        """Elements from row to row of what a part multiplies: a little more than a power of two."""
+        return self.layer.gates * states + self.layer.lanes
 
     def _load(self, work: Work, number: int | None, at: At) -> Value:
         assert number is not None, "only an LSTM has cells"

@@ -19,6 +19,27 @@ KEPT: Final = {3: 4, 4: 5}
 of a GRU, or the cell of an LSTM."""
 
 
+class Operands(NamedTuple):
+    """Operands and results of a gradient by number; None for what it does not have."""
+
+    first: int
+    states: int
+    gradient: int
+    mask: int
+    state: int
+    first_cell: int | None = None
+    cells: int | None = None
+    cell_gradient: int | None = None
+
+
+OPERANDS = {
+    1: Operands(2, 3, 4, 5, 1),
+    3: Operands(3, 4, 5, 6, 2),
+    4: Operands(2, 4, 6, 8, 1, 3, 5, 7),
+}
+"""By the number of gates."""
+
+
 class Part(NamedTuple):
     """What a product makes: a gate, from so many states and features, beginning with that one."""
 
@@ -131,11 +152,6 @@ class Layer(NamedTuple):
     def apart(self) -> int:
         """Elements from row to row of copies of states: a little more than a power of two."""
         return self.depth + self.lanes
-
-    @property
-    def wide_apart(self) -> int:
-        """Likewise, of copies of preactivations."""
-        return self.wide + self.lanes
 
     @property
     def cost(self) -> float:
