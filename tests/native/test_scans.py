@@ -62,3 +62,26 @@ def test_the_first_of_an_order(shape: list[int], data):
         if shape[axis] <= 32:
             check("argsort", x, axis=axis, descending=largest)
             check("sort", x, axis=axis, descending=largest)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
+def test_long_orders(dtype: str):
+    rng = np.random.default_rng(1)
+    x = drawn((2, 300, 3), dtype)
+    wide = rng.integers(0, 256, 500 * np.dtype(dtype).itemsize).astype("u1").view(dtype).reshape(1, 500)
+    x[0, 7:20, 1], x[1, 7:20, 1] = 0, x.dtype.type(-0.0) if x.dtype.kind == "f" else 0
+    for largest in (False, True):
+        check("argsort", x, axis=1, descending=largest)
+        check("argsort", wide, axis=-1, descending=largest)
+        check("topk", wide, axis=1, k=40, largest=largest)
+
+
+@every_target
+def test_long_orders_on_every_target(target):
+    check(
+        "argsort",
+        np.random.default_rng(2).normal(0, 1, (3, 90)).astype("float32"),
+        target=target,
+        axis=1,
+        descending=True,
+    )

@@ -33,7 +33,8 @@ index       rows by numbers that are data: read, added to, counted
 lookup      what rows of indices name
 scatter     rows by several numbers each
 scan        running sums and products, linear recurrences
-sorting     the first few of an order
+sorting     sorting, the largest and the smallest
+digits      long orders, digit by digit
 unfold      windows of images side by side, and back
 shape       the same elements in another arrangement
 moves/      a room of its own: boxes of elements copied or filled

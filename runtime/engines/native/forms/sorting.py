@@ -1,6 +1,6 @@
-"""The first few of an order: the largest or smallest elements and their places, by insertion.
+"""Sorting, and the largest or smallest elements with their places: a few of an order by insertion, more by digits.
 
-Of equal elements the first comes first, and NaN is larger than any number. Longer orders are left to NumPy's sort.
+Of equal elements the first comes first, and NaN is larger than any number.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from prograd_proto import TensorType
+from runtime.engines.native.forms.digits import all_of_order
 from runtime.engines.native.forms.form import FORMS, NUMBERS, Loops
 from runtime.engines.native.forms.index import Operands, around, given
 from runtime.engines.native.forms.stages import Stage, Stages, Work
@@ -17,7 +18,7 @@ from runtime.engines.native.ir.words import is_nan, minimum
 from runtime.engines.native.target import Target
 
 MOST: Final = 32
-"""Elements that are kept in order."""
+"""Elements that are kept in order; more are sorted with all others."""
 
 
 def first_of_order(
@@ -84,7 +85,7 @@ class _Kept:
 
 def topk(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
     [x] = given(inputs)
-    return first_of_order(target, x, attributes["axis"], attributes["k"], attributes["largest"], (0, 1))
+    return in_order(target, x, attributes["axis"], attributes["k"], attributes["largest"], (0, 1))
 
 
 def argsort(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
@@ -100,14 +101,24 @@ def all_in_order(
 ) -> Stages:
     [x] = given(inputs)
     axis: int = attributes["axis"]
-    return first_of_order(target, x, axis, x.static_shape[axis], attributes["descending"], outputs)
+    return in_order(target, x, axis, x.static_shape[axis], attributes["descending"], outputs)
+
+
+def in_order(
+    target: Target, x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
+) -> Stages:
+    """So many of every row, by whichever way is the shorter."""
+    if count <= MOST:
+        return first_of_order(target, x, axis, count, largest, outputs)
+    return all_of_order(x, axis, count, largest, outputs)
 
 
 def keeps_few(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
+    """Elements of long rows without their places are sorted by NumPy, five times as fast as by digits."""
     [x] = given(inputs)
-    return attributes.get("k", x.static_shape[attributes["axis"]]) <= MOST
+    return x.static_shape[attributes["axis"]] <= MOST
 
 
-FORMS["topk"] = Loops(topk, NUMBERS, keeps_few)
-FORMS["argsort"] = Loops(argsort, NUMBERS, keeps_few)
+FORMS["topk"] = Loops(topk, NUMBERS)
+FORMS["argsort"] = Loops(argsort, NUMBERS)
 FORMS["sort"] = Loops(sort, NUMBERS, keeps_few)
