@@ -26,6 +26,7 @@ layer_norm  layer, RMS and group normalisation
 statistics  variances, deviations, norms, logarithms of sums of powers
 loss        losses and accuracy
 recurrent   recurrent layers and their gradients
+ctc         the loss of labels without times, and its gradient
 order       where the largest and the smallest are
 named       places of an axis that are named by numbers
 reductions  sums, products, means, extremes and truths along axes
@@ -48,6 +49,7 @@ from runtime.engines.native.forms import adaptive as adaptive
 from runtime.engines.native.forms import attention as attention
 from runtime.engines.native.forms import conv as conv
 from runtime.engines.native.forms import copy as copy
+from runtime.engines.native.forms import ctc as ctc
 from runtime.engines.native.forms import elementary as elementary
 from runtime.engines.native.forms import fill as fill
 from runtime.engines.native.forms import index as index
