@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 from native.building import every_target
 from native.guarded import guarded
+from native.made import check
 
 import runtime.engines.reference.kernels  # noqa: F401 -- fills KERNELS
 from prograd_proto import ProgramError, TensorType
+from registry import OPS
 from runtime.engines.native import jit
 from runtime.engines.native.forms import FORMS, Pointwise, form_of, in_memory, in_register
 from runtime.engines.native.forms.form import ALL
 from runtime.engines.native.ir import DTYPES, Module, pointer
+from runtime.engines.native.target import this_machine
 from runtime.kernel import KERNELS
 
 SIZE = 203
@@ -21,6 +24,7 @@ ATTRIBUTES = {
     "elu": [{"alpha": 1.5}],
     "celu": [{"alpha": 1.5}],
     "gelu": [{"approximate": "none"}, {"approximate": "tanh"}],
+    "polygamma": [{"n": 1}, {"n": 2}, {"n": 7}],
     "softplus": [{"beta": 1.0}, {"beta": 2.0}],
     "hard_sigmoid": [{"alpha": 0.2, "beta": 0.5}],
     "hard_tanh": [{"min": -1.5, "max": 0.5}],
@@ -102,7 +106,7 @@ EXACT |= {
     "fmod",
 }
 
-FADES = {"gelu": 1.0, "adam_scale": 1.0, "radam": 1.0, "lgamma": 1.0, "digamma": 1.0}
+FADES = {"gelu": 1.0, "adam_scale": 1.0, "radam": 1.0, "lgamma": 1.0, "digamma": 1.0, "polygamma": 1.0}
 """Results that may lose their own last places where they are small beside an operand, and how near they then are."""
 
 
@@ -237,3 +241,12 @@ def test_an_operator_has_a_form_only_for_dtypes_with_code():
     assert form_of("add", ["float32", "float32"]) is FORMS["add"]
     assert form_of("add", ["float16", "float16"]) is None
     assert form_of("ctc_loss", ["float32"]) is None
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 74), -1), ((5, 2, 33), 1), ((2,), 0), ((6, 4), 0)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gated_units(shape, axis, dtype):
+    x = np.random.default_rng(0).normal(0, 30, shape).astype(dtype)
+    x.flat[: len(ODD)] = ODD[: x.size]
+    for end in (False, True):
+        check(lambda x: OPS["glu"](x, axis=axis), [x], this_machine(), end=end)

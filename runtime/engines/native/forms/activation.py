@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from math import pi, sqrt
+from collections.abc import Mapping, Sequence
+from math import pi, prod, sqrt
+from typing import Any
 
+from prograd_proto import TensorType
 from runtime.engines.native import math
-from runtime.engines.native.forms.form import FLOATS, of_one, of_two, pointwise
-from runtime.engines.native.ir import Value
+from runtime.engines.native.emission.nest import along
+from runtime.engines.native.forms.form import FLOATS, FORMS, Loops, of_one, of_two, pointwise
+from runtime.engines.native.forms.stages import Stage, Stages, Work
+from runtime.engines.native.ir import DTYPES, Index, Value
 from runtime.engines.native.ir.words import absolute, maximum, minimum, where
+from runtime.engines.native.target import Target
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
+NANOSECONDS = 0.5
+"""For an element of a gated unit."""
 
 
 def leaky_relu(x: Value, *, alpha: float) -> Value:
@@ -65,6 +73,29 @@ def threshold(x: Value, *, threshold: float, value: float) -> Value:
     return where(x <= threshold, value, x)
 
 
+def glu(
+    target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> Stages:
+    """The first half of each block of rows times the sigmoid of the second; a unit is a block."""
+    [y] = outputs
+    element, axis = DTYPES[y.dtype], attributes["axis"] % y.rank
+    units, half = prod(y.static_shape[:axis]), prod(y.static_shape[axis:])
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f, x, lanes = work.f, work.inputs[0], target.lanes(element.bits)
+        assert x is not None, "it is read"
+        for unit in f.range(start, stop):
+
+            def one(i: Index, width: int, count: int, unit: Index = unit) -> None:
+                tail = count if width else None
+                a, b = (f.load(x, (unit * 2 + part) * half + i, width, tail) for part in range(2))
+                f.store(a / (math.exp(-b) + 1), work.outputs[0], unit * half + i, tail)
+
+            along(f, half, lanes, one)
+
+    return Stages((Stage(write, units, units * half * NANOSECONDS),))
+
+
 def between(x: Value, least: float, largest: float) -> Value:
     return minimum(maximum(x, least), largest)
 
@@ -85,3 +116,4 @@ of_one("hard_swish", lambda x: between(x + 3, 0.0, 6.0) / 6 * x, FLOATS)
 pointwise("hard_tanh", hard_tanh, FLOATS)
 of_one("relu6", lambda x: between(x, 0.0, 6.0), FLOATS)
 pointwise("threshold", threshold, FLOATS)
+FORMS["glu"] = Loops(glu)

@@ -116,7 +116,8 @@ def in_order(
 def keeps_few(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
     """Elements of long rows without their places are sorted by NumPy, five times as fast as by digits."""
     [x] = given(inputs)
-    return x.static_shape[attributes["axis"]] <= MOST
+    axis: int = attributes["axis"]
+    return x.static_shape[axis] <= MOST
 
 
 FORMS["topk"] = Loops(topk, NUMBERS)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from runtime.engines.native import math
-from runtime.engines.native.forms.form import FLOATS, of_one
+from runtime.engines.native.forms.form import FLOATS, of_one, pointwise
 
 of_one("erf", math.erf, FLOATS)
 of_one("erfc", math.erfc, FLOATS)
 of_one("lgamma", math.lgamma, FLOATS)
 of_one("digamma", math.digamma, FLOATS)
+pointwise("polygamma", math.polygamma, FLOATS)

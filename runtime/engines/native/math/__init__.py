@@ -10,6 +10,7 @@ logarithm      log, log2, log1p
 hyperbolic     tanh, sigmoid, sinh, cosh
 error_function erf, erfc
 gamma          lgamma, digamma
+polygamma      derivatives of digamma
 pairs          numbers of twice the digits, for pow
 power          pow
 philox         the words of random streams
@@ -48,6 +49,7 @@ from runtime.engines.native.math.logarithm import log as log
 from runtime.engines.native.math.logarithm import log1p as log1p
 from runtime.engines.native.math.logarithm import log2 as log2
 from runtime.engines.native.math.philox import philox as philox
+from runtime.engines.native.math.polygamma import polygamma as polygamma
 from runtime.engines.native.math.power import pow as pow
 from runtime.engines.native.math.quantile import normal_quantile as normal_quantile
 from runtime.engines.native.math.rounding import ceil as ceil

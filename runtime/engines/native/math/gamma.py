@@ -54,7 +54,7 @@ def lgamma(x: Value) -> Value:
     wide = convert(x, FLOAT64)
     size = absolute(wide)
     y = where(size < STIRLING_FROM, _lgamma_of_small(size), _lgamma_of_large(size))
-    sine, _ = _of_half_turns(wide)
+    sine, _ = of_half_turns(wide)
     reflected = -(log(absolute(sine) / pi) + log(size) + y)
     y = where(wide < 0, where(sine.equal(0), inf, reflected), y)
     return convert(y, x.type.of(0))
@@ -71,7 +71,7 @@ def digamma(x: Value) -> Value:
     for k in range(1, SHIFT // 2):  # two of the fractions at a time
         y = y - (z + z + SHIFT) / ((z + k) * (z + (SHIFT - k)))
     y = y - 1 / (z + SHIFT // 2) - 1 / z
-    sine, cosine = _of_half_turns(wide)
+    sine, cosine = of_half_turns(wide)
     y = where(wide < 0, where(sine.equal(0), nan, y - cosine / sine * pi), y)
     return convert(y, x.type.of(0))
 
@@ -93,7 +93,7 @@ def _lgamma_of_small(x: Value) -> Value:
     return part * polynomial(part, AFTER_GAMMA) + where(whole >= 2, more, -more)
 
 
-def _of_half_turns(x: Value) -> tuple[Value, Value]:
+def of_half_turns(x: Value) -> tuple[Value, Value]:
     """Sine and cosine of pi * x, but for the sign of both; the sine of whole numbers is 0."""
     x = minimum(maximum(x, -(2.0**53)), 2.0**53)
     part = x - rint(x)
