@@ -9,6 +9,7 @@ filters      how the gradient of its filter is cut
 filter_loops the gradient of its filter
 depthwise    channels by themselves: the convolution, and the gradient of its input
 depthwise_filters  the gradient of their filter
+multiplied   channels by themselves that make several
 join         partial sums added in order
 taps         loops over what lies under a window
 pooling      maxima and means under a window

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from prograd_proto import TensorType
@@ -12,10 +13,11 @@ from runtime.engines.native.convolution.depthwise import Depthwise
 from runtime.engines.native.convolution.depthwise_filters import DepthwiseFilters
 from runtime.engines.native.convolution.filter_loops import filter_stages
 from runtime.engines.native.convolution.filters import DEPTH, Filters, Side
+from runtime.engines.native.convolution.multiplied import added, repeated
 from runtime.engines.native.convolution.plan import Shape, planned
 from runtime.engines.native.forms.form import FORMS, Loops
 from runtime.engines.native.forms.stages import Stages
-from runtime.engines.native.ir import DTYPES
+from runtime.engines.native.ir import DTYPES, Type
 from runtime.engines.native.target import Target
 
 Types = Sequence[TensorType | None]
@@ -48,9 +50,11 @@ def filter_gradient(
         extents = places = [1, extents[0] * extents[1]]
     rows, columns = (Side(extents[i], places[i], window[i], stride[i], padding[i], dilation[i]) for i in range(2))
     deep, wide = x.static_shape[3] // groups, dy.static_shape[3] // groups
-    if groups > 1 and deep == wide == 1:
-        return DepthwiseFilters(target, element, n, rows, columns, groups).stages()
-    shape = Filters(element, n, rows, columns, groups, deep, wide, target.lanes(element.bits))
+    lanes = target.lanes(element.bits)
+    if groups > 1 and deep == 1:
+        stages = DepthwiseFilters(target, element, n, rows, columns, groups * wide).stages()
+        return stages if wide == 1 else repeated(stages, element, lanes, (0, prod(x.static_shape)), wide)
+    shape = Filters(element, n, rows, columns, groups, deep, wide, lanes)
     return filter_stages(target, shape)
 
 
@@ -73,8 +77,8 @@ def _stages(
     wide = result.static_shape[3] // groups
     shape = Shape(n, axes[0], axes[1], groups, channels // groups, wide, (window[0], window[1]), is_gradient)
     element = DTYPES[source.dtype]
-    if groups > 1 and shape.deep == shape.wide == 1:
-        return Depthwise(target, element, shape).stages()
+    if groups > 1 and (shape.wide if is_gradient else shape.deep) == 1:
+        return _by_themselves(target, element, shape)
     return correlation_stages(target, element, shape, planned(target, element.bits, shape))
 
 
@@ -83,14 +87,18 @@ def _there(type: TensorType | None) -> TensorType:
     return type
 
 
-def _is_taken(groups: int, image: TensorType | None, result: TensorType | None) -> bool:
-    """Whether there are loops for it: none yet for a channel by itself that makes several."""
-    assert image is not None, "a convolution has no absent operands"
-    assert result is not None, "a convolution has no absent operands"
-    channels = image.static_shape[3]
-    return groups == 1 or channels > groups or result.static_shape[3] == channels
+def _by_themselves(target: Target, element: Type, shape: Shape) -> Stages:
+    """Groups whose image has one channel, of which a result has one or several."""
+    times, lanes = shape.deep * shape.wide, target.lanes(element.bits)
+    stages = Depthwise(target, element, shape._replace(groups=shape.groups * times, deep=1, wide=1)).stages()
+    if times == 1:
+        return stages
+    if shape.turned:
+        places = [sum(phase.places for phase in axis.phases) for axis in (shape.rows, shape.columns)]
+        return added(stages, element, lanes, shape.images * prod(places) * shape.groups, times)
+    return repeated(stages, element, lanes, (0, shape.source), times)
 
 
-FORMS["conv2d"] = Loops(convolution, takes=lambda x, y, a: _is_taken(a["groups"], x[0], y[0]))
-FORMS["conv2d_input_gradient"] = Loops(input_gradient, takes=lambda x, y, a: _is_taken(a["groups"], y[0], x[0]))
-FORMS["conv2d_filter_gradient"] = Loops(filter_gradient, takes=lambda x, y, a: _is_taken(a["groups"], x[0], x[1]))
+FORMS["conv2d"] = Loops(convolution)
+FORMS["conv2d_input_gradient"] = Loops(input_gradient)
+FORMS["conv2d_filter_gradient"] = Loops(filter_gradient)
