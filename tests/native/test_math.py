@@ -120,6 +120,8 @@ def test_small_results_fade_and_small_operands_count(target, dtype):
     least = np.finfo(dtype).smallest_subnormal
     below = np.array([np.log(np.finfo(dtype).tiny) - 3, np.log(float(least)) + 0.5, -1e4], dtype)
     [small] = pointwise(target, [math.exp], np.dtype(dtype), below)
+    whole = np.arange(np.log2(float(least)), np.log2(float(np.finfo(dtype).tiny)) + 2).astype(dtype)
+    assert (pointwise(target, [math.exp2], np.dtype(dtype), whole)[0] == np.exp2(whole)).all()
     assert (np.abs(small - np.exp(below)) <= least).all()
     assert small[0] > 0
     assert small[2] == 0

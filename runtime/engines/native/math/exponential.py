@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from runtime.engines.native.ir import INT32, INT64, Type, Value
@@ -31,8 +32,14 @@ LN2: Final = 0.6931471805599453
 LN2_PARTS: Final = {32: (0.693359375, -2.12194440e-4), 64: (0.6931471803691238, 1.9082149292705877e-10)}
 """The first has so few digits that a product with a power of two's exponent is exact."""
 
-LIMITS: Final = {32: (-104.0, 89.0), 64: (-746.0, 710.0)}
-"""Below the first exp is 0, above the second infinite."""
+LIMITS: Final = {32: -104.0, 64: -746.0}
+"""Below, exp is 0."""
+
+EXPONENTS: Final = {32: -126, 64: -1022}
+"""Of the least normal numbers."""
+
+RAISED: Final = 64
+"""What is added to exponents, so that small numbers are normal ones."""
 
 LEAST_NORMAL: Final = {32: -87.0, 64: -708.0}
 """From here on exp is a normal number."""
@@ -42,8 +49,8 @@ MANTISSA: Final = {32: 23, 64: 52}
 
 def exp(x: Value) -> Value:
     """The exponential function; at most 1.0 and 1.0 ulp."""
-    n, whole, r = _split(x)
-    return _scaled(1 + _expm1_near(r), n, whole)
+    whole, r = _split(x)
+    return _scaled(1 + _expm1_near(r), whole, x, LN2)
 
 
 def exp_below(x: Value) -> Value:
@@ -61,36 +68,34 @@ def exp_below(x: Value) -> Value:
 
 def exp2(x: Value) -> Value:
     """2**x; at most 1.0 and 1.1 ulp, and exact for whole numbers."""
-    low, high = LIMITS[x.type.bits]
-    x = minimum(maximum(x, low * LOG2E), high * LOG2E)
+    x = maximum(x, LIMITS[x.type.bits] * LOG2E)
     n, whole = _nearest(x)
-    return _scaled(1 + _expm1_near((x - n) * LN2), n, whole)
+    return _scaled(1 + _expm1_near((x - n) * LN2), whole, x, 1.0)
 
 
 def exp2_of_pair(high: Value, low: Value) -> Value:
     """2**(high + low), where low is small beside high."""
-    least, most = LIMITS[high.type.bits]
-    high = minimum(maximum(high, least * LOG2E - 2), most * LOG2E + 2)
+    high = maximum(high, LIMITS[high.type.bits] * LOG2E - 2)
     n, whole = _nearest(high)
     low = minimum(maximum(low, -1.0), 1.0)  # beyond the limits it need not be small
-    return _scaled(1 + _expm1_near(((high - n) + low) * LN2), n, whole)
+    return _scaled(1 + _expm1_near(((high - n) + low) * LN2), whole, high, 1.0, low)
 
 
 def expm1(x: Value) -> Value:
     """exp(x) - 1; at most 1.5 and 2.0 ulp, also near 0."""
-    _, whole, r = _split(maximum(x, -40.0))
+    most = (2 - EXPONENTS[x.type.bits]) * LN2 + 0.3  # it is infinite there
+    whole, r = _split(minimum(maximum(x, -40.0), most))
     half = power_of_two(whole - 1)  # of a number of 128 or 1024 twos only half can be written
     y = fma(_expm1_near(r), half, half - 0.5)
     return copysign(y + y, x)
 
 
-def _split(x: Value) -> tuple[Value, Value, Value]:
-    """X as n * log(2) + r, with n as float and as whole number."""
-    low, high = LIMITS[x.type.bits]
-    x = minimum(maximum(x, low), high)
+def _split(x: Value) -> tuple[Value, Value]:
+    """X as n * log(2) + r, from where exp is 0 on; n as whole number."""
+    x = maximum(x, LIMITS[x.type.bits])
     n, whole = _nearest(x * LOG2E)
     first, second = LN2_PARTS[x.type.bits]
-    return n, whole, fma(n, -second, fma(n, -first, x))
+    return whole, fma(n, -second, fma(n, -first, x))
 
 
 def _nearest(x: Value) -> tuple[Value, Value]:
@@ -104,10 +109,24 @@ def _expm1_near(r: Value) -> Value:
     return fma(r * r, polynomial(r, AFTER_EXP[r.type.bits]), r)
 
 
-def _scaled(y: Value, n: Value, whole: Value) -> Value:
-    """Y * 2**n in two steps, as neither 2**n nor what is left of y need be normal numbers."""
-    half = whole >> 1
-    return y * power_of_two(half) * power_of_two(whole - half)
+def _scaled(y: Value, whole: Value, x: Value, unit: float, more: Value | None = None) -> Value:
+    """Y * 2**n, the power of x and a little more, of which a unit doubles it; infinite or NaN where x leads there.
+
+    Below the least normal number y * 2**(n + 64) is added to a number whose last digit is then that of the smallest
+    ones, whose bits are what the sum has more: no multiplication gives such a number, as that takes very long.
+    """
+    digits, least = MANTISSA[x.type.bits], EXPONENTS[x.type.bits]
+    power = whole << digits
+    normal = bits(bits(y, power.type) + power, y.type)
+    base = y.like(2.0 ** (least + RAISED))
+    raised = bits(bits(y, power.type) + (power + (RAISED << digits)), y.type)
+    small = bits(bits(raised + base, power.type) - bits(base, power.type), y.type)
+    normal = where(_is_below(x, least * unit, more), small, normal)
+    return where(_is_below(x, (2 - least) * unit, more), normal, x.like(inf) + x)
+
+
+def _is_below(x: Value, bound: float, more: Value | None) -> Value:
+    return x < bound if more is None else (x - bound) + more < 0
 
 
 def power_of_two(whole: Value) -> Value:
