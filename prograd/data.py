@@ -17,12 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from compiler.data.options import PackOptions
+from compiler.data.options import PackOptions, options_of
 from compiler.data.pack import packed, packed_like
 from compiler.data.write import write as write
-from compiler.errors import UsageError
 from prograd_proto.ragged_names import OFFSETS
-from prograd_proto.spelling import closest
 from runtime.dtypes import Array
 from runtime.rows.encoding.encoding import Encoding
 
@@ -42,7 +40,7 @@ def pack(source: object, path: Path, *, like: Path | None = None, force: bool = 
 
     Raises UsageError for options that do not fit the source, DataError for what cannot be read or encoded.
     """
-    asked = _options(options)
+    asked = options_of(options)
     found = packed(source, asked) if like is None else packed_like(source, Encoding.of_file(_path(like)), asked)
     write(path, found.arrays, splits=found.splits, metadata=found.encoding.metadata, force=force)
 
@@ -66,23 +64,3 @@ def _path(path: Path) -> Any:
     from pathlib import Path as PurePath
 
     return PurePath(path)
-
-
-def _options(given: dict[str, Any]) -> PackOptions:
-    known = PackOptions.__dataclass_fields__
-    for name in given:
-        if name not in known:
-            hint = closest(name, known) or f"; there are {', '.join(known)}"
-            raise UsageError(f"pack: there is no option {name!r}{hint}")
-    return PackOptions(**given)
-
-
-def __getattr__(name: str) -> object:
-    from prograd_proto.spelling import closest
-
-    hint = "" if name.startswith("_") else closest(name, __dir__())
-    raise AttributeError(f"prograd.data has no {name!r}{hint}")
-
-
-def __dir__() -> list[str]:
-    return ["decode", "encode", "pack", "write"]

@@ -6,11 +6,10 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.data.options import WAYS
 from prograd_proto.spelling import closest
 from runtime.command_line.parsing import add_verb
 from runtime.command_line.values import int64, positive
-
-_WAYS = ("random", "stratified", "time", "group")
 
 
 def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
@@ -114,8 +113,8 @@ def _share(text: str) -> tuple[str, float]:
 
 def _way(text: str) -> tuple[str, str | None]:
     way, equals, name = text.partition("=")
-    if way not in _WAYS:
-        raise ArgumentTypeError(f"{way!r} is not one of {', '.join(_WAYS)}{closest(way, _WAYS)}")
+    if way not in WAYS:
+        raise ArgumentTypeError(f"{way!r} is not one of {', '.join(WAYS)}{closest(way, WAYS)}")
     if (way == "random") == bool(equals and name):
         raise ArgumentTypeError(f"{text!r} is not HOW=NAME, as in stratified=label")
     return way, name or None

@@ -5,6 +5,8 @@ Means, deviations, medians and words are those of the training rows alone. Value
 
 from __future__ import annotations
 
+import logging
+import re
 from collections import Counter
 from typing import Any, Final
 
@@ -16,14 +18,26 @@ from runtime.dtypes import Array
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
 from runtime.rows.encoding.tokens import words_of
-from runtime.rows.encoding.values import MISSING, numbers_of, texts_of
+from runtime.rows.encoding.values import is_no_value, number_in, numbers_of, require_values, shown, texts_of
+
+_log = logging.getLogger("prograd")
+
+_COMMA: Final = re.compile(r"-?\d[\d.]*,\d[\d,]*")
+"""A number with a comma, for thousands or before its fraction."""
+
+_DATE: Final = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d\d?/\d\d?")
+"""Dates as people write them most."""
 
 _MANY: Final = 1000
 """Different texts that are still taken for classes unasked, however many rows there are."""
 
 
-def fitted(name: str, raw: Array, training: Array, options: PackOptions) -> Column:
-    """How a column is encoded. Raises DataError for a missing value that nothing stands for, or texts that are none."""
+def fitted(name: str, raw: Array, training: Array, options: PackOptions, levels: tuple[str, ...] = ()) -> Column:
+    """How a column is encoded; `levels` are all its values, where the source says so in an order of its own.
+
+    Raises DataError for a missing value that nothing stands for, or texts that are none.
+    """
+    require_values(name, raw)
     if is_listed(raw):
         return _list(name, lists_of(name, raw), training, options)
     for lengths, of_words in ((options.text, False), (options.words, True)):
@@ -33,8 +47,11 @@ def fitted(name: str, raw: Array, training: Array, options: PackOptions) -> Colu
             return Column(name, "text", words, length=length)
     fill = options.missing.get(name, next((v for k, v in options.missing.items() if matches(name, [k])), None))
     fill = None if fill == "drop" else fill  # these rows are gone
-    if matches(name, options.classes) or not is_number(raw):
-        return _classes(name, raw, training, fill, asked=matches(name, options.classes))
+    asked = matches(name, options.classes)
+    if asked or levels or not is_number(raw):
+        if not asked and not levels:
+            _require_classes(name, texts_of(raw).tolist())
+        return _classes(name, raw, training, fill, levels, asked=asked)
     kind = "whole" if matches(name, options.whole) else "number"
     return _numbers(name, raw, training, fill, whole=kind == "whole", standard=matches(name, options.standardise))
 
@@ -43,13 +60,7 @@ def is_number(raw: Array) -> bool:
     """Whether all values that are there are numbers."""
     if raw.dtype.kind in "iufb":
         return True
-    for text in raw.tolist():
-        if text not in MISSING:
-            try:
-                float(text)
-            except ValueError:
-                return False
-    return True
+    return all(is_no_value(text) or _is_number(text) for text in raw.tolist())
 
 
 def is_missing(raw: Array) -> Array:
@@ -57,7 +68,7 @@ def is_missing(raw: Array) -> Array:
     if raw.dtype.kind == "f":
         return np.isnan(raw)
     if raw.dtype.kind == "O":
-        return np.array([text in MISSING for text in raw.tolist()], bool)
+        return np.array([is_no_value(text) for text in raw.tolist()], bool)
     return np.zeros(len(raw), bool)
 
 
@@ -79,11 +90,41 @@ def _list(name: str, rows: list[list[Any]], training: Array, options: PackOption
     return Column(name, "number", listed=True, mean=float(np.mean(known)), deviation=float(np.std(known)) or 1.0)
 
 
-def _classes(name: str, raw: Array, training: Array, fill: str | float | None, *, asked: bool) -> Column:
+def _is_number(text: str) -> bool:
+    try:
+        number_in(text)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _require_classes(name: str, texts: list[str]) -> None:
+    """Raise DataError for texts that are hardly meant as classes: numbers but for a few, and dates."""
+    there = [(row, text) for row, text in enumerate(texts) if text]
+    odd = [(row, text) for row, text in there if not _is_number(text)]
+    others = f"--class {name} takes all as classes, --drop {name} leaves the column out"
+    if len(odd) * 2 <= len(there):
+        row, text = odd[0]
+        what = f"row {row} of {name!r} is {shown(text)}, and {len(there) - len(odd)} rows have numbers"
+        raise DataError(f"{what}; mend it, or empty it and say --missing {name}=mean; {others}")
+    if all(_COMMA.fullmatch(text) or _is_number(text) for _, text in there):
+        row, text = odd[0]
+        raise DataError(f"row {row} of {name!r} is {shown(text)}; numbers have a point and no commas; {others}")
+    if all(_DATE.fullmatch(text) for _, text in there):
+        raise DataError(
+            f"{name!r} has dates, which are no classes; --drop {name} leaves the column out, and --by time={name} "
+            f"still splits by it; --class {name} takes them as classes"
+        )
+
+
+def _classes(
+    name: str, raw: Array, training: Array, fill: str | float | None, levels: tuple[str, ...], *, asked: bool
+) -> Column:
     texts = texts_of(raw)
     there = [text for text in texts.tolist() if text]
-    values: list[str] = sorted(set(there), key=int) if _are_whole(there) else sorted(set(there))
-    if not asked and len(values) > max(_MANY, len(raw) // 2):
+    found = sorted(set(there), key=int) if _are_whole(there) else sorted(set(there))
+    values: list[str] = list(levels) if levels and set(there) <= set(levels) else found
+    if not asked and not levels and len(values) > max(_MANY, len(raw) // 2):
         raise DataError(
             f"{name!r} has {len(values)} different texts in {len(raw)} rows; "
             f"leave it out by --drop {name}, keep it as text by --text {name}=100, or as classes by --class {name}"
@@ -111,14 +152,31 @@ def _numbers(
         try:
             fill = float(fill)
         except ValueError:
-            raise DataError(f"{name!r} is a column of numbers, and {fill!r} for a missing one is none") from None
+            raise DataError(
+                f"{name!r} is a column of numbers, and {fill!r} for a missing one is none; "
+                "say a number, mean, median, or drop for the row"
+            ) from None
     elif np.isnan(numbers).any():
         raise _missing(name, np.isnan(numbers), "mean")
     if not standard:
+        if not whole:
+            _say_rounded(name, numbers)
         return Column(name, "whole" if whole else "number", fill=fill)
     trained = np.where(np.isnan(numbers[training]), fill, numbers[training]) if fill is not None else known
     deviation = float(np.std(trained)) if len(trained) else 0.0
     return Column(name, "number", fill=fill, mean=float(np.mean(trained)), deviation=deviation or 1.0)
+
+
+def _say_rounded(name: str, numbers: Array) -> None:
+    with np.errstate(all="ignore"):
+        lost = (numbers == np.round(numbers)) & (np.abs(numbers) < 1 << 63) & (numbers.astype(np.float32) != numbers)
+    if lost.any():
+        row = int(lost.argmax())
+        _log.warning(
+            "%r has whole numbers that float32 rounds, %d in row %d the first; "
+            "--whole %s keeps them, --class %s makes classes of them",
+            *(name, numbers[row], row, name, name),
+        )
 
 
 def _are_whole(texts: list[str]) -> bool:

@@ -16,6 +16,8 @@ from runtime.rows.encoding.images import Images
 
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
+_SPLITS: Final = frozenset({"train", "training", "val", "valid", "validation", "test", "testing", "dev"})
+
 _WIDE: Final = ("I", "F")
 """Modes of pillow in which a channel has more than 8 bits."""
 
@@ -31,6 +33,7 @@ def read_images(folder: Path, options: PackOptions, like: Images | None = None) 
     paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in _SUFFIXES and path.is_file()]
     if not paths:
         raise DataError(f"{folder}: there are no images in this folder; their names end in {', '.join(_SUFFIXES)}")
+    _require_classes(folder, paths)
     size = options.size or ((like.height, like.width) if like is not None and like.resized else None)
     grey = options.grey or (like is not None and like.channels == 1)
     shape = _image(paths[0], size, grey).shape if like is None else (like.height, like.width, like.channels)
@@ -45,6 +48,23 @@ def read_images(folder: Path, options: PackOptions, like: Images | None = None) 
     labels = np.empty(len(paths), object)
     labels[:] = [path.relative_to(folder).parts[0] if path.parent != folder else "" for path in paths]
     return images, labels, Images(*shape, resized=size is not None)
+
+
+def _require_classes(folder: Path, paths: list[Path]) -> None:
+    """Raise DataError for images some of which lie in no class, or whose folders are splits."""
+    alone = sum(path.parent == folder for path in paths)
+    if alone not in (0, len(paths)):
+        raise DataError(
+            f"{folder}: {alone} of {len(paths)} images lie in no folder of a class; move them, or those in folders"
+        )
+    names = sorted({path.relative_to(folder).parts[0] for path in paths})
+    deep = all(len(path.relative_to(folder).parts) > 2 for path in paths)
+    if deep and {name.lower() for name in names} <= _SPLITS:
+        raise DataError(
+            f"{folder}: the folders {', '.join(names)} are splits, and no classes; pack each: "
+            f"compiler data pack {folder / names[-1]} -o {names[-1]}.safetensors, "
+            "and the others likewise, with --like that file"
+        )
 
 
 def like_images(folder: Path, like: Encoding) -> Images:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal
+from operator import index
+from typing import Any, Final, Literal, cast
+
+from compiler.errors import UsageError
+from prograd_proto.spelling import closest
 
 By = Literal["random", "stratified", "time", "group"]
+WAYS: Final = ("random", "stratified", "time", "group")
 
 
 @dataclass(frozen=True)
@@ -68,3 +73,88 @@ class PackOptions:
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a column is meant by one of the patterns."""
     return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def options_of(given: Mapping[str, Any]) -> PackOptions:
+    """Options as they are given in Python. Raises UsageError for one that there is not, or what is none."""
+    asked: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in _FORMS:
+            hint = closest(name, _FORMS) or f"; there are {', '.join(_FORMS)}"
+            raise UsageError(f"pack: there is no option {name!r}{hint}")
+        form, example = _FORMS[name]
+        try:
+            asked[name] = form(value)
+        except (AttributeError, TypeError, ValueError):
+            raise UsageError(f"pack: {name}={value!r}: give it as {name}={example}") from None
+    return PackOptions(**asked)
+
+
+def _names(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [_is(name, str) for name in value]
+
+
+def _lengths(value: Any) -> dict[str, int]:
+    if isinstance(value, Mapping):
+        lengths = cast(Mapping[Any, Any], value)
+        return {_is(name, str): _least(length or 0, 0) for name, length in lengths.items()}
+    return dict.fromkeys(_names(value), 0)
+
+
+def _joined(value: Any) -> dict[str, list[str]]:
+    return {_is(name, str): _names(patterns) for name, patterns in value.items()}
+
+
+def _fills(value: Any) -> dict[str, str | float]:
+    return {_is(name, str): fill if isinstance(fill, str) else float(fill) for name, fill in value.items()}
+
+
+def _shares(value: Any) -> dict[str, float]:
+    return {_is(name, str): float(_is(share, int | float)) for name, share in value.items()}
+
+
+def _way(value: Any) -> By:
+    if value not in WAYS:
+        raise ValueError(value)
+    return value
+
+
+def _extents(value: Any) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    height, width = value
+    return _least(height), _least(width)
+
+
+def _is(value: Any, type: Any) -> Any:
+    if not isinstance(value, type):
+        raise TypeError(value)
+    return value
+
+
+def _least(value: Any, least: int = 1) -> int:
+    number = index(value)
+    if number < least:
+        raise ValueError(value)
+    return number
+
+
+_FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
+    "classes": (_names, '["city"]'),
+    "whole": (_names, '["count"]'),
+    "text": (_lengths, '{"review": 100}, or ["review"] for all of it'),
+    "words": (_lengths, '{"review": 50}, or ["review"] for all of them'),
+    "drop": (_names, '["name"]'),
+    "join": (_joined, '{"x": ["age", "height"]}'),
+    "standardise": (_names, '["age"]'),
+    "missing": (_fills, '{"age": "mean", "city": "other"}'),
+    "split": (_shares, '{"train": 0.8, "test": 0.2}'),
+    "by": (_way, '"stratified", with of="label"; or "time", "group" or "random"'),
+    "of": (lambda value: None if value is None else _is(value, str), '"label"'),
+    "seed": (index, "0"),
+    "size": (_extents, "(32, 32)"),
+    "grey": (lambda value: _is(value, bool), "True"),
+    "window": (lambda value: None if value is None else _least(value), "64"),
+    "vocabulary": (_least, "20_000"),
+}
+"""By option, what makes it of a value, and an example."""

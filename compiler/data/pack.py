@@ -19,8 +19,8 @@ import numpy as np
 from compiler.data.fit import fitted, is_missing, is_number
 from compiler.data.images import like_images, read_images, require_alike
 from compiler.data.options import PackOptions, matches
-from compiler.data.splits import split_rows
-from compiler.data.tables import as_column, as_columns, frame_columns, read_arrays_of, read_csv, read_parquet
+from compiler.data.splits import require_times, split_rows
+from compiler.data.tables import as_column, as_columns, frame_columns, levels_of, read_arrays_of, read_csv, read_parquet
 from compiler.data.texts import read_lines, read_windows
 from compiler.errors import DataError, UsageError
 from prograd_proto.spelling import closest
@@ -32,11 +32,19 @@ from runtime.rows.encoding.values import numbers_of, texts_of
 
 
 class Source(NamedTuple):
-    """Columns of a table by name, arrays that are rows already, and what those of images are."""
+    """What a source has.
+
+    Attributes:
+        table: columns of values by name.
+        arrays: that are rows already.
+        images: what those arrays are that are images.
+        levels: all values of columns that have an order of their own.
+    """
 
     table: dict[str, Array]
     arrays: dict[str, Array]
     images: dict[str, Images] = {}  # noqa: RUF012 - nothing is put into it
+    levels: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - nothing either
 
     @property
     def names(self) -> list[str]:
@@ -65,7 +73,9 @@ def packed(source: object, options: PackOptions) -> Packed:
     splits = split_rows(options.split, count, options.by, _values(found, options), options.seed)
     found = _columns_that_stay(found, options)
     training = next(iter(splits.values()), np.arange(count))
-    columns = {name: fitted(name, raw, training, options) for name, raw in found.table.items()}
+    columns = {
+        name: fitted(name, raw, training, options, found.levels.get(name, ())) for name, raw in found.table.items()
+    }
     joined = {name: _members(name, patterns, columns) for name, patterns in options.join.items()}
     encoding = Encoding(
         columns, joined, {name: images for name, images in found.images.items() if name in found.arrays}
@@ -105,10 +115,12 @@ def read_source(source: object, options: PackOptions, like: Encoding | None = No
             {name: array for name, array in columns.items() if array.ndim != 1},
         )
     if hasattr(source, "columns") and hasattr(source, "dtypes"):
-        return Source(frame_columns(source), {})
+        return Source(frame_columns(source), {}, levels=levels_of(source))
     if not isinstance(source, str | os.PathLike):
         raise UsageError(f"{type(source).__name__} is no source of rows: a path, a frame of pandas, or arrays by name")
     path = Path(os.fspath(source))  # pyright: ignore[reportUnknownArgumentType]: a path of text
+    suffix = path.suffix.lower()
+    _require_of(path, options, "folder" if path.is_dir() else "lines" if suffix in (".txt", ".text") else suffix)
     if path.is_dir():
         images, labels, what = read_images(path, options, None if like is None else like_images(path, like))
         return Source({"label": labels} if labels.all() else {}, {"image": images}, {"image": what})
@@ -122,7 +134,7 @@ def _of_file(path: Path, options: PackOptions) -> Source:
         case ".parquet" | ".pq":
             return Source(read_parquet(path), {})
         case ".npy" | ".npz":
-            return Source({}, read_arrays_of(path))
+            return _of_arrays(read_arrays_of(path))
         case ".txt" | ".text" if options.window:
             return Source({}, read_windows(path, options.window))
         case ".txt" | ".text":
@@ -138,17 +150,43 @@ def _of_file(path: Path, options: PackOptions) -> Source:
 def _lists_that_are_meant(source: Source, like: Encoding) -> Source:
     """With lists of one length in place of arrays [rows, length], where rows of unequal length were packed."""
     meant = [name for name, array in source.arrays.items() if array.ndim == 2 and name in like.columns]
-    lists = {name: as_column(name, source.arrays[name].tolist()) for name in meant if like.columns[name].is_ragged}
+    lists = {name: as_column(source.arrays[name].tolist()) for name in meant if like.columns[name].is_ragged}
     others = {name: array for name, array in source.arrays.items() if name not in lists}
-    return Source(source.table | lists, others, source.images)
+    return source._replace(table=source.table | lists, arrays=others)
+
+
+def _of_arrays(arrays: dict[str, Array]) -> Source:
+    """Arrays as they are, and texts on one axis as a column."""
+    texts = {name for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "US"}
+    table = {name: as_column(arrays[name].astype(np.str_).tolist()) for name in texts}
+    return Source(table, {name: array for name, array in arrays.items() if name not in texts})
+
+
+def _require_of(path: Path, options: PackOptions, of: str) -> None:
+    """Raise UsageError for options of other sources than this: "folder", "lines" or any other."""
+    for option, there, wanted, what in (
+        ("size", options.size is not None, "folder", "folders of images"),
+        ("grey", options.grey, "folder", "folders of images"),
+        ("window", options.window is not None, "lines", ".txt files"),
+    ):
+        if there and of != wanted:
+            raise UsageError(f"{option}: {path} is none of the {what} that this is for")
+
+
+def _require_column(source: Source, option: str, pattern: str) -> None:
+    names = source.names if option == "drop" else source.table
+    if any(matches(name, [pattern]) for name in names):
+        return
+    if any(matches(name, [pattern]) for name in source.arrays):
+        raise UsageError(f"{option}: {pattern!r} is an array, which stays as it is")
+    hint = closest(pattern, source.names) or f"; there are {', '.join(source.names)}"
+    raise UsageError(f"{option}: there is no column {pattern!r}{hint}")
 
 
 def _require_named(source: Source, options: PackOptions) -> None:
     for option, patterns in options.named.items():
         for pattern in patterns:
-            if not any(matches(name, [pattern]) for name in source.names):
-                hint = closest(pattern, source.names) or f"; there are {', '.join(source.names)}"
-                raise UsageError(f"{option}: there is no column {pattern!r}{hint}")
+            _require_column(source, option, pattern)
     if (options.of is None) != (options.by == "random"):
         raise UsageError(f"splits by {options.by} go by a column; name one, as in --by {options.by}=NAME")
     if options.of is not None and options.of not in source.names:
@@ -165,15 +203,14 @@ def _rows_that_stay(source: Source, options: PackOptions) -> Source:
     if not gone:
         return source
     stay = ~np.logical_or.reduce(gone)
-    parts = ({name: array[stay] for name, array in arrays.items()} for arrays in (source.table, source.arrays))
-    table, arrays = parts
-    return Source(table, arrays, source.images)
+    table = {name: array[stay] for name, array in source.table.items()}
+    return source._replace(table=table, arrays={name: array[stay] for name, array in source.arrays.items()})
 
 
 def _columns_that_stay(source: Source, options: PackOptions) -> Source:
     table = {name: array for name, array in source.table.items() if not matches(name, options.drop)}
     arrays = {name: array for name, array in source.arrays.items() if not matches(name, options.drop)}
-    found = Source(table, arrays, source.images)
+    found = source._replace(table=table, arrays=arrays)
     if not found.names:
         raise UsageError("every column is dropped")
     return found
@@ -181,12 +218,14 @@ def _columns_that_stay(source: Source, options: PackOptions) -> Source:
 
 def _rows(source: Source) -> int:
     lengths = {name: len(array) if array.ndim else 0 for name, array in (source.table | source.arrays).items()}
+    if not lengths:
+        raise DataError("there are no columns")
     first, count = next(iter(lengths.items()))
     for name, length in lengths.items():
         if length != count:
             raise DataError(f"the columns differ in their number of rows: {first!r} has {count}, {name!r} {length}")
     if not count:
-        raise DataError("there are no rows")
+        raise DataError(f"there are no rows of {', '.join(lengths)}")
     return count
 
 
@@ -197,9 +236,10 @@ def _values(source: Source, options: PackOptions) -> Array | None:
     raw: Any = source.table.get(options.of, source.arrays.get(options.of))
     if raw is None or raw.ndim != 1 or is_listed(raw):
         raise UsageError(f"by: the column {options.of!r} has no single values")
-    if raw.dtype.kind != "O":
-        return raw
-    return numbers_of(options.of, raw) if is_number(raw) else texts_of(raw)
+    values = raw if raw.dtype.kind != "O" else numbers_of(options.of, raw) if is_number(raw) else texts_of(raw)
+    if options.by == "time":
+        require_times(options.of, values)
+    return values
 
 
 def _members(name: str, patterns: object, columns: Mapping[str, Any]) -> tuple[str, ...]:

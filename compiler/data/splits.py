@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import accumulate
+from typing import Final
 
 import numpy as np
 
 from compiler.data.options import By
-from compiler.errors import UsageError
+from compiler.errors import DataError, UsageError
 from runtime.dtypes import Array
 from runtime.philox import permutation
+from runtime.rows.encoding.values import shown
+
+_IN_ORDER: Final = re.compile(r"\d{4}-\d\d-\d\d($|[T ])")
+"""Dates and times whose order is that of their letters."""
 
 
 def split_rows(shares: Mapping[str, float], count: int, by: By, values: Array | None, seed: int) -> dict[str, Array]:
-    """The int64 numbers of the rows of each split, rising.
+    """The int64 numbers of the rows of each split, in rising order.
 
     Args:
         shares: fractions of the rows by name, of at most 1 together.
@@ -42,6 +48,18 @@ def split_rows(shares: Mapping[str, float], count: int, by: By, values: Array | 
         if not len(rows):
             raise UsageError(f"split {name}={shares[name]}: of {count} rows that is none")
     return found
+
+
+def require_times(name: str, values: Array) -> None:
+    """Raise DataError for a column by which rows have no order in time."""
+    texts = values.dtype.kind == "O"
+    missing = values == "" if texts else np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+    if missing.any():
+        raise DataError(f"row {int(missing.argmax())} of {name!r} has no value, and splits go by it")
+    for row, text in enumerate(values.tolist() if texts else ()):
+        if not _IN_ORDER.match(text):
+            how = "splits by time take numbers, or dates as 2024-03-01"
+            raise DataError(f"row {row} of {name!r} is {shown(text)}; {how}")
 
 
 def _require_sane(shares: Mapping[str, float]) -> None:

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
 from compiler.data.extras import extra
 from compiler.errors import DataError
 from runtime.dtypes import Array
+from runtime.errors import DataError as NotRead
 from runtime.files.tensor_files import read_npy
 from runtime.rows.encoding.csv_rows import read_csv as read_csv
+from runtime.rows.encoding.values import texts_of
+
+_TEXTS: Final = (str, bool, int, float, date, time, Decimal)
+"""Types of values that are a text, or a number in digits."""
 
 
 def read_parquet(path: Path) -> dict[str, Array]:
     """The columns of a Parquet file. Raises DataError if it cannot be read, UsageError without pyarrow."""
     parquet = extra("pyarrow.parquet", "reading Parquet")
     try:
-        table = parquet.read_table(path)
+        with path.open("rb") as file:
+            table = parquet.ParquetFile(file).read()
     except OSError as error:
         raise DataError(f"{path}: the rows cannot be read: {error.strerror or error}") from None
     except Exception as error:
         raise DataError(f"{path}: this cannot be read as a Parquet file: {str(error).splitlines()[0]}") from None
-    return {str(name): as_column(str(name), table.column(name).to_pylist()) for name in table.column_names}
+    names = [str(name) for name in table.column_names]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise DataError(f"{path}: there are two columns {name!r}")
+    return {name: as_column(table.column(number).to_pylist()) for number, name in enumerate(names)}
 
 
 def frame_columns(frame: Any) -> dict[str, Array]:
@@ -37,24 +49,31 @@ def frame_columns(frame: Any) -> dict[str, Array]:
         array = np.asarray(series.to_numpy())
         plain = array.ndim == 1 and array.dtype.kind in "iuf"
         values = series.astype(object).where(~series.isna(), None)
-        found[str(name)] = array if plain else as_column(str(name), values.tolist())
+        found[str(name)] = array if plain else as_column(values.tolist())
     return found
 
 
-def as_column(name: str, values: list[Any]) -> Array:
-    """Values of any kind as an array of numbers in which NaN is missing, of texts in which "" is, or of lists."""
+def levels_of(frame: Any) -> dict[str, tuple[str, ...]]:
+    """By column of categories, all of them, in their order."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, dtype in frame.dtypes.items():
+        if hasattr(dtype, "categories") and hasattr(dtype, "ordered"):
+            values = as_column(list(dtype.categories))
+            found[str(name)] = tuple(texts_of(values).tolist())
+    return found
+
+
+def as_column(values: list[Any]) -> Array:
+    """Values of any kind as an array of numbers in which NaN is missing, of texts in which "" is, or of lists.
+
+    What no row can be stays as it is, for who takes the column to refuse.
+    """
     values = [_plain(value) for value in values]
     there = [value for value in values if value is not None]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
         return _numbers(values, there)
-    for row, value in enumerate(values):
-        if not _is_row(value):
-            what = "a list of lists" if isinstance(value, list) else f"of type {type(value).__name__}"
-            raise DataError(
-                f"row {row} of {name!r} is {what}, which no row can be; leave the column out by --drop {name}"
-            )
     found = np.empty(len(values), object)
-    found[:] = [value if isinstance(value, list) else "" if value is None else str(value) for value in values]
+    found[:] = ["" if value is None else str(value) if isinstance(value, _TEXTS) else value for value in values]
     return found
 
 
@@ -62,9 +81,9 @@ def _numbers(values: list[Any], there: list[Any]) -> Array:
     whole = len(there) == len(values) and all(isinstance(value, int) for value in there)
     if whole and all(-(1 << 63) <= value < 1 << 63 for value in there):
         return np.array(values, np.int64)
-    if all(abs(value) < 1e300 or value != value or abs(value) == np.inf for value in there):
+    if not any(isinstance(value, int) and not -(1 << 53) <= value <= 1 << 53 for value in there):
         return np.array([np.nan if value is None else value for value in values], np.float64)
-    found = np.empty(len(values), object)  # larger than any number that is kept: who encodes it names the row
+    found = np.empty(len(values), object)  # float64 does not hold all of them: who encodes them names the row
     found[:] = ["" if value is None else str(value) for value in values]
     return found
 
@@ -76,32 +95,39 @@ def _plain(value: Any) -> Any:
     return [_plain(element) for element in value] if isinstance(value, tuple | list) else value  # pyright: ignore[reportUnknownVariableType]: likewise
 
 
-def _is_row(value: Any) -> bool:
-    elements = cast(list[Any], value if isinstance(value, list) else [value])
-    return not any(isinstance(element, list | dict | bytes) for element in elements)
-
-
 def read_arrays_of(path: Path) -> dict[str, Array]:
     """The arrays of a .npz file by name, or that of a .npy file as `x`. Raises DataError if it cannot be read."""
-    if path.suffix.lower() == ".npy":
-        return {"x": read_npy(path)}
     try:
+        if path.suffix.lower() == ".npy":
+            return {"x": read_npy(path)}
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except OSError as error:
         raise DataError(f"{path}: this cannot be read as a npz file: {error.strerror or error}") from None
     except Exception as error:
+        if "Object arrays" in str(error):
+            raise DataError(f"{path}: there are objects of Python in it; save arrays of numbers or of texts") from None
+        if isinstance(error, NotRead):
+            raise
         raise DataError(f"{path}: this cannot be read as a npz file: {error}") from None
 
 
-def as_columns(source: Mapping[str, object]) -> dict[str, Array]:
+def as_columns(source: Mapping[Any, object]) -> dict[str, Array]:
     """Lists and arrays of a mapping as columns: those of one axis as those of a table."""
     found: dict[str, Array] = {}
-    for name, values in source.items():
+    for key, values in source.items():
+        if not _is_column(values):
+            raise DataError(f"{str(key)!r} is of type {type(values).__name__}; a column is a list or an array")
         array = _array(values)
-        plain = array is not None and (array.dtype.kind in "iufb" or array.ndim != 1)
-        found[name] = array if array is not None and plain else as_column(name, list(cast(Iterable[Any], values)))
+        plain = array is not None and array.ndim != 0 and (array.dtype.kind in "iufb" or array.ndim != 1)
+        found[str(key)] = array if array is not None and plain else as_column(list(cast(Iterable[Any], values)))
     return found
+
+
+def _is_column(values: object) -> bool:
+    if isinstance(values, str | bytes | Mapping | Set):
+        return False
+    return hasattr(values, "__len__") and not hasattr(values, "columns")
 
 
 def _array(values: object) -> Array | None:

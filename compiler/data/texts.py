@@ -8,16 +8,15 @@ import numpy as np
 
 from compiler.errors import DataError
 from runtime.dtypes import Array
+from runtime.rows.encoding.csv_rows import text_of
 
 
 def read_lines(path: Path) -> dict[str, Array]:
     """The lines that are not empty, as the column `text`. Raises DataError if the file cannot be read."""
     try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [line for line in text_of(path, path.read_bytes()).splitlines() if line.strip()]
     except OSError as error:
         raise DataError(f"{path}: the text cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: the file is not text in UTF-8") from None
     found = np.empty(len(lines), object)
     found[:] = lines
     return {"text": found}

@@ -8,13 +8,15 @@ from typing import Final
 
 import numpy as np
 
-from compiler.errors import DataError
+from compiler.errors import DataError, UsageError
 from prograd_proto.ragged_names import OFFSETS, PADDING
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError as NotRagged
 from runtime.files.safetensors_file import WORDS
 from runtime.files.tensor_files import write_safetensors
 from runtime.rows.ragged import RaggedColumn
+
+HEADER: Final = "__metadata__"
 
 _WIDER: Final = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 """What holds all numbers of dtypes that programs do not have."""
@@ -41,7 +43,13 @@ def write(
 
     Raises DataError for arrays of other lengths, of dtypes that programs do not have, or a row number that is none.
     """
-    rows = {name: as_rows(name, values) for name, values in arrays.items()}
+    if not os.fspath(path).endswith(".safetensors"):
+        raise UsageError(f"{os.fspath(path)}: the name of a file of rows ends in .safetensors")
+    if not hasattr(arrays, "items"):
+        raise UsageError(f"{type(arrays).__name__} has no arrays by name; give a mapping, or a frame of pandas")
+    rows = {str(name): as_rows(str(name), values) for name, values in arrays.items()}
+    if HEADER in rows:
+        raise DataError(f"{HEADER!r} is what a safetensors file calls its header, and no array can have that name")
     lengths = _counts(rows)
     if not lengths:
         raise DataError("there are no arrays to write")
@@ -61,9 +69,13 @@ def as_rows(name: str, values: object) -> Array:
         raise DataError(f"{name!r} cannot be made an array: {error}") from None
     dtype = array_type(array).dtype
     dtype = _WIDER.get(dtype, dtype)
+    if dtype == "uint64" and array.max(initial=0) < 1 << 63:
+        dtype = "int64"
     if dtype == "bfloat16" or dtype not in WORDS:
         what = "texts or objects" if array.dtype.kind in "OUS" else f"of {array.dtype}"
-        raise DataError(f"{name!r} is an array of {what.removeprefix('of ')}; programs have {', '.join(WORDS)}")
+        there = ", ".join(word for word in WORDS if word != "bfloat16")
+        more = "; prograd.data.pack makes numbers of texts" if array.dtype.kind in "OUS" else ""
+        raise DataError(f"{name!r} is an array of {what.removeprefix('of ')}; programs have {there}{more}")
     if not array.ndim:
         raise DataError(f"{name!r} is one number, and axis 0 counts the rows")
     return np.ascontiguousarray(array, np.dtype(dtype))

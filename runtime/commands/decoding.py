@@ -32,14 +32,12 @@ def decoded(run: Run, asked: Mapping[str, str], arrays: Mapping[str, Array]) -> 
     for name, column in asked.items():
         assert encoding is not None, "read where anything is asked"
         values, array = encoding.decode, found[name]
-        known = encoding.columns.get(column)
-        if array.dtype.kind == "f" and known is not None and known.values:
-            if array.ndim != 2 or array.shape[1] != len(known.values):
-                raise UsageError(
-                    f"--decode {name}={column}: {name!r} is {array.dtype}{[*array.shape]}; "
-                    f"numbers of the {len(known.values)} values of {column!r} are int64[rows], or a float for each"
-                )
-            array = array.argmax(axis=1)
+        known = encoding.columns[column].values if column in encoding.columns else ()
+        if array.dtype.kind == "f" and known and (array.ndim != 2 or array.shape[1] != len(known)):
+            raise UsageError(
+                f"--decode {name}={column}: {name!r} is {array.dtype}{[*array.shape]}; "
+                f"numbers of the {len(known)} values of {column!r} are int64[rows], or a float for each"
+            )
         decoded = values(column, array)
         found[name] = decoded.astype(np.str_) if decoded.dtype == object else decoded
     return found

@@ -109,7 +109,8 @@ def _near(mine: np.ndarray, theirs: np.ndarray, moved: list[np.ndarray]) -> bool
         room = TOLERANCE[theirs.dtype.name] * (np.abs(reference) + largest) + 1e-300
         odd = np.zeros(theirs.shape, bool)
         for other in moved:
-            room = room + 20 * np.nan_to_num(np.abs(other.astype(np.float64) - reference), nan=0.0, posinf=0.0)
+            away = np.nan_to_num(np.abs(other.astype(np.float64) - reference), nan=0.0, posinf=0.0)
+            room = room + 20 * away + 5 * away.max(initial=0.0)  # what is noise may happen to be 0 in some places
             odd |= np.isfinite(other) != finite
         same = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
         return bool(np.all(same | odd | (finite & (np.abs(wide - reference) <= room))))

@@ -226,6 +226,8 @@ WRONG = [
     ({"x": [1, 2]}, {"train": [0, 2]}, "the split 'train' has row 2, there are 2 rows"),
     ({"x": [1, 2]}, {"x": [0]}, "'x' is the name of a split and of an array"),
     ({}, None, "there are no arrays to write"),
+    ({"x": np.array([1 << 63], np.uint64)}, None, "'x' is an array of uint64; programs have "),
+    ({"__metadata__": [1]}, None, "'__metadata__' is what a safetensors file calls its header"),
 ]
 
 
@@ -246,8 +248,19 @@ REFUSED = [
     (("--split", "train=1.5"), "split train=1.5: the fraction of the rows is above 0 and at most 1"),
     (("--split", "a=0.6", "--split", "b=0.6"), "the splits take 1.2 of the rows together, which is more than all"),
     (("--missing", "*=drop", "--split", "a=0.01"), "split a=0.01: of 4 rows that is none"),
-    (("--missing", "age=x"), "'age' is a column of numbers, and 'x' for a missing one is none"),
+    (
+        ("--missing", "age=x"),
+        "'age' is a column of numbers, and 'x' for a missing one is none; "
+        "say a number, mean, median, or drop for the row",
+    ),
     (("--missing", "*=drop", "--join", "x=city"), "join x: none of these columns is of numbers"),
+    (
+        ("--drop", "name", "--missing", "age=1", "--missing", "city=x", "--split", "a=0.5", "--by", "time=species"),
+        "row 0 of 'species' is 'cat'; splits by time take numbers, or dates as 2024-03-01",
+    ),
+    (("--by", "time=age"), "row 1 of 'age' has no value, and splits go by it"),
+    (("--size", "4x4"), "size: people.csv is none of the folders of images that this is for"),
+    (("--window", "4"), "window: people.csv is none of the .txt files that this is for"),
     (("--by", "time=agee"), "by: there is no column 'agee'; did you mean 'age'?"),
     (("--whole", "height", "--missing", "*=drop"), "row 0 of 'height' is 1.7, which is no whole number"),
     (("--split", "age=0.5"), "'age' is a column, and a split or joined columns cannot have its name"),
@@ -261,10 +274,60 @@ def test_what_cannot_be_packed_is_one_sentence(here, capsys, options, sentence):
 
 SOURCES = [
     ("a.csv", b"", "a.csv: the file has no line that names columns"),
-    ("a.csv", b"x,x\n1,2\n", "a.csv: the first line names columns, and 'x' is no name, or there twice"),
+    ("a.csv", b"x,x\n1,2\n", "a.csv: the first line names columns, and 'x' is there twice"),
     ("a.csv", b"x,y\n1,2\n1\n", "a.csv: row 1 has 1 values, and there are 2 columns"),
-    ("a.csv", b"x\n", "there are no rows"),
-    ("a.csv", b"\xff\xfe", "a.csv: the file is not text in UTF-8"),
+    ("a.csv", b"x\n", "there are no rows of x"),
+    (
+        "a.csv",
+        b"a\n\xe9",
+        "a.csv: the file is not text in UTF-8: byte 2 is 0xe9, as in Latin-1; "
+        "iconv -f latin1 -t utf-8 a.csv makes it so",
+    ),
+    (
+        "a.csv",
+        b"\xff\xfea\0",
+        "a.csv: the file is not text in UTF-8: it is UTF-16; iconv -f utf-16 -t utf-8 a.csv makes it so",
+    ),
+    (
+        "a.csv",
+        b"1,2\n3,4\n",
+        "a.csv: the first line names columns, and it has numbers, '1' the first; put a line with names before it",
+    ),
+    (
+        "a.csv",
+        b",x\n0,4\n",
+        "a.csv: the first line names columns, and column 1 has no name; "
+        "pandas writes a table without its index by to_csv(\u2026, index=False)",
+    ),
+    ("a.csv", b'x,y\n1,2\n3,"4\n', "a.csv: this is no table: after row 0 a quote is not closed"),
+    (
+        "a.csv",
+        b"x\n1\nb\n3\n",
+        "row 1 of 'x' is 'b', and 2 rows have numbers; mend it, or empty it and say "
+        "--missing x=mean; --class x takes all as classes, --drop x leaves the column out",
+    ),
+    (
+        "a.csv",
+        b"x;y\n1;2,5\n",
+        "row 0 of 'y' is '2,5'; numbers have a point and no commas; "
+        "--class y takes all as classes, --drop y leaves the column out",
+    ),
+    (
+        "a.csv",
+        b"x\n2024-03-01\n2024-03-02\n",
+        "'x' has dates, which are no classes; --drop x leaves the column "
+        "out, and --by time=x still splits by it; --class x takes them as classes",
+    ),
+    (
+        "a.csv",
+        b"__metadata__\n1\n",
+        "'__metadata__' is what a safetensors file calls its header, and no array can have that name",
+    ),
+    (
+        "a.csv",
+        b"x\n1" + b"0" * 400,
+        "row 0 of 'x' is '100000000000000000000000000000000000000\u2026, which is not finite",
+    ),
     (
         "a.xlsx",
         b"",
@@ -369,3 +432,113 @@ def test_show_prints_arrays_and_how_they_were_made(here, capsys):
     ]
     assert compiler_main(["data", "show", "none.safetensors"]) == 4
     assert capsys.readouterr().err == "compiler: none.safetensors: no such file\n"
+
+
+def test_what_separates_columns_is_seen_in_the_first_line(here):
+    for name, text in (("a.csv", "x;y\n1;a,b\n"), ("b.csv", "x\ty\n1\ta,b\n"), ("c.csv", 'x,y\n1,"a,b"\n')):
+        Path(name).write_text(text)
+        assert pack(source=name) == 0
+        assert prograd.data.decode(load_file("rows.safetensors")["y"], "y", "rows.safetensors").tolist() == ["a,b"]
+
+
+def test_a_file_that_is_there_stays_where_packing_fails(here, capsys):
+    Path("rows.safetensors").write_bytes(b"as it was")
+    assert refused(capsys, "--missing", "age=x").startswith("'age' is")
+    assert Path("rows.safetensors").read_bytes() == b"as it was"
+    assert sorted(path.name for path in here.iterdir()) == ["people.csv", "rows.safetensors"]
+
+
+def test_whole_numbers_stay_what_they_are_or_it_is_said(here, caplog):
+    Path("ids.csv").write_text("id\n9007199254740993\n7\n")
+    assert pack("--whole", "id", source="ids.csv") == 0
+    assert load_file("rows.safetensors")["id"].tolist() == [9007199254740993, 7]
+    assert caplog.messages == []
+    prograd.data.pack({"id": [1 << 24, (1 << 24) + 1]}, "rows.safetensors", force=True)
+    assert caplog.messages == [
+        "'id' has whole numbers that float32 rounds, 16777217 in row 1 the first; "
+        "--whole id keeps them, --class id makes classes of them"
+    ]
+
+
+OPTIONS_THAT_ARE_NONE = [
+    ({"clases": ["a"]}, "pack: there is no option 'clases'; did you mean 'classes'?"),
+    ({"split": 0.8}, 'pack: split=0.8: give it as split={"train": 0.8, "test": 0.2}'),
+    ({"size": 32}, "pack: size=32: give it as size=(32, 32)"),
+    ({"missing": "mean"}, 'pack: missing=\'mean\': give it as missing={"age": "mean", "city": "other"}'),
+    (
+        {"by": "stratifed", "of": "a"},
+        'pack: by=\'stratifed\': give it as by="stratified", with of="label"; or "time", "group" or "random"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), OPTIONS_THAT_ARE_NONE)
+def test_options_that_are_none_are_one_sentence(here, options, sentence):
+    with pytest.raises(compiler.errors.UsageError) as caught:
+        prograd.data.pack({"a": [1, 2]}, "rows.safetensors", **options)
+    assert str(caught.value) == sentence
+
+
+COLUMNS = [
+    (3, "'a' is of type int; a column is a list or an array"),
+    ("abc", "'a' is of type str; a column is a list or an array"),
+    ({1}, "'a' is of type set; a column is a list or an array"),
+    ([1j], "row 0 of 'a' is of type complex, which no row can be; leave the column out by --drop a"),
+    ([0.5, float("inf")], "row 1 of 'a' is inf, which is not finite"),
+    ([1 << 70], "row 0 of 'a' is '1180591620717411303424', which int64 does not hold"),
+]
+
+
+@pytest.mark.parametrize(("column", "sentence"), COLUMNS)
+def test_a_column_that_is_none_is_one_sentence(here, column, sentence):
+    whole = ["a"] if "int64" in sentence else []
+    with pytest.raises((compiler.errors.DataError, runtime.DataError)) as caught:
+        prograd.data.pack({"a": column}, "rows.safetensors", whole=whole)
+    assert str(caught.value) == sentence
+
+
+def test_columns_that_are_dropped_may_be_anything(here):
+    prograd.data.pack({"a": [1, 2], "b": [{}, b"x"], "day": ["1/2/2024", "x"]}, "r.safetensors", drop=["b", "day"])
+    assert sorted(load_file("r.safetensors")) == ["a"]
+
+
+def test_frames_keep_the_order_of_categories_and_whole_numbers_that_may_be_missing(here):
+    pandas = pytest.importorskip("pandas", reason='pip install -e ".[test]" brings it')
+    size = pandas.Categorical(["low", "high", "low"], categories=["low", "mid", "high"], ordered=True)
+    frame = pandas.DataFrame({"size": size, "n": pandas.array([1, None, 3], "Int64")}, index=[7, 8, 9])
+    prograd.data.pack(frame, "r.safetensors", missing={"n": 0})
+    rows = load_file("r.safetensors")
+    assert (rows["size"].tolist(), rows["n"].tolist()) == ([0, 2, 0], [1, 0, 3])
+
+
+def test_arrays_of_texts_are_classes_and_objects_are_refused(here, capsys):
+    np.savez("a.npz", x=np.zeros((2, 3)), label=np.array(["dog", "cat"]))
+    assert pack(source="a.npz") == 0
+    assert load_file("rows.safetensors")["label"].tolist() == [1, 0]
+    np.savez("b.npz", x=np.array([{}, []], object))
+    wanted = "b.npz: there are objects of Python in it; save arrays of numbers or of texts"
+    assert refused(capsys, source="b.npz") == wanted
+    assert refused(capsys, "--standardise", "x", source="a.npz") == (
+        "standardise: 'x' is an array, which stays as it is"
+    )
+
+
+def test_folders_that_are_no_classes_are_said(here, capsys):
+    image = pytest.importorskip("PIL.Image", reason='pip install -e ".[test]" brings it')
+    for name in ("a/1.png", "2.png"):
+        Path("half", name).parent.mkdir(parents=True, exist_ok=True)
+        image.new("L", (2, 2)).save(Path("half", name))
+    assert refused(capsys, source="half") == (
+        "half: 1 of 2 images lie in no folder of a class; move them, or those in folders"
+    )
+    for name in ("train/cat/1.png", "test/cat/1.png"):
+        Path("all", name).parent.mkdir(parents=True, exist_ok=True)
+        image.new("L", (2, 2)).save(Path("all", name))
+    assert refused(capsys, source="all") == (
+        "all: the folders test, train are splits, and no classes; pack each: "
+        "compiler data pack all/train -o train.safetensors, and the others likewise, with --like that file"
+    )
+    Path("bad/a").mkdir(parents=True)
+    Path("bad/a/1.png").write_bytes(b"no")
+    wanted = "bad/a/1.png: the image cannot be read: it is none that pillow knows, or is damaged"
+    assert refused(capsys, source="bad") == wanted

@@ -11,11 +11,11 @@ from typing import Any, Final, Literal, NamedTuple, cast
 import numpy as np
 
 from prograd_proto.spelling import closest
-from runtime.dtypes import Array
+from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
 from runtime.rows.encoding.tokens import texts_again, tokens_of
-from runtime.rows.encoding.values import numbers_of, texts_of, whole_numbers_of
+from runtime.rows.encoding.values import numbers_of, require_values, shown, texts_of, whole_numbers_of
 
 Kind = Literal["number", "whole", "class", "text"]
 KINDS: Final = ("number", "whole", "class", "text")
@@ -96,6 +96,7 @@ class Column:
 
     def encode(self, raw: Array) -> Array:
         """The numbers of values. Raises DataError, which names the row, for a value that has none."""
+        require_values(self.name, raw)
         if is_listed(raw) and self.kind != "text":
             raise DataError(f"{self.name!r} has lists, and the rows it was packed from have one value each")
         match self.kind:
@@ -110,6 +111,7 @@ class Column:
 
     def ragged(self, raw: Array) -> Ragged:
         """The numbers of values whose rows are of unequal length. Raises DataError as `encode`."""
+        require_values(self.name, raw)
         rows = lists_of(self.name, raw) if self.listed else self._tokens(raw)
         offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
         if self.listed:
@@ -119,6 +121,8 @@ class Column:
 
     def decode(self, numbers: Array) -> Array:
         """The values of numbers: an array of texts for classes, else numbers as they were before."""
+        if numbers.dtype.kind not in "iu" and self.values:
+            raise DataError(f"numbers of {self.name!r} are whole, and these are {array_type(numbers)}")
         if self.kind == "class":
             outside = (numbers < 0) | (numbers >= len(self.values))
             if outside.any():
@@ -163,7 +167,7 @@ class Column:
             if not texts[row]:
                 raise DataError(f"row {row} of {self.name!r} has no value")
             hint = closest(texts[row], self.values) or f"; there are {', '.join(self.values[:8])}"
-            raise DataError(f"row {row} of {self.name!r} is {texts[row]!r}, which is none of its values{hint}")
+            raise DataError(f"row {row} of {self.name!r} is {shown(texts[row])}, which is none of its values{hint}")
         return found
 
     def _tokens(self, raw: Array) -> list[list[int]]:

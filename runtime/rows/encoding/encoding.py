@@ -98,8 +98,14 @@ class Encoding:
         return found
 
     def decode(self, name: str, numbers: Array) -> Array:
-        """The values of numbers of a column. Raises DataError if there is no such column, or a number of no value."""
-        return self._column(name).decode(numbers)
+        """The values of numbers of a column; of floats, a column of them for each value, the value of the largest.
+
+        Raises DataError if there is no such column, or a number of no value.
+        """
+        column = self._column(name)
+        if numbers.dtype.kind == "f" and column.values and numbers.shape[1:] == (len(column.values),):
+            numbers = numbers.argmax(axis=1)
+        return column.decode(numbers)
 
     def _array(self, table: Mapping[str, Array], key: str) -> Array:
         if key in self.joined:

@@ -5,15 +5,52 @@ Columns of values are NumPy arrays of numbers in which NaN is missing, or of tex
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import DataError
 
-MISSING: Final = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+MISSING: Final = frozenset(
+    {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NaT", "null", "NULL", "None"}
+)
 """Texts that stand for no value."""
+
+_SHOWN: Final = 40
+"""Letters of a value that an error shows."""
+
+
+def is_no_value(value: object) -> bool:
+    """Whether a value stands for none."""
+    return value is None or (isinstance(value, str) and value in MISSING)
+
+
+def require_values(name: str, raw: Array) -> None:
+    """Raise DataError, which names the row, for what no row can be: bytes, mappings, lists of lists, other objects."""
+    values: list[Any] = raw.tolist() if raw.dtype.kind == "O" else []
+    for row, value in enumerate(values):
+        elements = cast(list[Any], value if isinstance(value, list) else [value])
+        if not all(isinstance(element, str | int | float | None) for element in elements):
+            odd = next(element for element in elements if not isinstance(element, str | int | float | None))
+            what = "a list of lists" if isinstance(odd, list) else f"of type {type(odd).__name__}"
+            what = what if odd is value or isinstance(odd, list) else f"a list of what is {what}"
+            raise DataError(
+                f"row {row} of {name!r} is {what}, which no row can be; leave the column out by --drop {name}"
+            )
+
+
+def shown(value: object) -> str:
+    """A value for an error, of bounded length."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def number_in(text: str) -> float:
+    """The number that a text is; digits have no underscores between them. Raises ValueError for another text."""
+    if "_" in text:
+        raise ValueError(text)
+    return float(text)
 
 
 def texts_of(raw: Array) -> Array:
@@ -21,22 +58,25 @@ def texts_of(raw: Array) -> Array:
     if raw.dtype.kind == "f":
         return np.array(["" if value != value else _text(value) for value in raw.tolist()], object)
     if raw.dtype.kind == "O":
-        return np.array(["" if text in MISSING else text for text in raw.tolist()], object)
+        return np.array(["" if is_no_value(text) else text for text in raw.tolist()], object)
     return np.array([str(value) for value in raw.tolist()], object)
 
 
 def numbers_of(name: str, raw: Array) -> Array:
     """Values as float64, NaN where one is missing. Raises DataError, which names the row, for what is no number."""
     if raw.dtype.kind != "O":
-        return raw.astype(np.float64)
-    numbers = np.empty(len(raw))
-    for row, text in enumerate(raw.tolist()):
-        try:
-            numbers[row] = np.nan if text in MISSING else float(text)
-        except ValueError:
-            raise DataError(f"row {row} of {name!r} is {text!r}, which is no number") from None
-        if np.isinf(numbers[row]):
-            raise DataError(f"row {row} of {name!r} is {text!r}, which is not finite")
+        numbers = raw.astype(np.float64)
+    else:
+        numbers = np.empty(len(raw))
+        for row, text in enumerate(raw.tolist()):
+            try:
+                numbers[row] = np.nan if is_no_value(text) else number_in(text)
+            except ValueError:
+                raise DataError(f"row {row} of {name!r} is {shown(text)}, which is no number") from None
+    if np.isinf(numbers).any():
+        row = int(np.isinf(numbers).argmax())
+        value = numbers[row].item() if raw.dtype.kind != "O" else raw[row]
+        raise DataError(f"row {row} of {name!r} is {shown(value)}, which is not finite")
     return numbers
 
 
@@ -46,24 +86,30 @@ def whole_numbers_of(name: str, raw: Array, fill: float | None) -> Array:
         return raw.astype(np.int64)
     found = np.empty(len(raw), np.int64)
     for row, value in enumerate(raw.tolist()):
-        found[row] = _whole(name, row, fill if value in MISSING or value != value else value)
+        found[row] = _whole(name, row, fill if is_no_value(value) or value != value else value)
     return found
 
 
 def _whole(name: str, row: int, value: Any) -> int:
     try:
-        number = int(value) if not isinstance(value, float) else value
+        number = value if isinstance(value, float) else _digits(value)
     except (TypeError, ValueError):
         number = float(numbers_of(name, np.array([value], object))[0]) if isinstance(value, str) else value
     if number is None:
         raise DataError(f"row {row} of {name!r} has no value")
     if isinstance(number, float):
         if not number.is_integer():
-            raise DataError(f"row {row} of {name!r} is {number}, which is no whole number")
+            raise DataError(f"row {row} of {name!r} is {shown(number)}, which is no whole number")
         number = int(number)
     if not -(1 << 63) <= number < 1 << 63:
-        raise DataError(f"row {row} of {name!r} is {number}, which int64 does not hold")
+        raise DataError(f"row {row} of {name!r} is {shown(value)}, which int64 does not hold")
     return number
+
+
+def _digits(value: Any) -> int:
+    if isinstance(value, str) and "_" in value:
+        raise ValueError(value)
+    return int(value)
 
 
 def _text(value: float) -> str:
