@@ -20,6 +20,7 @@ PASSES: Final = {
     "accesses": "ops that pick elements out of a tensor as how others read that",
     "layers": "recurrent layers with what is around them, as they are best computed together",
     "fuse": "ops that are computed by one nest of loops",
+    "remake": "what is cheap is computed again where it is read, instead of being stored",
     "order": "updates of states after all that reads the old value",
     "divide": "each group as stages of units of work",
     "phases": "what may be computed at the same time",
@@ -41,7 +42,7 @@ def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
     if "fuse" not in known:
         yield from _nodes({"read": step.read, "accesses": step.accessed}.get(known[-1], step.nodes))
         return
-    groups = step.groups if "order" in known else step.fused
+    groups = step.groups if "order" in known else step.remade if "remake" in known else step.fused
     for i, group in enumerate(groups):
         if "phases" in known and (i == 0 or step.phases.first[i] != step.phases.first[i - 1]):
             yield f"phase {step.phases.first[i] + 1}"

@@ -27,6 +27,7 @@ from runtime.engines.native.lowering.memory import Memory, place_groups, updates
 from runtime.engines.native.lowering.nodes import Nodes, read_nodes
 from runtime.engines.native.lowering.order import updates_late
 from runtime.engines.native.lowering.phases import Phases, phases_of
+from runtime.engines.native.lowering.remake import remade
 from runtime.engines.native.refusals import Refusals
 from runtime.engines.native.target import Target
 from runtime.placement.alignment import aligned
@@ -42,6 +43,7 @@ class Lowered(NamedTuple):
         accessed: the same with accesses.
         nodes: the same with recurrent layers as they are computed together.
         fused: the groups as fusion left them.
+        remade: the same, with what they compute again.
         groups: in the order in which they are computed.
         phases: when.
         tasks: of each group, what its functions compute; None for a host op.
@@ -56,6 +58,7 @@ class Lowered(NamedTuple):
     accessed: Nodes
     nodes: Nodes
     fused: list[Group]
+    remade: list[Group]
     groups: list[Group]
     phases: Phases
     tasks: list[Task | None]
@@ -77,7 +80,8 @@ def lowered(
     accessed = read if watched else with_accesses(read)
     nodes = read if watched else with_layers(accessed, target)
     fused = unfused(nodes) if watched else fuse(nodes)
-    groups = fused if watched else updates_late(nodes, fused)
+    nodes, again = (nodes, fused) if watched else remade(target, nodes, fused)
+    groups = again if watched else updates_late(nodes, again)
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
     stages = _divided_alike(target, everything)
     in_state = updates_in_place(nodes, groups)
@@ -94,7 +98,7 @@ def lowered(
         for group, task, stored in zip(groups, everything, memory.stored, strict=True)
     ]
     stages = _divided_alike(target, tasks)
-    return Lowered(read, accessed, nodes, fused, groups, phases, tasks, stages, memory, target, threads, watched)
+    return Lowered(read, accessed, nodes, fused, again, groups, phases, tasks, stages, memory, target, threads, watched)
 
 
 def _divided_alike(target: Target, tasks: Sequence[Task | None]) -> list[Stages]:

@@ -3,6 +3,7 @@
 driver      what makes a step of all these functions, on as many threads as there are
 kinds       how the work of a group is divided, by the kind of its form
 task        a group with names of its own, so that equal groups are equal
+instructions  how many a node is
 nest        loops over a domain, and how operands lie along it
 body        the nodes of a group at one place of its domain
 elements    groups of pointwise nodes alone

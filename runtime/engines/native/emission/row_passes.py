@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from runtime.engines.native.emission.instructions import instructions
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Pointwise, Reduction, register_type
-from runtime.engines.native.ir import Module, Value
+from runtime.engines.native.forms import Pointwise, Reduction
 from runtime.engines.native.lowering.nodes import Node
 from runtime.engines.native.target import Target
 
@@ -109,18 +109,5 @@ class _Passes:
         if name in self.of_rows:
             return 0
         node = self.maker[name]
-        return self._instructions(node) + sum(self._cost(x) for x in node.inputs if x)
-
-    def _instructions(self, node: Node) -> int:
-        """Of the expression of a node."""
-        form = node.form
-        if not isinstance(form, Pointwise) or form.before or form.places or form.refused:
-            return CHEAP + 1
-        f = Module(self.target).function("counted", [], None)
-        types = self.task.types
-        operands = [
-            Value("%x", register_type(types[x].dtype).of(self.target.lanes(64)), f) if x else None for x in node.inputs
-        ]
-        before = f.size
-        form.of(operands, dict(node.attributes))
-        return f.size - before
+        own = instructions(self.target, node, self.task.types)
+        return CHEAP + 1 if own is None else own + sum(self._cost(x) for x in node.inputs if x)

@@ -7,6 +7,7 @@ accesses  ops that pick elements out of a tensor as how others read that
 layers  recurrent layers with what is around them
 groups  fuse: nodes that are computed by one nest of loops
 fitting what may be computed in one nest
+remake  what is cheap is computed again where it is read, not stored
 order   updates of states after all that reads the old value
 phases  what may be computed at the same time
 chunks  stretches of the work of a stage, for threads to share

@@ -1,0 +1,174 @@
+"""Remake: what is cheap to compute is computed again where it is read, instead of being written and read.
+
+A tensor that pointwise nodes make out of others, such as the mask of an activation or deviations from a mean, leaves
+memory if all groups that read it element by element can make it again, and what they have to read for that is less
+than what writing and reading it costs. They read nothing that would otherwise not be in memory by then, but for as many
+bytes as the tensor itself took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from runtime.engines.native.emission.instructions import instructions
+from runtime.engines.native.forms import Pointwise
+from runtime.engines.native.lowering.groups import MOST, Group
+from runtime.engines.native.lowering.nodes import Node, Nodes
+from runtime.engines.native.target import Target
+
+LEAST_BYTES: Final = 1 << 14
+"""Of a tensor: less than that stays in a near cache."""
+
+CHEAP: Final = 24
+"""Instructions for a vector, less than writing and reading one takes where it leaves the near caches."""
+
+WRITTEN: Final = 2
+"""What writing a byte costs, in bytes that are read: its cache line is read first."""
+
+
+def remade(target: Target, block: Nodes, groups: Sequence[Group]) -> tuple[Nodes, list[Group]]:
+    """The block with more tensors, and copies of the groups, of which some make again what others made."""
+    remaking = _Remaking(target, block, [_copy(group) for group in groups])
+    for group in remaking.groups:
+        for node in reversed(list(group.nodes)):
+            if isinstance(node.form, Pointwise) and len(node.outputs) == 1:
+                remaking.consider(node.outputs[0], group)
+    return remaking.result()
+
+
+@dataclass
+class _Plan:
+    """How one group makes a tensor again: the nodes, and the roots that it has to read besides."""
+
+    group: Group
+    nodes: list[Node]
+    more: set[str]
+
+
+@dataclass
+class _Remaking:
+    target: Target
+    block: Nodes
+    groups: list[Group]
+    names: dict[tuple[Group, str], str] = field(default_factory=dict[tuple[Group, str], str])
+
+    def __post_init__(self) -> None:
+        self.types, self.root = dict(self.block.types), dict(self.block.root)
+        self.rank = {group: i for i, group in enumerate(self.groups)}
+        self.copies = dict.fromkeys(self.groups, 0)
+
+    def result(self) -> tuple[Nodes, list[Group]]:
+        """All groups that still make something."""
+        for group in reversed(self.groups):
+            self._forget_unread(group)
+        return replace(self.block, types=self.types, root=self.root), [g for g in self.groups if g.nodes]
+
+    def consider(self, name: str, group: Group) -> None:
+        """Take a tensor out of memory, if that pays."""
+        size = self._bytes(name)
+        readers = [other for other in self.groups if name in other.reads]
+        if not size or name in self.block.ends or not readers:
+            return
+        plans = [self._plan(name, group, reader) for reader in readers]
+        if any(plan is None for plan in plans):
+            return
+        found = [plan for plan in plans if plan is not None]
+        more = sum(self._bytes(root) for plan in found for root in plan.more)
+        longer = {root for plan in found for root in plan.more if not self._lives(root, plan.group)}
+        if more < size * (WRITTEN + len(found)) and sum(map(self._bytes, longer)) <= size:
+            for plan in found:
+                self._make(plan, name)
+
+    def _bytes(self, root: str) -> int:
+        """Of a tensor that is not always in a near cache."""
+        size = self.types[root].nbytes
+        return size if size >= LEAST_BYTES else 0
+
+    def _lives(self, root: str, group: Group) -> bool:
+        """Whether a tensor is in memory when a group runs, whatever that reads."""
+        last = max((self.rank[other] for other in self.groups if root in other.reads), default=-1)
+        return root in self.block.ends or root in self.block.state_of or last >= self.rank[group]
+
+    def _plan(self, name: str, group: Group, reader: Group) -> _Plan | None:
+        """How a group could make a tensor of an earlier one, if it reads it element by element."""
+        if not _takes_copies(reader) or reader.domain != self.types[name].static_shape:
+            return None
+        if any(self.root[x] == name and x != name for node in reader.nodes for x in node.inputs if x):
+            return None
+        nodes = self._chain(name, group)
+        if nodes is None or len(nodes) + len(reader.nodes) > MOST:
+            return None
+        made = {node.outputs[0] for node in nodes}
+        leaves = {self.root[x] for node in nodes for x in node.inputs if x and x not in made}
+        return _Plan(reader, nodes, {root for root in leaves - reader.reads if root not in self.block.constants})
+
+    def _chain(self, name: str, group: Group) -> list[Node] | None:
+        """The nodes of the group that make a tensor, in order, if they are few and cheap."""
+        wanted, cost = {name}, 0
+        chain: list[Node] = []
+        for node in reversed(group.nodes):
+            if wanted.isdisjoint(node.outputs):
+                continue
+            cost += self._cost(node, name)
+            if cost > CHEAP:
+                return None
+            chain.insert(0, node)
+            wanted.update(x for x in node.inputs if x)
+        made = {x for node in chain for x in node.outputs}
+        makes = set(group.makes)
+        return None if any(self.root[x] in makes for x in wanted - made) else chain
+
+    def _cost(self, node: Node, name: str) -> int:
+        alike = len(node.outputs) == 1 and self.types[node.outputs[0]].static_shape == self.types[name].static_shape
+        count = instructions(self.target, node, self.types) if alike else None
+        return CHEAP + 1 if count is None else count
+
+    def _make(self, plan: _Plan, name: str) -> None:
+        """Put copies of the nodes, under names of their own, before those of the group."""
+        reader, new = plan.group, dict[str, str]()
+        for node in plan.nodes:
+            old = node.outputs[0]
+            if (reader, old) not in self.names:
+                again = self.names[reader, old] = f"{old} again {len(self.names)}"
+                self.types[again], self.root[again] = self.types[old], again
+                copy = node._replace(inputs=tuple(new.get(x, x) for x in node.inputs), outputs=(again,))
+                reader.nodes.insert(self.copies[reader], copy)
+                self.copies[reader] += 1
+            new[old] = self.names[reader, old]
+        for i, node in enumerate(reader.nodes[self.copies[reader] :], self.copies[reader]):
+            reader.nodes[i] = node._replace(inputs=tuple(new[x] if x == name else x for x in node.inputs))
+        reader.reads.discard(name)
+        reader.reads.update(plan.more)
+
+    def _forget_unread(self, group: Group) -> None:
+        """Take out the nodes of a group that nothing reads any more."""
+        if group.is_alone:
+            return
+        read = self.block.ends | {name for other in self.groups for name in other.reads}
+        kept: list[Node] = []
+        for node in reversed(group.nodes):
+            if not read.isdisjoint(node.outputs):
+                kept.insert(0, node)
+                read = read | _roots(self.root, node.inputs)
+        if len(kept) == len(group.nodes):
+            return
+        group.nodes[:] = kept
+        made = set(group.makes)
+        group.of_rows &= made
+        group.reads = {root for node in kept for root in _roots(self.root, node.inputs)} - made
+
+
+def _copy(group: Group) -> Group:
+    return replace(group, nodes=list(group.nodes), reads=set(group.reads), of_rows=set(group.of_rows))
+
+
+def _takes_copies(group: Group) -> bool:
+    """Whether a group goes over its domain once, and asks nobody what is wrong with what it reads."""
+    refuses = any(isinstance(node.form, Pointwise) and node.form.refused for node in group.nodes)
+    return not (group.is_alone or group.is_rows or group.product or refuses)
+
+
+def _roots(root: Mapping[str, str], names: Iterable[str]) -> set[str]:
+    return {root[name] for name in names if name}

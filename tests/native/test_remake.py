@@ -1,0 +1,130 @@
+"""What is computed again where it is read: the same bits as if it were stored, and only where that pays."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from native.building import every_target
+from native.made import Made, check
+
+from registry import OPS
+from runtime.engines.native.step import lowered
+from runtime.engines.native.target import this_machine
+
+SHAPE = (4, 6, 6, 48)
+
+
+def numbers(*shape, seed=0, dtype="float32"):
+    return np.random.default_rng(seed).normal(0.5, 2, shape).astype(dtype)
+
+
+def norm_step(x, dy, scale, bias, mean, variance):
+    """Batch normalisation with an activation, and its gradient as programs have it."""
+    y, _, _, mean, root = OPS["batch_norm"](x, scale, bias, mean, variance, momentum=0.9, epsilon=1e-5)
+    y = OPS["relu6"](y)
+    inside = OPS["logical_and"](OPS["greater"](y, OPS["mul"](bias, bias)), OPS["less"](y, scale))
+    dy = OPS["where"](inside, dy, OPS["sub"](dy, dy))
+    unit = OPS["mul"](OPS["sub"](x, mean), root)
+    dbias, dscale = (OPS["sum"](v, axes=(0, 1, 2), keepdims=False) for v in (dy, OPS["mul"](dy, unit)))
+    dx = OPS["mul"](OPS["mul"](scale, root), OPS["sub"](dy, OPS["add"](dbias, OPS["mul"](unit, dscale))))
+    return dx, dscale, dbias, y
+
+
+def of_norm(shape=SHAPE, dtype="float32"):
+    operands = [numbers(*shape, seed=s, dtype=dtype) for s in (0, 1)]
+    return [*operands, *(numbers(shape[-1], seed=s, dtype=dtype) for s in (2, 3, 4)), np.ones(shape[-1], dtype)]
+
+
+def large(made: Made, threads: int = 1) -> list[str]:
+    """The ops whose results are in the arena, but for small ones."""
+    step = lowered(made.desc, (), this_machine(), threads)
+    maker = {name: op.type for op in made.desc.ops for name in op.outputs}
+    names = [b.name for b in step.memory.buffers if b.name in step.nodes.types and b.nbytes > 1 << 14]
+    return sorted(maker.get(name, name) for name in names)
+
+
+def test_neither_the_mask_of_an_activation_nor_deviations_are_stored():
+    assert large(Made(norm_step, of_norm())) == []
+    assert Made(norm_step, of_norm()).groups(this_machine())[-1].endswith("where+mul+add+sub+mul")
+
+
+@every_target
+@pytest.mark.parametrize("shape", [SHAPE, (2, 1, 3, 5), (1, 1, 1, 1), (3, 7, 9, 33)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_normalisation_its_activation_and_their_gradient(target, shape, dtype):
+    check(norm_step, of_norm(shape, dtype), target, near=2e-5)
+
+
+def test_a_step_is_the_same_by_any_number_of_threads():
+    made = Made(norm_step, of_norm())
+    first, *others = (made.native(this_machine(), threads) for threads in (1, 2, 3, 4))
+    for other in others:
+        for a, b in zip(first, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_what_is_dear_or_read_as_another_shape_is_stored():
+    def dear(x):
+        made = OPS["lgamma"](x)
+        total = OPS["sum"](made, axes=(0, 1, 2), keepdims=False)
+        return OPS["mul"](made, total)
+
+    def moved(x):
+        made = OPS["relu"](x)
+        total = OPS["sum"](made, axes=(0, 1, 2), keepdims=False)
+        turned = OPS["transpose"](made, axes=(3, 1, 2, 0))
+        return OPS["mul"](made, total), OPS["cumsum"](turned, axis=0)
+
+    assert large(Made(dear, [numbers(*SHAPE)])) == ["lgamma"]
+    assert "relu" in large(Made(moved, [numbers(*SHAPE)]))
+    check(moved, [numbers(*SHAPE)], this_machine(), near=1e-4)
+
+
+def test_a_state_that_is_read_again_is_not_written_over_before():
+    """The copies read the old value of what the group that made the tensor first has updated."""
+
+    def write(x, w):
+        shifted = OPS["add"](x, w)
+        total = OPS["sum"](shifted, axes=(0,), keepdims=False)
+        return OPS["mul"](shifted, total), OPS["mul"](w, total), OPS["sub"](w, total)
+
+    check(write, [numbers(500, 40), numbers(40, seed=1)], this_machine(), near=1e-5)
+
+
+@st.composite
+def blocks(draw):
+    """How each new value of a chain is made, of which values before it, and which are results."""
+    kinds = st.sampled_from(["mul", "sub", "relu", "greater", "where", "sum", "mean", "abs"])
+    steps = draw(st.lists(st.tuples(kinds, *[st.integers(0, 1 << 20)] * 3), min_size=3, max_size=14))
+    return steps, draw(st.lists(st.integers(0, 1 << 20), min_size=1, max_size=3)), draw(st.sampled_from([2, 128]))
+
+
+@settings(deadline=None, max_examples=25, derandomize=True)
+@given(blocks())
+def test_random_blocks(block):
+    steps, kept, rows = block
+
+    def write(x, y, v):
+        wide, small, masks = [x, y], [v], [OPS["greater"](x, y)]
+        for kind, *picks in steps:
+            a, b = wide[picks[0] % len(wide)], [*wide, *small][picks[1] % (len(wide) + len(small))]
+            if kind in ("mul", "sub"):
+                wide.append(OPS[kind](OPS["tanh"](a), b))
+            elif kind == "where":
+                wide.append(OPS["where"](masks[picks[2] % len(masks)], a, b))
+            elif kind == "greater":
+                masks.append(OPS["greater"](a, b))
+            elif kind in ("sum", "mean"):
+                small.append(OPS["tanh"](OPS["mean"](a, axes=(0,), keepdims=False)))
+            else:
+                wide.append(OPS[kind](a))
+        found = [*wide[2:], *small[1:]] or [OPS["abs"](x)]
+        return list({id(z): z for z in [*(found[i % len(found)] for i in kept), found[-1]]}.values())
+
+    operands = [numbers(rows, 48), numbers(rows, 48, seed=1), numbers(48, seed=2)]
+    made = Made(write, operands)
+    one, three = made.native(this_machine()), made.native(this_machine(), 3)
+    for a, b, wanted in zip(one, three, made.wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+        near = np.isclose(a, wanted, rtol=1e-4, atol=1e-4)
+        assert near.mean() > 0.999, "a comparison of nearly equal numbers may go otherwise, here and there"
