@@ -52,6 +52,9 @@ CASES = {
     "deep": Case((2, 3, 4), 700, 5, (3, 2)),
     "wide": Case((2, 3, 3), 6, 280),
     "long lines": Case((1, 3, 130), 9, 24),
+    "a product of many places": Case((20, 14, 19), 20, 70, window=(1, 1), padding=(0, 0, 0, 0)),
+    "a product of many images": Case((70, 9, 9), 19, 5, window=(1, 1), padding=(0, 0, 0, 0), dtype="float64"),
+    "every other of many pixels": Case((40, 21, 49), 17, 33, (1, 1), (2, 3), (0, 0, 0, 0)),
     "tall": Case((1, 70, 3), 2, 20, (3, 3), (1, 1), (0, 1, 0, 1)),
 }
 
@@ -94,10 +97,11 @@ def test_a_row_of_a_filter_beside_the_border_reads_no_border():
     np.testing.assert_array_equal(np.isnan(made), seen)
 
 
+@pytest.mark.parametrize("case", ["uneven border", "every other of many pixels"])
 @pytest.mark.parametrize("op", ["conv2d", "conv2d_input_gradient", "conv2d_filter_gradient"])
-def test_threads_change_no_bit(op: str):
+def test_threads_change_no_bit(op: str, case: str):
     """Units are shared out in two ways, to one thread and to three, whose scratch keeps what other units left there."""
-    x, w, dy, attributes = operands(CASES["uneven border"])
+    x, w, dy, attributes = operands(CASES[case])
     inputs, more = {
         "conv2d": ([x, w], {}),
         "conv2d_input_gradient": ([dy, w], {"shape": x.shape}),

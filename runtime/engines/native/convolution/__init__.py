@@ -7,6 +7,7 @@ tile         the rows and vectors of a result that fit into registers, along a d
 correlation  the convolution, and the gradient of its input
 filters      how the gradient of its filter is cut
 filter_loops the gradient of its filter
+point_filters  the gradient of a filter of one place
 depthwise    channels by themselves: the convolution, and the gradient of its input
 depthwise_filters  the gradient of their filter
 multiplied   channels by themselves that make several

@@ -15,6 +15,7 @@ from runtime.engines.native.convolution.filter_loops import filter_stages
 from runtime.engines.native.convolution.filters import DEPTH, Filters, Side
 from runtime.engines.native.convolution.multiplied import added, repeated
 from runtime.engines.native.convolution.plan import Shape, planned
+from runtime.engines.native.convolution.point_filters import PointFilters
 from runtime.engines.native.forms.form import FORMS, Loops
 from runtime.engines.native.forms.stages import Stages
 from runtime.engines.native.ir import DTYPES, Type
@@ -55,7 +56,8 @@ def filter_gradient(
         stages = DepthwiseFilters(target, element, n, rows, columns, groups * wide).stages()
         return stages if wide == 1 else repeated(stages, element, lanes, (0, prod(x.static_shape)), wide)
     shape = Filters(element, n, rows, columns, groups, deep, wide, lanes)
-    return filter_stages(target, shape)
+    of_points = PointFilters(target, shape)
+    return of_points.stages() if of_points.is_wanted else filter_stages(target, shape)
 
 
 def _stages(
