@@ -209,7 +209,7 @@ class _Tiles:
                     self._tile(n, r, c)
 
     def _tile(self, n: Index, r: Index, c: Index) -> None:
-        f, at, block, lanes = self.f, self.at, self.plan.block, self.plan.lanes
+        f, at, block = self.f, self.at, self.plan.block
         rows, columns = self.shape.rows, self.shape.columns
         left = self.left + f.index(n) * at.image + (self.rows.start + f.index(r) * rows.step) * at.row
         left = left + (self.across.start + f.index(c) * columns.step) * at.pixel
@@ -219,12 +219,24 @@ class _Tiles:
         height, width = (sum(phase.places for phase in axis.phases) for axis in (rows, columns))
         image, row = n + self.region.images[0], self.rows.first + (r + self.region.rows[0]) * rows.every
         place = (image * height + row) * width + self.across.first + c * columns.every
-        channels = self.shape.groups * self.shape.wide
+        onward = [(i * height + j * rows.every) * width + k * columns.every for i, j, k in places]
+        self._finish(lines(sums, len(places)), place, onward)
+
+    def _finish(self, sums: list[list[Value]], place: Index, onward: list[int]) -> None:
+        """The vectors of places that are so far from the first one."""
+        lanes, channels, finish = self.plan.lanes, self.shape.groups * self.shape.wide, self.work.finish
+        vectors = [
+            (far, v * lanes, min(lanes, self.columns - v * lanes), x)
+            for far, line in zip(onward, sums, strict=True)
+            for v, x in enumerate(line)
+        ]
+        if finish is not None:
+            for far, c, tail, x in vectors:
+                finish(x, place + far, self.channel + c, tail)
+            return
         result = self.work.outputs[0] + (place * channels + self.channel)
-        for (i, j, k), line in zip(places, lines(sums, len(places)), strict=True):
-            offset = ((i * height + j * rows.every) * width + k * columns.every) * channels
-            for v, x in enumerate(line):
-                f.store(x, result, offset + v * lanes, min(lanes, self.columns - v * lanes))
+        for far, c, tail, x in vectors:
+            self.f.store(x, result, far * channels + c, tail)
 
     def _sums(self, left: Value, offsets: list[int]) -> list[Value]:
         """The sums of a tile: each block of the depth is a chain, and they are added in order."""

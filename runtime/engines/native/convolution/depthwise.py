@@ -104,8 +104,12 @@ class Depthwise:
             for column in starts(f, columns.places, beside):
                 left = line + (columns.start + column * shape.columns.step) * at.pixel
                 made = self._sums(f, left, at, weights, beside, tail)
-                to = work.outputs[0] + (place + column * shape.columns.every) * shape.groups + c
+                first = place + column * shape.columns.every
                 for i, x in enumerate(made):
+                    if work.finish is not None:
+                        work.finish(x, first + i * shape.columns.every, c, tail)
+                        continue
+                    to = work.outputs[0] + first * shape.groups + c
                     f.store(x, to, i * shape.columns.every * shape.groups, tail)
 
     def _weights(self, work: Work, c: Index, tail: int, rows: Phase, columns: Phase) -> list[tuple[int, int, Value]]:

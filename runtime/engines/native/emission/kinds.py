@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.engines.native.emission.elements import element_stages
+from runtime.engines.native.emission.finishing import finished
 from runtime.engines.native.emission.products import product_stages
 from runtime.engines.native.emission.reductions import reduction_stages
 from runtime.engines.native.emission.rows import row_stages
@@ -23,7 +24,8 @@ def stages_of(target: Target, task: Task) -> Stages:
         return moving_stages(target, node.op.type, [*sources], results, node.attributes)
     if isinstance(node.form, Loops):
         inputs = [task.types[name] if name else None for name in node.inputs]
-        return node.form.plan(target, inputs, [task.types[name] for name in node.outputs], node.attributes)
+        stages = node.form.plan(target, inputs, [task.types[name] for name in node.outputs], node.attributes)
+        return finished(task, stages) if len(task.group.nodes) > 1 else stages
     stages = _kind(task.group)(target, task)
     return stages._replace(refuses=any(isinstance(n.form, Pointwise) and n.form.refused for n in task.group.nodes))
 

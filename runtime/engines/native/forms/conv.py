@@ -101,6 +101,6 @@ def _by_themselves(target: Target, element: Type, shape: Shape) -> Stages:
     return repeated(stages, element, lanes, (0, shape.source), times)
 
 
-FORMS["conv2d"] = Loops(convolution)
+FORMS["conv2d"] = Loops(convolution, is_finished=True)
 FORMS["conv2d_input_gradient"] = Loops(input_gradient)
 FORMS["conv2d_filter_gradient"] = Loops(filter_gradient)

@@ -133,13 +133,15 @@ class Plan(Protocol):
 
 @dataclass(frozen=True)
 class Loops:
-    """An op with loops of its own, which no other op joins.
+    """An op with loops of its own.
 
     Attributes:
         plan: how its work is divided and written.
         dtypes: of the operands.
         takes: whether there is code for operands and results of these types and these attributes; else a NumPy kernel
             computes it. None of them is without elements.
+        is_finished: whether its result, one of channels last, goes through `Work.finish`, so that pointwise ops may
+            follow; else no other op joins.
         variant: what sets it apart from the form of the op, where a pass put it in its place.
     """
 
@@ -148,6 +150,7 @@ class Loops:
     takes: Callable[[Sequence[TensorType | None], Sequence[TensorType], Mapping[str, Any]], bool] = (
         lambda inputs, outputs, attributes: True
     )
+    is_finished: bool = False
     variant: str = ""
 
 

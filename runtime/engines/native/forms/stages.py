@@ -16,7 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from runtime.engines.native.ir import Function, Type, Value
+from runtime.engines.native.ir import Function, Index, Type, Value
+
+Finish = Callable[[Value, Index, Index, int], None]
+"""Takes a finished vector of channels: the number of its place, its first channel, and how many lanes count. It may be
+given a vector twice, if it is the same."""
 
 
 class Work(NamedTuple):
@@ -30,6 +34,7 @@ class Work(NamedTuple):
         own: likewise of the thread's own scratch.
         places: the addresses of all tensors of the group by name.
         refuse: writes that something was found which the op refuses; see `Stages.refuses`.
+        finish: what becomes of the result instead of being written, if there is something; see `Finish`.
     """
 
     f: Function
@@ -39,6 +44,7 @@ class Work(NamedTuple):
     own: Callable[[int, Type], Value]
     places: Mapping[str, Value]
     refuse: Callable[[], None]
+    finish: Finish | None = None
 
 
 Write = Callable[[Work, Value, Value], None]

@@ -44,12 +44,39 @@ def fits(group: Group, node: Node, domain: tuple[int, ...], block: Nodes) -> boo
     """Whether a node of a block may be computed with a group of which it reads something."""
     if isinstance(node.form, Reduction):
         return _may_be_joined(group, node, domain)
+    if group.is_convolved and not follows_convolution(group, node, block):
+        return False
     if group.of_rows.isdisjoint(node.inputs):
         return group.domain == domain
     if not isinstance(node.form, Pointwise):
         return False
     may_follow = _follows_in_rows if group.is_rows else _follows
     return may_follow(group, node, node.form, domain, block)
+
+
+def follows_convolution(group: Group, node: Node, block: Nodes) -> bool:
+    """Whether a node may take the finished vectors of a convolution, of which a place and channels are known.
+
+    Its operands are as large as the result, or there is one for each channel, or one.
+    """
+    form = node.form
+    if not isinstance(form, Pointwise) or form.places or form.is_random or form.refused or form.before:
+        return False
+    element = block.types[group.nodes[0].outputs[0]].dtype
+
+    def is_taken(name: str) -> bool:
+        type, made = block.types[name], name in group.makes
+        if prod(type.static_shape) == 1:
+            return True
+        channels = type.static_shape[-1:] == group.domain[-1:] and prod(type.static_shape) == group.domain[-1]
+        return (
+            type.dtype in (element, "bool")
+            and (made or name not in block.accesses)
+            and (type.static_shape == group.domain or channels)
+        )
+
+    alike = all(block.types[name].static_shape == group.domain for name in node.outputs)
+    return alike and all(is_taken(name) for name in (*node.inputs, *node.outputs) if name)
 
 
 def _follows_in_rows(group: Group, node: Node, form: Pointwise, domain: tuple[int, ...], block: Nodes) -> bool:
@@ -85,8 +112,11 @@ def _may_be_joined(group: Group, node: Node, domain: tuple[int, ...]) -> bool:
     return not group.is_reduced or group.joined == axes_of(node, len(domain))
 
 
-def may_be_one(a: Group, b: Group) -> bool:
+def may_be_one(a: Group, b: Group, block: Nodes) -> bool:
     """Whether two groups, of which neither reads the other and some node reads both, may become one."""
+    for one, other in ((a, b), (b, a)):
+        if one.is_convolved and not all(follows_convolution(one, node, block) for node in other.nodes):
+            return False
     products, reduced = (a.product is not None) + (b.product is not None), a.is_reduced or b.is_reduced
     if products > 1 or (products and reduced):
         return False

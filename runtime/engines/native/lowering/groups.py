@@ -60,8 +60,8 @@ class Group:
 
     @property
     def product(self) -> Node | None:
-        """The product that it begins with, if there is one."""
-        return self.nodes[0] if isinstance(self.nodes[0].form, Product) else None
+        """The product or convolution that it begins with, if there is one."""
+        return self.nodes[0] if isinstance(self.nodes[0].form, Product) or self.is_convolved else None
 
     @property
     def is_reduced(self) -> bool:
@@ -81,7 +81,14 @@ class Group:
     @property
     def is_alone(self) -> bool:
         """Whether it is one node that no other joins, and that writes all its results."""
-        return self.is_host or isinstance(self.nodes[0].form, Loops)
+        form = self.nodes[0].form
+        return form is None or (isinstance(form, Loops) and not form.is_finished)
+
+    @property
+    def is_convolved(self) -> bool:
+        """Whether it begins with a node that has loops of its own, whose finished vectors others may take."""
+        form = self.nodes[0].form
+        return isinstance(form, Loops) and form.is_finished
 
     @property
     def name(self) -> str:
@@ -214,7 +221,7 @@ class _Fusion:
         for group in groups:
             if group is first:
                 continue
-            if may_be_one(first, group):
+            if may_be_one(first, group, self.block):
                 self._unite(first, group)
             else:
                 group.rank = next(self.ranks)
@@ -223,7 +230,7 @@ class _Fusion:
     def _with(self, group: Group, others: Iterable[Group]) -> Group:
         """A group that stays where it is, and those that stand before it for it alone."""
         for other in others:
-            if may_be_one(group, other) and group.reads.isdisjoint(other.makes):
+            if may_be_one(group, other, self.block) and group.reads.isdisjoint(other.makes):
                 self._unite(group, other)
         return group
 

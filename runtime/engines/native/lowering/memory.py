@@ -58,7 +58,7 @@ def place_groups(
     If the step is watched, everything that is made is stored.
     """
     last_read, end = _last_reads(block, groups), phases.count + 1
-    stored = [group.makes if watched or group.is_alone else _read_later(group, last_read) for group in groups]
+    stored = [group.makes if watched or _writes_all(group) else _read_later(group, last_read) for group in groups]
     until = {name: last + 1 for name, last in _last_phases(groups, phases).items()} | dict.fromkeys(block.ends, end)
     buffers = [Buffer(name, block.types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in block.feeds]
     spilled: list[Buffer] = []
@@ -76,6 +76,11 @@ def place_groups(
     in_file, file_bytes = _placed(spilled, PAGE) if spilled else ({}, 0)
     places = [[offsets.pop(name) for name in scratch_names(i, len(sizes))] for i, sizes in enumerate(scratch)]
     return Memory(stored, dict(in_state), offsets, in_file, places, buffers, aligned(arena_bytes), file_bytes)
+
+
+def _writes_all(group: Group) -> bool:
+    """Whether its loops write their results themselves, read or not."""
+    return group.is_alone or (group.is_convolved and len(group.nodes) == 1)
 
 
 def _placed(buffers: Sequence[Buffer], alignment: int = ALIGNMENT) -> tuple[dict[str, int], int]:
@@ -133,7 +138,7 @@ def _may_be_lost(old: str, last: int, at: int, group: Group, block: Nodes) -> bo
     """Whether the old value of a state may be written over by the group at this position, element by element."""
     if last != at:
         return last < at
-    return not group.is_rows and all(
+    return not (group.is_rows or group.is_convolved) and all(
         _element_by_element(node, name, group, block)
         for node in group.nodes
         for name in node.inputs
