@@ -1,4 +1,4 @@
-"""The guide is true: its pages, in their order, run in one folder, and lead to the next; and so is the notebook."""
+"""The guide is true: its pages, in their order, run in one folder, and lead to the next; and so are the notebooks."""
 
 import json
 import os
@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/guide"
@@ -27,19 +29,52 @@ def test_every_block_of_code_and_every_command_of_the_guide_runs(tmp_path: Path)
         assert_runs(tmp_path, name, script)
 
 
-def test_the_cells_of_the_notebook_run_in_their_order(tmp_path: Path):
-    notebook = json.loads((ROOT / "examples/notebooks/digits.ipynb").read_text(encoding="utf-8"))
+NOTEBOOKS = {
+    "digits": """
+equal = [np.array_equal(run.state["output.w"], other.state["output.w"]) for other in (again, slower)]
+assert equal == [True, False]
+assert result["accuracy"] > 0.9
+""",
+    "penguins": """
+assert result["accuracy"] > 0.9
+assert result["confusion"].sum() == 100
+assert abs(served - probabilities).max() < 1e-5
+found = prograd.data.decode(probabilities.argmax(axis=1), "species", "penguins.safetensors")
+assert found.tolist() == ["Adelie", "Gentoo"]
+assert len(axes.lines) == 2
+assert "<td>penguins" not in run._repr_html_() and "body.hidden.w" in run._repr_html_() + program._repr_html_()
+""",
+    "finetune": """
+assert np.abs(head_only.predict(inputs)["features"] - features).max() < 1e-5
+assert moved(head_only) == 0 < moved(both)
+assert curves["the head alone"][0] < curves["the head alone"][-1] <= curves["then all of it"][-1]
+assert curves["then all of it"][-1] > 0.85
+there = np.maximum(trunk_of_torch(inputs), 0)  # of the first weights
+x = np.maximum(inputs @ back["hidden1.weight"].T + back["hidden1.bias"], 0) @ back["hidden2.weight"].T
+x = np.maximum(x + back["hidden2.bias"], 0) @ back["head.weight"].T + back["head.bias"]
+assert np.abs(x - both.predict(inputs)["scores"]).max() < 1e-4
+""",
+}
+"""What is asked after the cells of each."""
+
+
+def test_every_notebook_is_run_and_named_on_the_pages():
+    found = {path.stem for path in (ROOT / "examples/notebooks").glob("*.ipynb")}
+    assert found == set(NOTEBOOKS)
+    for page_ in ("examples/README.md", "docs/guide/looking.md"):
+        told = set(re.findall(r"(\w+)\.ipynb", (ROOT / page_).read_text(encoding="utf-8")))
+        assert told == found, page_
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_cells_of_a_notebook_run_in_their_order(name: str, tmp_path: Path):
+    notebook = json.loads((ROOT / f"examples/notebooks/{name}.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
     (tmp_path / "notebooks").mkdir()
     shutil.copy(ROOT / "examples/digits.safetensors", tmp_path)
-    told = """
-equal = [np.array_equal(run.state["output.w"], other.state["output.w"]) for other in (again, slower)]
-assert equal == [True, False]
-assert result["accuracy"] > 0.9
-"""
-    script = "\n".join([*("".join(cell["source"]) for cell in cells), told])
-    assert_runs(tmp_path / "notebooks", "digits", script)
+    script = "\n".join([*("".join(cell["source"]) for cell in cells), NOTEBOOKS[name]])
+    assert_runs(tmp_path / "notebooks", name, script)
 
 
 def test_the_site_has_every_page_once():
