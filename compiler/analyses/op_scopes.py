@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from itertools import takewhile
 
 from prograd_proto import program_pb2 as pb
@@ -16,7 +16,7 @@ def op_scopes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[str]:
     common. What reads nothing, as a constant, belongs to the first op that reads it.
     """
     of = {state.name: state.slot_of or state.name for state in program.states}  # slots belong to their parameter
-    states = {p.tensor: _before_the_dot(of.get(p.state, "")) for p in block.parameters if p.HasField("state")}
+    states = {p.tensor: state_scope(of.get(p.state, ""), of) for p in block.parameters if p.HasField("state")}
     by_id: dict[int, str] = {}
     inherited: dict[str, str] = {}  # of tensors whose scope goes on to what reads them
     scopes: list[str] = []
@@ -30,6 +30,14 @@ def op_scopes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[str]:
         scopes.append(scope)
     _give_constants(block, scopes)
     return scopes
+
+
+def state_scope(name: str, states: Container[str]) -> str:
+    """The scope of a state, `layer` of `layer.w`, and of `layer.w.average`, which belongs to another state."""
+    scope = _before_the_dot(name)
+    while scope in states:
+        scope = _before_the_dot(scope)
+    return scope
 
 
 def _named(op: pb.OpDesc) -> str:

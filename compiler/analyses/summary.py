@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from math import prod
 
 from compiler.aligned_text import columns
+from compiler.analyses.op_scopes import state_scope
 from compiler.build.setting_numbers import known_settings
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
@@ -19,8 +21,9 @@ SCREEN = 40
 def summary(program: pb.ProgramDesc) -> str:
     """Tables of layers and of entries.
 
-    A layer is the states whose names are alike up to the last dot; optimizer slots and counters are counted in the
-    last line. Memory is that of a plan, for the first sizes of an entry.
+    A layer is the states whose names are alike up to the last dot, with those that belong to one of them, as averages
+    do; optimizer slots and counters are counted in the last line. Memory is that of a plan, in bytes, for the first
+    sizes of an entry.
     """
     lines = [sentence(f"{program.name}: {_inputs(program)}"), *_settings(program), ""]
     lines += [*_layers(program), "", *_entries(program)]
@@ -46,10 +49,11 @@ def _settings(program: pb.ProgramDesc) -> Iterator[str]:
 
 
 def _layers(program: pb.ProgramDesc) -> Iterator[str]:
+    names = {state.name for state in program.states}
     scopes: dict[str, list[pb.StateDesc]] = {}
     for state in program.states:
         if state.kind in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER):
-            scopes.setdefault(state.name.rpartition(".")[0], []).append(state)
+            scopes.setdefault(state_scope(state.name, names), []).append(state)
     rows = [_layer(scope, states) for scope, states in scopes.items()]
     head = ("layer", "states", "trained", "frozen", "buffers")
     yield from columns(head, rows[:SCREEN], right=head[2:])
@@ -64,8 +68,11 @@ def _layers(program: pb.ProgramDesc) -> Iterator[str]:
 
 
 def _layer(scope: str, states: list[pb.StateDesc]) -> tuple[str, ...]:
-    shapes = ", ".join(f"{state.name.rpartition('.')[2]} {list(type_of(state).shape)}" for state in states)
-    return (scope or "-", shapes, *_counts(states))
+    words = {state.name: state.name[len(scope) :].removeprefix(".") for state in states}
+    own = [f"{words[s.name]} {list(type_of(s).shape)}" for s in states if "." not in words[s.name]]
+    kinds = Counter(word.rpartition(".")[2] for word in words.values() if "." in word)
+    more = [f"{kind} of {'one' if n == 1 else n}" for kind, n in kinds.items()]
+    return (scope or "-", ", ".join([*own, *more]), *_counts(states))
 
 
 def _counts(states: list[pb.StateDesc]) -> tuple[str, str, str]:
@@ -90,4 +97,4 @@ def _entries(program: pb.ProgramDesc) -> Iterator[str]:
         does = "trains" if trains(program, program.blocks[entry.source_block]) else "computes"
         fetched = ", ".join(fetch.name for fetch in block.fetches)
         rows.append((entry.name, does, sizes or "-", f"{len(block.ops):,}", arena, fetched))
-    yield from columns(("entry", "does", "sizes", "ops", "arena", "fetches"), rows, right=("ops", "arena"))
+    yield from columns(("entry", "does", "sizes", "ops", "arena bytes", "fetches"), rows, right=("ops", "arena bytes"))

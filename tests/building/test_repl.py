@@ -218,6 +218,15 @@ def test_notebooks_show_summaries():
     assert "<b>" not in named._repr_html_(), "names are escaped"
 
 
+def test_averages_are_summed_up_with_the_layer_of_their_parameters():
+    program = Program("averaged")
+    x = program.input("x", "float32", ("rows", 3))
+    program.minimize(ops.mean(layers.dense(program, "net.out", x, 2)), sgd(0.1))
+    program.average(0.9)
+    row = next(line for line in program.summary().splitlines() if line.startswith("net.out"))
+    assert row.split("  ", 1)[1].split() == ["w", "[3,", "2],", "b", "[2],", "average", "of", "2", "8", "0", "8"]
+
+
 def test_a_summary_has_layers_by_scope_and_entries(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     program = network()
     program.compile(batch=2).save(tmp_path / "p.pb")

@@ -130,6 +130,27 @@ def test_layers_stand_below_what_they_read():
     assert all(int(edge[-1]) > int(edge[1]) for edge in edges)
 
 
+def test_equal_boxes_of_a_layer_are_one_and_constants_stand_with_what_reads_them_first():
+    program = Program("averaged")
+    x = program.input("x", "float32", ("rows", 3))
+    for name in ("a.w", "a.v"):
+        x = x * program.parameter(name, (3,), constant(1.0)) + 0.5
+    program.minimize(ops.mean(x), sgd(0.1))
+    program.average(0.9)
+    desc = program.compile(rows=2).desc
+    root = ElementTree.fromstring(layers_svg("averaged: train", desc, desc.blocks[0]))
+    boxes = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "box"]
+    places = [(box.get("x"), box.get("y")) for box in boxes]
+    words = [element.text or "" for element in root.iter(f"{SVG}text")]
+    named = [(words[i], words[i + 1]) for i in range(len(words) - 2 * len(boxes), len(words), 2)]
+    assert "constant" not in [types for _, types in named]
+    assert not any("a.w" in scope or "a.v" in scope for scope, _ in named), "an average is of its parameter's scope"
+    beside = [(y, scope, box.get("fill")) for (_, y), (scope, _), box in zip(places, named, boxes, strict=True)]
+    assert len(set(beside)) == len(beside)
+    told = "\n".join(box.find(f"{SVG}title").text or "" for box in boxes)  # pyright: ignore[reportOptionalMemberAccess]: as above
+    assert all(told.count(f"op {op.id} {op.type}(") == 1 for op in desc.blocks[0].ops)
+
+
 @pytest.mark.parametrize("draw", [op_page, layers_svg])
 def test_names_are_no_marks_of_the_language(draw: object):
     desc = trained()

@@ -1,15 +1,16 @@
 """The ops of an entry as an SVG of layers: what reads something stands below it.
 
-A box is a run of ops, one after another in the program, of one scope and one stage. As the ops of a block are in an
-order in which they can run, what such boxes read of each other has no circle. A box stands in the layer that the
-longest way to it leads to, and within it about where what it reads stands.
+A box is a run of ops, one after another in the program, of one scope and one stage, with the constants that it is the
+first to read; other readers of a constant have no line to it. As the ops of a block are in an order in which they can
+run, what such boxes read of each other has no circle. A box stands in the layer that the longest way to it leads to,
+boxes of one scope and one stage in one layer are one, and a box stands about where what it reads stands.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
 
@@ -26,7 +27,7 @@ STYLE: Final = """
 svg { font: 12px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; }
 text { fill: #6b7480; }
 .title { font-size: 18px; font-weight: 600; }
-.box { fill-opacity: .2; stroke-width: 1.5; }
+.box { stroke-width: 1.5; }
 .box:hover { stroke: #d0342c; stroke-width: 2.5; }
 .words { pointer-events: none; }
 .scope { font-weight: 600; }
@@ -58,8 +59,7 @@ class _Box:
 
 
 def _drawing(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
-    boxes = _boxes(program, block)
-    _lay_out(boxes)
+    boxes = _laid_out(_boxes(program, block))
     width = max([640, *(box.x + BOX + EDGE for box in boxes)])
     height = max([TOP, *(box.y + HEIGHT for box in boxes)]) + EDGE
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
@@ -76,33 +76,58 @@ def _drawing(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterat
 
 def _boxes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[_Box]:
     what = [(scope, stage_in_words(op)) for scope, op in zip(op_scopes(program, block), block.ops, strict=True)]
+    constants = {output: op for op in block.ops if op.type == "constant" for output in op.outputs}
+    ops = [i for i, op in enumerate(block.ops) if op.type != "constant" or set(op.outputs) <= _unread(block)]
     boxes: list[_Box] = []
     maker: dict[str, int] = {}
-    for (scope, stage), run in groupby(range(len(what)), lambda i: what[i]):
-        ops = [block.ops[i] for i in run]
-        number = len(boxes)
-        found = (maker.get(read, number) for op in ops for read in op.inputs)
-        maker |= {output: number for op in ops for output in op.outputs if output}
-        boxes.append(_Box(scope, stage, ops, sorted({box for box in found if box != number})))
+    for (scope, stage), run in groupby(ops, lambda i: what[i]):
+        number, made = len(boxes), [block.ops[i] for i in run]
+        reads = [read for op in made for read in op.inputs]
+        taken = [constants.pop(read) for read in dict.fromkeys(reads) if read in constants]
+        found = (maker.get(read, number) for read in reads)
+        maker |= {output: number for op in made for output in op.outputs if output}
+        boxes.append(_Box(scope, stage, [*taken, *made], sorted({box for box in found if box != number})))
     return boxes
 
 
-def _lay_out(boxes: list[_Box]) -> None:
-    """Give each box its layer and, layer by layer, its column."""
+def _unread(block: pb.BlockDesc) -> set[str]:
+    """Tensors that no op reads."""
+    return {output for op in block.ops for output in op.outputs} - {read for op in block.ops for read in op.inputs}
+
+
+def _laid_out(boxes: list[_Box]) -> list[_Box]:
+    """The boxes with their layers, those of one scope and stage in one layer as one, and in their columns."""
     for box in boxes:
         box.layer = 1 + max((boxes[read].layer for read in box.reads), default=-1)
     first: dict[int, int] = {}  # the layer of what reads a box
     for box in boxes:
         first |= {read: min(box.layer, first.get(read, box.layer)) for read in box.reads}
-    layers: dict[int, list[_Box]] = {}
     for number, box in enumerate(boxes):
         if not box.reads:  # it may as well stand right above its reader
             box.layer = first.get(number, 1) - 1
-        layers.setdefault(box.layer, []).append(box)
-    for _, layer in sorted(layers.items()):
-        wanted = [(sum(boxes[i].column for i in box.reads) / max(len(box.reads), 1), n) for n, box in enumerate(layer)]
+    one = _as_one(sorted(boxes, key=lambda box: box.layer), boxes)
+    for _, layer in groupby(one, lambda box: box.layer):
+        beside = list(layer)
+        wanted = [(sum(one[i].column for i in box.reads) / max(len(box.reads), 1), n) for n, box in enumerate(beside)]
         for column, (_, number) in enumerate(sorted(wanted)):
-            layer[number].column = column
+            beside[number].column = column
+    return one
+
+
+def _as_one(by_layer: Sequence[_Box], numbered: Sequence[_Box]) -> list[_Box]:
+    """Boxes by layer, in which those of one scope and stage are one."""
+    place: dict[tuple[int, str, str], int] = {}
+    for box in by_layer:
+        place.setdefault((box.layer, box.scope, box.stage), len(place))
+    one: list[_Box] = []
+    for box in by_layer:
+        reads = {place[read.layer, read.scope, read.stage] for read in (numbered[i] for i in box.reads)}
+        at = place[box.layer, box.scope, box.stage]
+        if at == len(one):
+            one.append(_Box(box.scope, box.stage, box.ops, sorted(reads), box.layer))
+        else:
+            one[at] = replace(one[at], ops=[*one[at].ops, *box.ops], reads=sorted({*one[at].reads, *reads}))
+    return one
 
 
 def _key(block: pb.BlockDesc) -> Iterator[str]:
@@ -123,12 +148,21 @@ def _edge(above: _Box, below: _Box) -> str:
 def _box(program: pb.ProgramDesc, box: _Box) -> Iterator[str]:
     colour = STAGE_COLOURS[box.stage]
     yield (
-        f'<rect class="box" x="{box.x}" y="{box.y}" width="{BOX}" height="{HEIGHT}" rx="5" fill="{colour}" '
+        f'<rect class="box" x="{box.x}" y="{box.y}" width="{BOX}" height="{HEIGHT}" rx="5" fill="{_pale(colour)}" '
         f'stroke="{colour}"><title>{safe(_hover(program, box))}</title></rect>'
     )
-    types = ", ".join(f"{kind} x{n}" if n > 1 else kind for kind, n in Counter(op.type for op in box.ops).items())
+    count = Counter(op.type for op in box.ops)
+    if len(count) > 1:
+        del count["constant"]
+    types = ", ".join(f"{kind} x{n}" if n > 1 else kind for kind, n in count.items())
     yield _words(box, 17, _short(box.scope or box.stage), "words scope")
     yield _words(box, 32, _short(types), "words")
+
+
+def _pale(colour: str) -> str:
+    """A fifth of a colour on white, so that no line shines through."""
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{255 - (255 - part) // 5:02x}" for part in parts)
 
 
 def _words(box: _Box, down: int, words: str, style: str) -> str:
