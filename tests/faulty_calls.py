@@ -164,7 +164,7 @@ def run(case: dict[str, Any]) -> None:
 def serve() -> None:
     """Answer cases with how they ended: the exit code, or minus the signal."""
     import runtime.commands.execute
-    import runtime.commands.metrics_file  # noqa: F401 (imported once, for all cases)
+    import runtime.commands.reports.metrics_file  # noqa: F401 (imported once, for all cases)
 
     for line in sys.stdin:
         case = json.loads(line)

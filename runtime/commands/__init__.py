@@ -3,20 +3,13 @@
 A verb is the function of that name in the file of that name; `arguments` is their table, and `runtime --help` prints
 it: bench, cache, check, execute, plot, profile, replay, serve, sweep. What they use:
 
-arguments      what can be said on the command line: the verbs, and the options of each
-settings       the option --set, and its fields of the result line
-metric_fields  what metrics are called in the result line
-progress       what is reported meanwhile, on stderr
-record         what was run and what it gave, for replay
-reproduce      a step that made NaN, kept as a program
-feeds, fetches arrays from files and to files
-decoding       numbers that an entry fetches, as the values that they stand for
-watched        histograms of parameters, for the file of metrics
-metrics_file   every step and epoch, as CSV or JSON lines
-sandbox        limits that the operating system holds
-sweep_runs     the runs of a sweep: every combination, some at once
-sweep_table    which run is best, as a table and as JSON
-trace          every op, for Chrome's trace viewer
+arguments  the verbs, and what each can be told
+options    the options that several verbs have
+settings   the option --set, and its fields of the result line
+sandbox    limits that the operating system holds
+arrays/    arrays from the command line, and to it
+reports/   what is said and kept of a run: progress, metrics, traces, records
+sweeps/    the runs of a sweep, and their table
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be said on the command line."""
+"""The verbs, and what each can be told on the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runtime.command_line.parsing import add_old_word, add_verb, new_parser, parsed
+from runtime.command_line.parsing import add_verb, new_parser, parsed
 from runtime.command_line.values import (
     choices,
     counts,
@@ -17,11 +17,27 @@ from runtime.command_line.values import (
     one_of,
     port,
     positive,
-    setting,
     size,
     tolerance,
 )
-from runtime.engines.choice import ENGINES
+from runtime.commands.options import (
+    add_engine,
+    add_entry,
+    add_file_of_states,
+    add_files,
+    add_how,
+    add_length,
+    add_limits,
+    add_load,
+    add_memory,
+    add_no_log_format,
+    add_reports,
+    add_rows,
+    add_settings,
+    add_spill,
+    add_states,
+    add_what,
+)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -64,8 +80,8 @@ def _execute(verbs: Any, name: str) -> None:
         "runtime execute small.pb --spill-dir /var/tmp    # compiler plan --spill made it",
     )
     what = verb.add_argument_group("what to run")
-    _add_what(what)
-    _add_how(what)
+    add_what(what)
+    add_how(what)
     what.add_argument(
         "--check-nan", action="store_true",
         help="look at every output for NaN and Inf, and name the op that makes the first and what it reads",
@@ -74,7 +90,7 @@ def _execute(verbs: Any, name: str) -> None:
         "--reproduce", type=Path, metavar="DIR",
         help="with --check-nan: write the step that fails, as a program with its states and rows",
     )  # fmt: skip
-    _add_rows(verb)
+    add_rows(verb)
     out = verb.add_argument_group("arrays out")
     out.add_argument(
         "--fetch", action="append", default=[], metavar="NAME[=@FILE]",
@@ -90,9 +106,9 @@ def _execute(verbs: Any, name: str) -> None:
     )  # fmt: skip
     out.add_argument("--rtol", type=tolerance, default=1e-5, metavar="X", help="relative, 1e-5 unless given")
     out.add_argument("--atol", type=tolerance, default=1e-8, metavar="X", help="absolute, 1e-8 unless given")
-    _add_states(verb)
-    _add_files(verb)
-    _add_reports(verb)
+    add_states(verb)
+    add_files(verb)
+    add_reports(verb)
 
 
 def _replay(verbs: Any, name: str) -> None:
@@ -111,11 +127,11 @@ def _replay(verbs: Any, name: str) -> None:
     one.add_argument("--expect-sha256", type=_sha256, metavar="HEX", help="the state_sha256 of a result line")
     wanted.add_argument("--expect-metrics", type=_metrics, metavar="FILE", help="what execute --metrics wrote")
     what = verb.add_argument_group("what to run")
-    _add_what(what)
-    _add_how(what)
-    _add_rows(verb)
-    verb.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
-    _add_reports(verb)
+    add_what(what)
+    add_how(what)
+    add_rows(verb)
+    add_file_of_states(verb)
+    add_reports(verb)
     verb.set_defaults(fetch=[], decode=[], expect=[], rtol=0.0, atol=0.0, save=None, in_place=False, force=False)
     verb.set_defaults(only=[], rename=[], layout="prograd")
     verb.set_defaults(checkpoint=None, every=None, keep=3, resume=False, retarget_schedule=False)
@@ -131,7 +147,7 @@ def _check(verbs: Any, name: str) -> None:
         "Looks at every index, name, type, size, path and operator; nothing is run.",
         "runtime check digits.pb",
     )
-    verb.add_argument("--log-format", type=one_of("text", "json"), default="text", help=argparse.SUPPRESS)
+    add_no_log_format(verb)
 
 
 def _profile(verbs: Any, name: str) -> None:
@@ -145,12 +161,12 @@ def _profile(verbs: Any, name: str) -> None:
         "runtime profile digits.pb --threads 2 --trace steps.json",
         "runtime profile digits.pb --json > profile.json",
     )
-    verb.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
+    add_entry(verb)
     verb.add_argument(
         "--steps", type=positive, default=20, metavar="N", help="to measure, after twelve that are not; default 20"
     )
-    _add_settings(verb)
-    _add_how(verb)
+    add_settings(verb)
+    add_how(verb)
     verb.add_argument(
         "--by", type=one_of("type", "stage", "line", "thread", "op"), metavar="{type,stage,line,thread,op}",
         help="one table instead of several",
@@ -158,8 +174,8 @@ def _profile(verbs: Any, name: str) -> None:
     verb.add_argument("--trace", type=Path, metavar="FILE", help="write times and memory, for chrome://tracing")
     verb.add_argument("--force", action="store_true", help="replace the file of --trace")
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    _add_limits(verb)
-    _add_rows(verb)
+    add_limits(verb)
+    add_rows(verb)
 
 
 def _bench(verbs: Any, name: str) -> None:
@@ -173,16 +189,16 @@ def _bench(verbs: Any, name: str) -> None:
         "runtime bench digits.pb --against reference --threads 1,2",
         "runtime bench digits.pb --entry predict --json > bench.json",
     )
-    verb.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
+    add_entry(verb)
     verb.add_argument(
         "--threads", type=counts, default=[1], metavar="N,...", help="numbers of threads; the groups are of the first"
     )
-    verb.add_argument("--engine", type=one_of(*ENGINES), metavar=f"{{{','.join(ENGINES)}}}", help="what computes")
-    verb.add_argument("--against", type=one_of(*ENGINES), metavar=f"{{{','.join(ENGINES)}}}", help="another engine")
-    _add_spill(verb)
-    verb.add_argument("--max-memory", type=size, metavar="SIZE", help="of the process, as in 200MiB")
+    add_engine(verb)
+    add_engine(verb, "--against", "another engine")
+    add_spill(verb)
+    add_memory(verb)
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    _add_rows(verb)
+    add_rows(verb)
 
 
 def _cache(verbs: Any, name: str) -> None:
@@ -197,7 +213,7 @@ def _cache(verbs: Any, name: str) -> None:
     )
     verb.add_argument("--clear", action="store_true", help="remove all of it")
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    verb.add_argument("--log-format", type=one_of("text", "json"), default="text", help=argparse.SUPPRESS)
+    add_no_log_format(verb)
 
 
 def _sweep(verbs: Any, name: str) -> None:
@@ -217,12 +233,12 @@ def _sweep(verbs: Any, name: str) -> None:
     )  # fmt: skip
     what.add_argument("--seeds", type=positive, default=1, metavar="N", help="so many, from --seed on; default 1")
     what.add_argument("--jobs", type=positive, default=1, metavar="N", help="runs at once; default 1")
-    _add_length(what)
-    _add_how(what)
+    add_length(what)
+    add_how(what)
     what.add_argument("--data", type=Path, metavar="FILE", help="in place of the program's data file, with its keys")
     what.add_argument("--split", metavar="NAME", help="the rows; those that the program names unless given")
-    what.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
-    what.add_argument("--max-memory", type=size, metavar="SIZE", help="of each run, as in 200MiB")
+    add_file_of_states(what)
+    add_memory(what, "each run")
     what.add_argument("--max-time", type=duration, metavar="TIME", help="of each run, as in 90, 1.5min or 2h")
     out = verb.add_argument_group("results")
     out.add_argument("--results", type=Path, metavar="FILE", help="write a line of JSON for each run, as it ends")
@@ -251,7 +267,7 @@ def _plot(verbs: Any, name: str) -> None:
         help="draw the histograms of these, as 'layer1.*'; all unless given, or none where metrics are named",
     )  # fmt: skip
     verb.add_argument("--force", action="store_true", help="replace the picture")
-    verb.add_argument("--log-format", type=one_of("text", "json"), default="text", help=argparse.SUPPRESS)
+    add_no_log_format(verb)
 
 
 def _serve(verbs: Any, name: str) -> None:
@@ -267,9 +283,9 @@ def _serve(verbs: Any, name: str) -> None:
     what = verb.add_argument_group("what to serve")
     what.add_argument("--entry", metavar="NAME", help="an entry that does not train; predict unless given")
     what.add_argument("--seed", type=int64, metavar="N", help="in place of the program's seed")
-    _add_settings(what)
-    _add_how(what)
-    _add_load(verb.add_argument_group("states"))
+    add_settings(what)
+    add_how(what)
+    add_load(verb.add_argument_group("states"))
     how = verb.add_argument_group("requests")
     how.add_argument("--port", type=port, default=8000, metavar="PORT", help="of 127.0.0.1; 0 for any that is free")
     how.add_argument(
@@ -285,156 +301,14 @@ def _serve(verbs: Any, name: str) -> None:
         help="rows of several requests that are computed together; those of the largest step unless given",
     )  # fmt: skip
     limits = verb.add_argument_group("limits")
-    limits.add_argument("--max-memory", type=size, metavar="SIZE", help="of the process, as in 200MiB")
+    add_memory(limits)
     limits.add_argument("--max-time", type=duration, metavar="TIME", help="stop after it, as at a signal")
-
-
-def _add_what(group: Any) -> None:
-    _add_length(group)
-    _add_settings(group)
-
-
-def _add_length(group: Any) -> None:
-    group.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
-    group.add_argument("--steps", type=positive, metavar="N", help="train for so many steps in all")
-    group.add_argument("--epochs", type=positive, metavar="N", help="train for so many epochs in all")
-    group.add_argument("--seed", type=int64, metavar="N", help="in place of the program's seed")
-
-
-def _add_settings(group: Any) -> None:
-    group.add_argument(
-        "--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=NUMBER",
-        help="a setting of the program, as in rate=3e-4; its own value unless given",
-    )  # fmt: skip
-
-
-def _add_who(group: Any) -> None:
-    group.add_argument("--threads", type=positive, default=1, metavar="N", help="the results do not depend on it")
-    group.add_argument(
-        "--schedule", type=one_of("fifo", "parallel"), metavar="{fifo,parallel}",
-        help="the order of the op list, or each op when it can; parallel with more than one thread",
-    )  # fmt: skip
-
-
-def _add_spill(group: Any) -> None:
-    group.add_argument(
-        "--spill-dir", dest="spill", type=Path, metavar="DIR",
-        help="a folder on a disk, for the file that a program needs that `compiler plan --spill` made",
-    )  # fmt: skip
-    add_old_word(group, "--spill", dest="spill", type=Path)
-
-
-def _add_how(group: Any) -> None:
-    _add_who(group)
-    _add_spill(group)
-    group.add_argument(
-        "--engine", type=one_of(*ENGINES), default=None, metavar=f"{{{','.join(ENGINES)}}}",
-        help="what computes",
-    )  # fmt: skip
-    group.add_argument("--math", type=one_of("exact"), default="exact", metavar="{exact}", help="how it computes")
-
-
-def _add_limits(group: Any) -> None:
-    group.add_argument("--max-memory", type=size, metavar="SIZE", help="of the process, as in 200MiB")
-    group.add_argument("--max-time", type=duration, metavar="TIME", help="of the run, as in 90, 1.5min or 2h")
-    group.add_argument(
-        "--sandbox", action="store_true", help="let the system limit memory, time and files, for a stranger's program"
-    )
-
-
-def _add_rows(verb: argparse.ArgumentParser) -> None:
-    rows = verb.add_argument_group("rows in")
-    rows.add_argument(
-        "--data", type=Path, metavar="FILE", help="in place of the program's data file, with its keys; or a .csv"
-    )
-    rows.add_argument(
-        "--split", metavar="NAME", help="the rows; those that the program names for the entry unless given"
-    )
-    rows.add_argument(
-        "--feed", action="append", default=[], metavar="NAME=@FILE",
-        help="a .npy file, or a JSON value, for a feed; then all feeds of the entry are given so",
-    )  # fmt: skip
-
-
-def _add_load(states: Any) -> None:
-    states.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
-    states.add_argument(
-        "--only", action="append", default=[], metavar="PATTERN",
-        help="of --load: states such as 'trunk.*', and no others",
-    )  # fmt: skip
-    states.add_argument(
-        "--rename", action="append", default=[], type=_rule, metavar="OLD=NEW",
-        help="of --load: tensors that begin with OLD begin with NEW; or with a * in both",
-    )  # fmt: skip
-    states.add_argument(
-        "--layout", type=one_of("prograd", "torch"), default="prograd", metavar="{prograd,torch}",
-        help="of --load: whose names and axes the file has",
-    )  # fmt: skip
-
-
-def _add_states(verb: argparse.ArgumentParser) -> None:
-    states = verb.add_argument_group("states")
-    _add_load(states)
-    states.add_argument("--save", type=Path, metavar="FILE", help="write all states at the end")
-    states.add_argument("--in-place", action="store_true", help="save to the file that --load names")
-    states.add_argument("--checkpoint", type=Path, metavar="DIR", help="write checkpoints into a folder")
-    states.add_argument("--every", type=positive, metavar="N", help="steps between two; each epoch unless given")
-    states.add_argument("--keep", type=positive, default=3, metavar="K", help="how many stay; default 3")
-    states.add_argument(
-        "--resume", action="store_true",
-        help="go on from the newest checkpoint of --checkpoint, or from the file that --load names",
-    )  # fmt: skip
-    states.add_argument(
-        "--retarget-schedule", action="store_true", help="resume although the number of steps in all is another"
-    )
-    states.add_argument(
-        "--change-settings", action="store_true", help="resume although --set names another value than the run has"
-    )
-    states.add_argument("--force", action="store_true", help="replace files, and remove another run's checkpoints")
-
-
-def _add_files(verb: argparse.ArgumentParser) -> None:
-    files = verb.add_argument_group("files about the run")
-    files.add_argument(
-        "--metrics", type=Path, metavar="FILE", help="write every step and epoch to a .csv or .jsonl file"
-    )
-    files.add_argument(
-        "--tensorboard", type=Path, metavar="DIR", help="write every step and epoch to an event file for TensorBoard"
-    )
-    files.add_argument("--trace", type=Path, metavar="FILE", help="write the time of every op, for chrome://tracing")
-    files.add_argument(
-        "--record", type=Path, metavar="FILE", help="write what was run, what it gave and where, for runtime replay"
-    )
-
-
-def _add_reports(verb: argparse.ArgumentParser) -> None:
-    reports = verb.add_argument_group("reports and limits")
-    reports.add_argument(
-        "--log-format", type=one_of("text", "json"), default="text", metavar="{text,json}", help="of stderr"
-    )
-    reports.add_argument(
-        "--progress", type=one_of("auto", "bar", "plain", "none"), default="auto", metavar="{auto,bar,plain,none}",
-        help="a bar on a terminal, plain lines elsewhere, unless given",
-    )  # fmt: skip
-    reports.add_argument(
-        "--watch", action="append", default=[], metavar="PATTERN",
-        help="histograms of parameters, as 'layer1.*', and of their gradients, each epoch, into metrics that are a "
-        ".jsonl file or into --tensorboard",
-    )  # fmt: skip
-    _add_limits(reports)
 
 
 def _verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> argparse.ArgumentParser:
     verb = add_verb(verbs, name, summary, more, *examples)
     verb.add_argument("program", help="a program file")
     return verb
-
-
-def _rule(text: str) -> tuple[str, str]:
-    old, equals, new = text.partition("=")
-    if not equals or not old:
-        raise ArgumentTypeError(f"{text!r} is not OLD=NEW, as in backbone.=trunk.")
-    return old, new
 
 
 def _sha256(text: str) -> str:

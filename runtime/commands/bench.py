@@ -13,9 +13,9 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.printable import WORD, result_line, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.streams import put
-from runtime.commands.feeds import read_feeds
-from runtime.commands.metric_fields import engine_fields
+from runtime.commands.arrays.feeds import read_feeds
 from runtime.commands.profile import rows_or_zeros
+from runtime.commands.reports.metric_fields import engine_fields
 from runtime.engines.engine import Executor
 from runtime.engines.parts import Part
 from runtime.entries import BoundEntry

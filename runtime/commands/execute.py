@@ -15,14 +15,14 @@ from prograd_proto.printable import result_line
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put
-from runtime.commands.decoding import asked_columns, decoded
-from runtime.commands.feeds import read_feeds
-from runtime.commands.fetches import differences, expectations, give, wanted_fetches
-from runtime.commands.metric_fields import engine_fields, metric_fields
-from runtime.commands.progress import LogHandler, Progress, new_progress
-from runtime.commands.reproduce import reproducing
+from runtime.commands.arrays.decoding import asked_columns, decoded
+from runtime.commands.arrays.feeds import read_feeds
+from runtime.commands.arrays.fetches import differences, expectations, give, wanted_fetches
+from runtime.commands.reports.metric_fields import engine_fields, metric_fields
+from runtime.commands.reports.progress import LogHandler, Progress, new_progress
+from runtime.commands.reports.reproduce import reproducing
+from runtime.commands.reports.trace import TraceFile
 from runtime.commands.settings import chosen_settings, setting_fields
-from runtime.commands.trace import TraceFile
 from runtime.dtypes import Array
 from runtime.errors import OutOfTime, UsageError
 from runtime.memory_limit import MemoryLimit, peak_rss
@@ -36,8 +36,8 @@ from runtime.runs.run import Run, load
 from runtime.runs.untrained import computes_with_initial_values
 
 if TYPE_CHECKING:
-    from runtime.commands.metrics_file import MetricsFile
-    from runtime.commands.watched import Watch
+    from runtime.commands.reports.metrics_file import MetricsFile
+    from runtime.commands.reports.watched import Watch
     from runtime.pictures.tensorboard import TensorBoardFolder
 
 Between = Callable[[], None]
@@ -61,7 +61,7 @@ def execute(options: argparse.Namespace) -> int:
     """
     run, fields, failures = perform(options)
     if options.record:
-        from runtime.commands.record import record  # asks the system what it is: start-up time
+        from runtime.commands.reports.record import record  # asks the system what it is: start-up time
 
         record(options, run, dict(fields))
     for failure in failures:
@@ -323,7 +323,7 @@ def _progress(options: argparse.Namespace, run: Run, handler: LogHandler, stack:
 def _metrics_file(options: argparse.Namespace, run: Run, entry: str) -> MetricsFile | None:
     if options.metrics is None:
         return None
-    from runtime.commands.metrics_file import MetricsFile  # brings csv and json: start-up time
+    from runtime.commands.reports.metrics_file import MetricsFile  # brings csv and json: start-up time
 
     names = [fetch.name for fetch in scalar_fetches(run.session.bindings(entry)[0])]
     evaluated = run.program.run.evaluate.entry
@@ -335,7 +335,7 @@ def _metrics_file(options: argparse.Namespace, run: Run, entry: str) -> MetricsF
 def _watch(options: argparse.Namespace, run: Run, entry: str) -> Watch | None:
     if not options.watch:
         return None
-    from runtime.commands.watched import Watch  # for few
+    from runtime.commands.reports.watched import Watch  # for few
 
     watch = Watch(run, entry, options.watch)
     if watch.missing:

@@ -14,10 +14,10 @@ from prograd_proto.printable import WORD, result_line, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put, say
-from runtime.commands.feeds import read_feeds
-from runtime.commands.metric_fields import engine_fields
+from runtime.commands.arrays.feeds import read_feeds
+from runtime.commands.reports.metric_fields import engine_fields
+from runtime.commands.reports.trace import TraceFile, stage_of, thread_name
 from runtime.commands.settings import chosen_settings
-from runtime.commands.trace import TraceFile, stage_of, thread_name
 from runtime.dtypes import numpy_dtype
 from runtime.engines.engine import Executor
 from runtime.engines.parts import Part, Spell

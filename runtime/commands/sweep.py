@@ -18,8 +18,8 @@ from runtime.check.settings import check_settings
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put
-from runtime.commands.sweep_runs import Number, Outcome, Trial, outcomes, trials
-from runtime.commands.sweep_table import as_json, in_order, judged_by, table
+from runtime.commands.sweeps.runs import Number, Outcome, Trial, outcomes, trials
+from runtime.commands.sweeps.table import as_json, in_order, judged_by, table
 from runtime.errors import UsageError
 from runtime.files.output import unwritable
 from runtime.runs.interrupts import Interrupted

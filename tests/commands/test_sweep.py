@@ -19,9 +19,9 @@ from subjects.small_programs import save
 
 from compiler import Program, ops, sgd, zeros
 from prograd_proto import program_pb2 as pb
-from runtime.commands import sweep_runs
-from runtime.commands.sweep_runs import Outcome, outcomes, trials
-from runtime.commands.sweep_table import as_json, in_order, table
+from runtime.commands.sweeps import runs
+from runtime.commands.sweeps.runs import Outcome, outcomes, trials
+from runtime.commands.sweeps.table import as_json, in_order, table
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_runs_that_are_under_way_end_with_the_sweep(monkeypatch):
             processes.append(self)
             begun.release()
 
-    monkeypatch.setattr(sweep_runs.subprocess, "Popen", Sleeping)
+    monkeypatch.setattr(runs.subprocess, "Popen", Sleeping)
     found = outcomes(trials("p.pb", {"a": [1, 2, 3, 4]}, [0], []), 2)
 
     def kill_one() -> None:
@@ -161,7 +161,7 @@ def test_a_signal_ends_the_sweep_and_its_runs_in_one_sentence(folder):
 # When a signal comes is a matter of microseconds: here it comes when the script says. Runs only sleep.
 AT_A_MOMENT = """
 import os, signal, subprocess, sys, threading, time
-from runtime.commands import sweep_runs
+from runtime.commands.sweeps import runs
 
 def is_waiting():
     return sys._current_frames()[threading.main_thread().ident].f_code.co_name == "wait"
@@ -183,7 +183,7 @@ class Run(subprocess.Popen):
             Run.told = True
             signal.pthread_kill(threading.get_ident(), signal.SIGTERM)  # this thread gets it: no wait is interrupted
 
-sweep_runs.subprocess.Popen = Run
+runs.subprocess.Popen = Run
 sys.argv = ["runtime", "sweep", "p.pb", "--seeds", "9", "--jobs", "2"]
 from runtime.__main__ import main
 sys.exit(main())

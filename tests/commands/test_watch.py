@@ -15,7 +15,7 @@ from subjects.small_programs import linear, rich, save
 import runtime
 from prograd import Program, constant, global_norm, ops, sgd
 from runtime.commands.plot import MOST_WATCHED
-from runtime.commands.watched import BINS, PIECE, histogram
+from runtime.commands.reports.watched import BINS, PIECE, histogram
 from runtime.dtypes import BFLOAT16
 from runtime.pictures.drawings import page
 from runtime.pictures.reports import SHARES, read_curves, read_spreads

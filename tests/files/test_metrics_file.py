@@ -10,7 +10,7 @@ from subjects.small_programs import rich, save
 import runtime
 from runtime.__main__ import main
 from runtime.commands import execute as commands
-from runtime.commands.metrics_file import MetricsFile
+from runtime.commands.reports.metrics_file import MetricsFile
 from runtime.runs.checkpoints import checkpoint_folder
 
 

@@ -17,7 +17,7 @@ from compiler.passes.plan_memory import block_buffers
 from prograd_proto.blocks import Reading
 from runtime.__main__ import main
 from runtime.commands import profile as profiling
-from runtime.commands.trace import TraceFile, alive
+from runtime.commands.reports.trace import TraceFile, alive
 from runtime.engines.parts import Spell
 from runtime.engines.reference.executor import ReferenceExecutor
 from runtime.engines.reference.threads.at_once import TRIALS

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from prograd_proto.atomic import sync_folder
-from runtime.commands.progress import json_event, key_of
+from runtime.commands.reports.progress import json_event, key_of
 from runtime.errors import UsageError
 from runtime.files.output import unwritable, write_output
 from runtime.runs.events import CheckpointWritten, EvaluationEnd, Event

@@ -8,8 +8,8 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.printable import WORD, sentence
-from runtime.commands.metric_fields import OWN
-from runtime.commands.sweep_runs import Outcome
+from runtime.commands.reports.metric_fields import OWN
+from runtime.commands.sweeps.runs import Outcome
 
 LONGEST: Final = 4000
 """Letters of a command that is printed."""
