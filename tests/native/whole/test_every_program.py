@@ -19,7 +19,7 @@ from prograd_proto.files import load as load_program
 from prograd_proto.files import save as save_program
 from runtime.errors import NonFinite
 
-GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "compiled").glob("*.pb"))
+GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "compiled").glob("*.pb"))
 
 
 def engines(program: object, **options: object) -> list[runtime.Run]:

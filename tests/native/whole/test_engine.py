@@ -22,7 +22,7 @@ from runtime.engines.native.lowering.nodes import read_nodes
 from runtime.engines.native.step import lowered
 from runtime.engines.native.target import this_machine
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.pb"))
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
 
 
 def trained(path: Path, engine: str, steps: int, threads: int = 1) -> dict[str, np.ndarray]:
