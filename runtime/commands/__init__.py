@@ -5,6 +5,7 @@ it: bench, cache, check, execute, plot, profile, replay, serve, sweep. What they
 
 arguments  the verbs, and what each can be told
 options    the options that several verbs have
+loaded     a program that is loaded as the options ask
 settings   the option --set, and its fields of the result line
 sandbox    limits that the operating system holds
 arrays/    arrays from the command line, and to it

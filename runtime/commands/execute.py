@@ -18,11 +18,12 @@ from runtime.command_line.streams import put
 from runtime.commands.arrays.decoding import asked_columns, decoded
 from runtime.commands.arrays.feeds import read_feeds
 from runtime.commands.arrays.fetches import differences, expectations, give, wanted_fetches
+from runtime.commands.loaded import loaded_run
 from runtime.commands.reports.metric_fields import engine_fields, metric_fields
 from runtime.commands.reports.progress import LogHandler, Progress, new_progress
 from runtime.commands.reports.reproduce import reproducing
 from runtime.commands.reports.trace import TraceFile
-from runtime.commands.settings import chosen_settings, setting_fields
+from runtime.commands.settings import setting_fields
 from runtime.dtypes import Array
 from runtime.errors import OutOfTime, UsageError
 from runtime.memory_limit import MemoryLimit, peak_rss
@@ -32,7 +33,7 @@ from runtime.runs.events import Event
 from runtime.runs.interrupts import Interrupted, Interrupts
 from runtime.runs.metrics import scalar_fetches
 from runtime.runs.overtime import Overtime
-from runtime.runs.run import Run, load
+from runtime.runs.run import Run
 from runtime.runs.untrained import computes_with_initial_values
 
 if TYPE_CHECKING:
@@ -192,19 +193,7 @@ def _run_over(
 
 def _loaded(options: argparse.Namespace) -> Run:
     """The program, with the states that were asked for."""
-    run = load(
-        options.program,
-        engine=options.engine,
-        math=options.math,
-        threads=options.threads,
-        schedule=options.schedule,
-        seed=options.seed,
-        check_nan=options.check_nan,
-        max_memory=options.memory,
-        spill=options.spill,
-        data=options.data,
-        settings=chosen_settings(options.settings),
-    )
+    run = loaded_run(options, check_nan=options.check_nan, memory=options.memory)
     if options.load and not options.resume:
         loaded = run.load(options.load, only=options.only, rename=dict(options.rename), layout=options.layout)
         if _takes_some(options):

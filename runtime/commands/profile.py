@@ -15,17 +15,16 @@ from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put, say
 from runtime.commands.arrays.feeds import read_feeds
+from runtime.commands.loaded import loaded_run
 from runtime.commands.reports.metric_fields import engine_fields
 from runtime.commands.reports.trace import TraceFile, stage_of, thread_name
-from runtime.commands.settings import chosen_settings
 from runtime.dtypes import numpy_dtype
 from runtime.engines.engine import Executor
 from runtime.engines.parts import Part, Spell
 from runtime.entries import BoundEntry
-from runtime.memory_limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.runs.overtime import Overtime
-from runtime.runs.run import Run, load
+from runtime.runs.run import Run
 
 
 class Spent(NamedTuple):
@@ -62,17 +61,7 @@ def profile(options: argparse.Namespace) -> int:
 
 def _profile(options: argparse.Namespace) -> int:
     feeds = read_feeds(options.feed) or None
-    run = load(
-        options.program,
-        data=options.data,
-        threads=options.threads,
-        schedule=options.schedule,
-        engine=options.engine,
-        math=options.math,
-        spill=options.spill,
-        settings=chosen_settings(options.settings),
-        max_memory=MemoryLimit(options.max_memory, of_process=True, threads=options.threads),
-    )
+    run = loaded_run(options)
     try:
         entry = options.entry or run.session.training_entry()
         bound = run.session.bindings(entry)[0]

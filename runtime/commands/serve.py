@@ -8,10 +8,10 @@ from time import perf_counter
 from prograd_proto.printable import WORD, result_line, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.streams import put
-from runtime.commands.settings import chosen_settings
+from runtime.commands.loaded import loaded_run
 from runtime.errors import UsageError
-from runtime.memory_limit import MemoryLimit, peak_rss
-from runtime.runs.run import Run, load
+from runtime.memory_limit import peak_rss
+from runtime.runs.run import Run
 from runtime.runs.untrained import computes_with_initial_values
 from runtime.serving.endpoints import Limits
 from runtime.serving.predictor import Predictor
@@ -57,17 +57,7 @@ def _require_consistent(options: argparse.Namespace) -> None:
 
 def _loaded(options: argparse.Namespace) -> Run:
     """The program, with the states that were asked for."""
-    run = load(
-        options.program,
-        engine=options.engine,
-        math=options.math,
-        threads=options.threads,
-        schedule=options.schedule,
-        seed=options.seed,
-        settings=chosen_settings(options.settings),
-        max_memory=MemoryLimit(options.max_memory, of_process=True, threads=options.threads),
-        spill=options.spill,
-    )
+    run = loaded_run(options)
     if options.load:
         run.load(options.load, only=options.only, rename=dict(options.rename), layout=options.layout)
     return run

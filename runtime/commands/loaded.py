@@ -1,0 +1,29 @@
+"""A program that is loaded as the options ask."""
+
+from __future__ import annotations
+
+import argparse
+
+from runtime.commands.settings import chosen_settings
+from runtime.memory_limit import MemoryLimit
+from runtime.runs.run import Run, load
+
+
+def loaded_run(options: argparse.Namespace, *, check_nan: bool = False, memory: MemoryLimit | None = None) -> Run:
+    """By the options of `add_how` and `add_settings`, with the seed and the rows of verbs that have these.
+
+    `memory` is the account of who allocated before; unless given, that of `--max-memory`.
+    """
+    return load(
+        options.program,
+        engine=options.engine,
+        math=options.math,
+        threads=options.threads,
+        schedule=options.schedule,
+        seed=getattr(options, "seed", None),
+        data=getattr(options, "data", None),
+        settings=chosen_settings(options.settings),
+        spill=options.spill,
+        check_nan=check_nan,
+        max_memory=memory or MemoryLimit(options.max_memory, of_process=True, threads=options.threads),
+    )
