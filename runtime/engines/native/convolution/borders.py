@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from runtime.engines.native.ir import Function, Index, Type, Value
 
@@ -21,6 +21,29 @@ class Images(NamedTuple):
     image: int
     row: int
     pixel: int
+
+
+class Extent(Protocol):
+    """One axis of an image, as a convolution goes along it."""
+
+    @property
+    def source(self) -> int:
+        """Its length."""
+        ...
+
+    @property
+    def before(self) -> int:
+        """Zeros that are put before it."""
+        ...
+
+    @property
+    def places(self) -> int:
+        """Where the filter stands."""
+        ...
+
+    def span(self, places: int) -> int:
+        """How much of it, with its border, so many places see."""
+        ...
 
 
 class Border(NamedTuple):
@@ -44,6 +67,21 @@ class Border(NamedTuple):
     channels: int
     between: int
     pixel: int
+
+    @staticmethod
+    def around(rows: Extent, columns: Extent, most_rows: int, channels: int, pixel: int) -> Border:
+        """For so many rows of places, with all their columns, of images that have these channels."""
+        return Border(
+            rows.source,
+            columns.source,
+            rows.before,
+            columns.before,
+            rows.span(most_rows),
+            columns.span(columns.places),
+            channels,
+            channels,
+            pixel,
+        )
 
     @property
     def size(self) -> int:

@@ -66,18 +66,8 @@ class Correlation:
         self.total_size = plan.block.images * plan.block.rows * plan.block.columns * plan.width
         self.most_images = -(-shape.images // plan.images)
         self.most_rows = -(-shape.rows.places // plan.rows)
-        rows, columns, channels = shape.rows, shape.columns, shape.groups * shape.deep
-        self.border = Border(
-            rows.source,
-            columns.source,
-            rows.before,
-            columns.before,
-            rows.span(self.most_rows),
-            columns.span(columns.places),
-            channels,
-            channels,
-            plan.pixel,
-        )
+        channels = shape.groups * shape.deep
+        self.border = Border.around(shape.rows, shape.columns, self.most_rows, channels, plan.pixel)
 
     # What is copied.
 

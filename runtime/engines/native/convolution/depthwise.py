@@ -40,17 +40,7 @@ class Depthwise:
         self.parts = min(max(-(-rows.places // most), wanted), rows.places)
         self.most_rows = -(-rows.places // self.parts)
         self.is_bordered = rows.is_bordered or columns.is_bordered
-        self.border = Border(
-            rows.source,
-            columns.source,
-            rows.before,
-            columns.before,
-            rows.span(self.most_rows),
-            columns.span(columns.places),
-            channels,
-            channels,
-            channels,
-        )
+        self.border = Border.around(rows, columns, self.most_rows, channels, channels)
 
     def stages(self) -> Stages:
         """One stage, whose units are parts of the rows of each image."""

@@ -41,9 +41,7 @@ class DepthwiseFilters:
         self.height = min(max(DEPTH // columns.places, 1), rows.places)
         self.blocks = images * -(-rows.places // self.height)
         self.parts = min(WANTED, self.blocks)
-        extents = rows.source, columns.source, rows.before, columns.before
-        spans = rows.span(self.height), columns.span(columns.places)
-        self.border = Border(*extents, *spans, channels, channels, channels)
+        self.border = Border.around(rows, columns, self.height, channels, channels)
 
     def stages(self) -> Stages:
         """Parts, and what joins them."""

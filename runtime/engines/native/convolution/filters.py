@@ -173,7 +173,4 @@ class Filters:
     def border(self) -> Border:
         """How a block of the input is copied."""
         channels = self.groups * self.deep
-        rows, columns = self.rows, self.columns
-        height, width = rows.span(self.block[1]), columns.span(columns.places)
-        extents = rows.source, columns.source, rows.before, columns.before, height, width
-        return Border(*extents, channels, channels, channels)
+        return Border.around(self.rows, self.columns, self.block[1], channels, channels)
