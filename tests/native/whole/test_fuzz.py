@@ -1,25 +1,37 @@
 """Random programs by both engines, a few of them; and whether who judges finds what is wrong and lets rounding pass."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
 from fuzz import engines, networks
+from fuzz.building import Building
 from fuzz.generate import generated
+from fuzz.native import HOW, verdict_of
+from fuzz.recipe import Recipe
 
 from compiler import Program, ops
 
 
+CORPUS = sorted((Path(__file__).parents[1] / "fuzz/corpus/native").glob("*.json"))
+
+
 @pytest.mark.parametrize("seed", [0, 3])
 def test_random_programs_have_the_numbers_of_the_reference(seed: int):
-    from fuzz.native import verdict_of
-
     assert verdict_of(generated(seed, wide=True).building, seed).word in ("agreed", "skipped")
 
 
 def test_a_random_network_has_the_numbers_of_the_reference():
     assert str(networks.judged(networks.drawn(20))).startswith("native network: numbers agreed")
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_what_once_failed_does_no_more(path: Path):
+    building = Building.of(Recipe.from_json(path.read_text(encoding="utf-8")))
+    assert [str(verdict_of(building, 0, how)) for how in HOW[:1]] == ["native: numbers agreed"]
 
 
 def total(scale: float):

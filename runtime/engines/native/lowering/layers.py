@@ -194,6 +194,8 @@ class _Layers:
         node = self.nodes.get(maker)
         if node is None or node.form is None or any(self._is_read(made) for made in node.outputs):
             return
+        if maker in self.ahead:  # its gradient reads what it keeps
+            return
         del self.nodes[maker]
         for operand in node.inputs:
             self._leave_out(operand)
