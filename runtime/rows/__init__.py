@@ -5,6 +5,7 @@ data           the program's own rows, read while it runs: columns and splits of
 data_files     one data file or several as one: arrays in memory, or columns that stay in their files
 stored_column  a column that stays in its files, and is read row by row
 rows           rows: the values of feeds, from which the steps of a run take their batches
+by_feed        what a caller gives as rows: arrays by feed, or a frame of pandas
 orders         which row stands at which position
 ragged         columns whose rows are of unequal length, padded when a step takes them
 ragged_data    such columns of a data file, by the names of their arrays

@@ -54,6 +54,9 @@ class Data:
                 f"{file}: rows are read from .safetensors, .npz and .csv files; "
                 f"compiler data pack {file} -o rows.safetensors makes one of what it can"
             )
+        if file is not None and file.is_dir():
+            inside = file / "part-*.safetensors"
+            raise DataError(f"{file}: this is a folder; name the files of rows in it, as in '{inside}'")
         self._program = program
         self._folder = folder
         self._given = file
@@ -62,6 +65,11 @@ class Data:
         self._columns = Columns({}, [])
         self._cast: dict[str, FileColumn] = {}
         self._ragged: dict[str, RaggedColumn] = {}
+
+    @property
+    def given(self) -> Path | None:
+        """The file that takes the place of the program's own."""
+        return self._given
 
     @property
     def exists(self) -> bool:

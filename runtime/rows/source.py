@@ -13,6 +13,7 @@ import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
+from runtime.rows.by_feed import by_feed
 
 Batches = Iterable[Mapping[str, object]]
 """Rows as they come: arrays by feed, with any number of rows on axis 0."""
@@ -108,6 +109,7 @@ def as_source(data: object) -> Source:
 
 
 def _arrays(given: object) -> dict[str, Array]:
+    given = by_feed(given)
     if not isinstance(given, Mapping):
         raise DataError(f"the iterator gives what is of type {type(given).__name__}, and not arrays by feed")
     arrays = {str(name): np.asarray(values) for name, values in cast(Mapping[Any, Any], given).items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from runtime.rows.streamed import Streamed
 
     AnyRows = Rows | Streamed
+
+_log = logging.getLogger("prograd")
 
 MakeStep = Callable[["AnyRows", int], Mapping[str, Array]]
 Made = tuple[Executor, "AnyRows", Repeat | None]
@@ -76,6 +79,8 @@ def _begun(
         return _nothing()
     if not isinstance(course.rows, Rows) and position.cursor is not None:
         course.rows.seek(position.cursor)
+    if position.steps and session.data.given is not None and options.data is None:
+        _log.info("the run goes on with the rows of %s; nobody knows if earlier steps had the same", session.data.given)
     if position.steps:
         position.require_fitting(plan.per_epoch, [fetch.name for fetch in scalar_fetches(course.bindings[0])])
     evaluate = _evaluation(session, plan.evaluate)

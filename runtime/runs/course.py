@@ -7,9 +7,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+import numpy as np
+
 from prograd_proto import program_pb2 as pb
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
+from runtime.rows.by_feed import by_feed
 from runtime.rows.rows import Rows
 from runtime.runs.session import Session
 
@@ -96,7 +99,7 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
     entry = options.entry or session.training_entry()
     desc = program.run if program.run.entry == entry else pb.RunDesc()
     split = options.data if isinstance(options.data, str) else desc.split or "train"
-    asked = cast(object, options.data)
+    asked = by_feed(options.data)
     data = cast(Mapping[str, object], asked) if isinstance(asked, Mapping) else split
     if asked is None or isinstance(asked, str | Mapping):
         bindings, lengths, rows = session.steps(entry, session.rows(entry, data))
@@ -106,7 +109,7 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
     first = bindings[0]
     own_rows = (asked is None or isinstance(asked, str)) and bool(first.feeds)
     remainder = program.data.remainder if session.data.exists else None
-    last = last_batch(rows, bindings, remainder, split)
+    last = last_batch(rows, bindings, remainder, split if own_rows else None)
     per_epoch = len(rows) // first.rows + (last is not None)
     plan = Plan(
         steps=options.steps or _steps(options.epochs or desc.epochs or 1, per_epoch),
@@ -125,11 +128,12 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
 
 
 def last_batch(
-    rows: Rows | Streamed, bindings: Sequence[BoundEntry], remainder: pb.Remainder | None, split: str
+    rows: Rows | Streamed, bindings: Sequence[BoundEntry], remainder: pb.Remainder | None, split: str | None
 ) -> BoundEntry | None:
     """What makes the last step of an epoch if that has fewer rows than the others; None if there is no such step.
 
-    A program that says nothing of data (remainder None) takes rows as the steps come that it has.
+    A program that says nothing of data (remainder None) takes rows as the steps come that it has. Rows that are given,
+    and of no split, have none.
 
     Raises DataError if the rows make no step, or leave rows where there must be none left or no step takes them.
     """
@@ -138,7 +142,7 @@ def last_batch(
     last = next((bound for bound in bindings if bound.rows == left), None)
     if left and last is not None and remainder in (None, pb.REMAINDER_PARTIAL):
         return last
-    here = f"the split {split!r} has {len(rows)} rows"
+    here = f"{len(rows)} rows are given" if split is None else f"the split {split!r} has {len(rows)} rows"
     if left and remainder == pb.REMAINDER_PARTIAL:
         raise DataError(
             f"{here}, steps of {batch} leave {left} of them, and the program has no step of {left}; "
@@ -147,7 +151,8 @@ def last_batch(
     if not count:
         raise DataError(f"{here}, a step takes {batch}")
     if left and remainder != pb.REMAINDER_DROP:
-        raise DataError(f"{here}, and steps of {batch} leave {left} of them")
+        both = f"compile the program for both sizes, as in batch=({batch}, {left})"
+        raise DataError(f"{here}, and steps of {batch} leave {left} of them; give {count * batch}, or {both}")
     if left:
         _log.info("%d of %d rows do not fill a step of %d and are left out of each epoch", left, len(rows), batch)
     return None
@@ -171,9 +176,11 @@ def _streamed(data: object, first: BoundEntry, options: TrainingOptions, epochs:
 def _require_sane(options: TrainingOptions) -> None:
     for name in ("epochs", "steps", "every", "ahead", "steps_per_epoch"):
         value = getattr(options, name)
+        if value is not None and not isinstance(value, int | np.integer):
+            raise UsageError(f"{name}={value!r}: it is a whole number")
         if value is not None and value < 1:
             raise UsageError(f"{name}={value}: it starts at 1")
-    if options.steps_per_epoch is not None and (options.data is None or isinstance(options.data, str | Mapping)):
+    if options.steps_per_epoch is not None and isinstance(by_feed(options.data), str | Mapping | None):
         raise UsageError("steps_per_epoch belongs to a source of rows; these have a length, which says it")
     if options.epochs is not None and options.steps is not None:
         raise UsageError("epochs and steps both say how long to train; give one of them")

@@ -131,7 +131,9 @@ def _turns(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) -> 
             steps, rest = steps + 1, 0
         if steps:
             turns.append((bound, steps))
-    if rest or not count:
+    if not count:
+        raise DataError(f"entry {bindings[0].name!r}: there are no rows")
+    if rest:
         sizes = " or ".join(str(bound.rows) for bound in bindings)
         raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and of {count} rows {rest} are left")
     return turns

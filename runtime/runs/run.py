@@ -19,6 +19,7 @@ from runtime.engines.engine import EngineOptions, MathName, ScheduleName
 from runtime.errors import DataError, UsageError
 from runtime.memory_limit import PARSED, MemoryLimit
 from runtime.plugins import use_plugins
+from runtime.rows.by_feed import by_feed, is_frame
 from runtime.runs.begin_training import begin_training
 from runtime.runs.checkpoints.checkpoint import read_checkpoint, resume, write_checkpoint
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
@@ -228,10 +229,12 @@ class Run:
         """What an entry fetches for any number of rows, always by name.
 
         Args:
-            x: an array for the entry's one feed, or an array per feed.
+            x: an array for the entry's one feed, or an array per feed, or a frame of pandas with a column for each.
             entry: which one.
         """
         feeds = self.session.bindings(entry)[0].feeds
+        if len(feeds) != 1 and is_frame(x):
+            x = by_feed(x)
         if not isinstance(x, Mapping):
             if len(feeds) != 1:
                 raise DataError(f"entry {entry!r} has the feeds {', '.join(feeds) or 'none'}; give an array by name")

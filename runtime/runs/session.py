@@ -20,6 +20,7 @@ from runtime.engines.choice import make_engine
 from runtime.engines.engine import NO_FOLDER, EngineOptions
 from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
+from runtime.rows.by_feed import by_feed
 from runtime.rows.data import Data
 from runtime.rows.parts import Part, Steps, fits, is_ragged, parts_of, steps_of
 from runtime.rows.rows import Rows, given_rows
@@ -93,8 +94,9 @@ class Session:
 
     def rows(self, entry: str, data: str | Mapping[str, object] | None) -> Rows:
         """Rows for an entry: of a split, of all of the data if it is None, or of arrays for all feeds."""
-        if isinstance(data, Mapping):
-            return self._given(entry, data)
+        given = by_feed(data)
+        if isinstance(given, Mapping):
+            return self._given(entry, cast(Mapping[str, object], given))
         bound = self.bindings(entry)[0]
         if not bound.feeds:
             return given_rows(bound, {}, self.memory)

@@ -15,7 +15,6 @@ from fuzz.recipe import Recipe
 
 from compiler import Program, ops
 
-
 CORPUS = sorted((Path(__file__).parents[1] / "fuzz/corpus/native").glob("*.json"))
 
 

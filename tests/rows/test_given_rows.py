@@ -1,0 +1,119 @@
+"""Rows that are given in Python: arrays, frames, iterators; and what is said of those that are none."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prograd
+from prograd import Program, layers, ops, sgd
+from runtime import DataError, UsageError
+
+RNG = np.random.default_rng(0)
+X, A = RNG.standard_normal((16, 3)).astype(np.float32), RNG.standard_normal(16).astype(np.float32)
+Y = np.arange(16) % 2
+ROWS = {"x": X, "a": A, "y": Y}
+
+
+def program() -> Program:
+    built = Program("given", seed=1)
+    x, a, y = (
+        built.input("x", "float32", ("n", 3)),
+        built.input("a", "float32", ("n",)),
+        built.input("y", "int64", ("n",)),
+    )
+    scores = layers.dense(built, "out", ops.concat(x, a[:, None], axis=1), 2)
+    built.minimize(ops.softmax_cross_entropy(scores, y), sgd(0.1))
+    built.outputs(scores=scores)
+    return built
+
+
+def run(**sizes: int) -> prograd.Run:
+    return prograd.Run(program().compile(**(sizes or {"n": 8})))  # type: ignore[arg-type]
+
+
+def trained(data: object, **options: object) -> str:
+    made = run()
+    list(made.train(data=data, **(options or {"epochs": 2})))
+    return made.state_sha256
+
+
+def test_a_frame_is_the_arrays_of_its_columns():
+    pandas = pytest.importorskip("pandas", reason='pip install -e ".[test]" brings it')
+    frame = pandas.DataFrame({"x": list(X), "a": A, "y": pandas.array(Y, "Int64")}, index=range(5, 21))
+    assert trained(frame) == trained(ROWS)
+    halves = [frame[:10], frame[10:]]
+    assert trained(iter(halves), steps=2) == trained(ROWS, epochs=1)
+    made = run()
+    scores = made.predict({"x": X, "a": A})["scores"]
+    np.testing.assert_array_equal(made.predict(frame[["x", "a"]])["scores"], scores)
+    assert made.evaluate(frame) == made.evaluate(ROWS)
+
+
+REFUSED = [
+    (X, "the rows are of type ndarray; name the feed of each array, as in {'x': x, 'label': label}"),
+    ((X, A, Y), "the rows are of type tuple; name the feed of each array, as in {'x': x, 'label': label}"),
+    (iter([X]), "the rows are of type ndarray; name the feed of each array, as in {'x': x, 'label': label}"),
+    (
+        {"x": X[:10], "a": A[:10], "y": Y[:10]},
+        "10 rows are given, and steps of 8 leave 2 of them; give 8, or compile the program for both sizes, "
+        "as in batch=(8, 2)",
+    ),
+    ({"x": X[:3], "a": A[:3], "y": Y[:3]}, "3 rows are given, a step takes 8"),
+    (
+        {"x": X, "a": A, "y": ["u", "v"] * 8},
+        "entry 'train': the feed 'y' is int64[rows], the array given is str32[16]; "
+        "prograd.data.encode makes numbers of texts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "sentence"), REFUSED)
+def test_rows_that_are_none_are_one_sentence(data: object, sentence: str):
+    with pytest.raises((DataError, UsageError)) as caught:
+        trained(data, steps=2)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("value", ["2", 1.5])
+def test_a_number_of_epochs_that_is_none_is_one_sentence(value: object):
+    with pytest.raises(UsageError) as caught:
+        trained(ROWS, epochs=value)
+    assert str(caught.value) == f"epochs={value!r}: it is a whole number"
+
+
+def test_predictions_of_no_rows_are_one_sentence():
+    with pytest.raises(DataError) as caught:
+        run().predict({"x": X[:0], "a": A[:0]})
+    assert str(caught.value) == "entry 'predict': there are no rows"
+
+
+def test_a_folder_in_place_of_a_file_is_one_sentence(tmp_path: Path):
+    built = program()
+    prograd.data.write(tmp_path / "rows.safetensors", ROWS)
+    built.data("rows.safetensors")
+    built.run(epochs=1)
+    built.compile(n=8).save(tmp_path / "p.pb")
+    with pytest.raises(DataError) as caught:
+        prograd.load(tmp_path / "p.pb", data=tmp_path)
+    wanted = f"{tmp_path}: this is a folder; name the files of rows in it, as in '{tmp_path}/part-*.safetensors'"
+    assert str(caught.value) == wanted
+
+
+def test_a_run_that_goes_on_with_rows_of_another_file_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    built = program()
+    prograd.data.write(tmp_path / "rows.safetensors", ROWS)
+    prograd.data.write(tmp_path / "others.safetensors", ROWS | {"x": -X})
+    built.data("rows.safetensors")
+    built.run(epochs=2)
+    built.compile(n=8).save(tmp_path / "p.pb")
+    list(prograd.load(tmp_path / "p.pb").train(steps=2, checkpoint=tmp_path / "c", every=1))
+    caplog.set_level("INFO", "prograd")
+    again = prograd.load(tmp_path / "p.pb", data=tmp_path / "others.safetensors")
+    again.resume(tmp_path / "c")
+    assert "rows of" not in caplog.text
+    list(again.train(retarget_schedule=True))
+    wanted = (
+        f"the run goes on with the rows of {tmp_path / 'others.safetensors'}; nobody knows if earlier steps had the"
+    )
+    assert caplog.messages[-1] == f"{wanted} same"
