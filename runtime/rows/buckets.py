@@ -24,6 +24,12 @@ from runtime.rows.rows import Rows
 STEPS: Final = 1 << 62
 """Added to the epoch, for the order of steps."""
 
+LENGTH_BYTES: Final = 144
+"""Of memory that a row takes while rows are put into an order by length, and shuffled."""
+
+APART_BYTES: Final = 240
+"""The same where each row may be a step."""
+
 _NONE: Final = np.empty(0, np.int64)
 
 

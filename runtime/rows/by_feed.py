@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import numpy as np
-
 from runtime.errors import UsageError
 
 
@@ -18,12 +16,12 @@ def by_feed(data: object) -> object:
     if is_frame(data):
         frame = cast(Mapping[Any, Any], data)
         return {str(name): values.tolist() if values.dtype == object else values for name, values in frame.items()}
-    items = cast(list[object], data) if isinstance(data, list | tuple) else [data]
-    if any(isinstance(item, np.ndarray) or hasattr(item, "dtype") for item in items):
+    if any(hasattr(item, "dtype") for item in (cast(list[Any], data) if isinstance(data, list | tuple) else [data])):
         raise UsageError(
-            f"the rows are of type {type(data).__name__}; name the feed of each array, as in {{'x': x, 'label': label}}"
+            f"the rows are of type {type(cast(Any, data)).__name__}; "
+            "name the feed of each array, as in {'x': x, 'label': label}"
         )
-    return data
+    return cast(object, data)
 
 
 def is_frame(data: object) -> bool:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import DataError
+
+_BLOCK: Final = 1 << 18
+"""Elements that are looked at at once: what is found of them is counted by nobody."""
 
 _log = logging.getLogger("prograd")
 
@@ -24,6 +28,14 @@ def say_cast(what: str) -> None:
 
 def cast_rows(name: str, rows: Array, out: Array, numbers: Array | None = None) -> None:
     """Round rows to the dtype of `out`; raises DataError for a finite number that it does not hold."""
+    step = max(1, _BLOCK * len(rows) // max(1, rows.size))
+    for start in range(0, len(rows), step):
+        here = slice(start, start + step)
+        _cast_block(name, rows[here], out[here], start if numbers is None else numbers[here])
+
+
+def _cast_block(name: str, rows: Array, out: Array, numbers: int | Array) -> None:
+    """The same for few rows; `numbers` are theirs, or that of the first."""
     with np.errstate(all="ignore"):
         np.copyto(out, rows, casting="same_kind")
     if out.dtype == rows.dtype:
@@ -31,5 +43,5 @@ def cast_rows(name: str, rows: Array, out: Array, numbers: Array | None = None) 
     lost = np.isinf(out) & np.isfinite(rows)
     if lost.any():
         at = np.unravel_index(int(lost.argmax()), lost.shape)
-        row = at[0] if numbers is None else numbers[at[0]]
+        row = numbers + int(at[0]) if isinstance(numbers, int) else numbers[at[0]]
         raise DataError(f"row {row} of {name!r} has {rows[at]}, which {out.dtype} does not hold")

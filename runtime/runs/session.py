@@ -20,6 +20,7 @@ from runtime.engines.choice import make_engine
 from runtime.engines.engine import NO_FOLDER, EngineOptions
 from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
+from runtime.rows.buckets import APART_BYTES, LENGTH_BYTES
 from runtime.rows.by_feed import by_feed
 from runtime.rows.data import Data
 from runtime.rows.parts import Part, Steps, fits, is_ragged, parts_of, steps_of
@@ -94,9 +95,9 @@ class Session:
 
     def rows(self, entry: str, data: str | Mapping[str, object] | None) -> Rows:
         """Rows for an entry: of a split, of all of the data if it is None, or of arrays for all feeds."""
-        given = by_feed(data)
-        if isinstance(given, Mapping):
-            return self._given(entry, cast(Mapping[str, object], given))
+        data = cast(str | Mapping[str, object] | None, by_feed(data))
+        if isinstance(data, Mapping):
+            return self._given(entry, data)
         bound = self.bindings(entry)[0]
         if not bound.feeds:
             return given_rows(bound, {}, self.memory)
@@ -122,6 +123,8 @@ class Session:
         lengths = self.lengths(entry)
         if len(lengths) == 1 and not is_ragged(rows):
             return [Part(lengths[0], rows, None)]
+        nbytes = len(rows) * (APART_BYTES if apart else LENGTH_BYTES)
+        self.memory.take_for(rows, nbytes, "the order of the rows by length")
         return parts_of(entry, lengths, rows, apart=apart)
 
     def steps(self, entry: str, rows: Rows) -> Steps:
@@ -132,6 +135,7 @@ class Session:
         lengths = self.lengths(entry)
         if len(lengths) == 1 and not is_ragged(rows):
             return Steps(lengths[0], [lengths[0][0]], rows)
+        self.memory.take_for(rows, len(rows) * LENGTH_BYTES, "the order of the rows by length")
         return steps_of(entry, lengths, rows)
 
     def _given(self, entry: str, data: Mapping[str, object]) -> Rows:
