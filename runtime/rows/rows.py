@@ -160,9 +160,7 @@ def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
         cast_rows(feed.name, array, rounded)
         return rounded
     if found.dtype != feed.type.dtype or not inner:
-        more = "; prograd.data.encode makes numbers of texts" if array.dtype.kind in "OUS" else ""
-        what = f"the feed {feed.name!r} is {_shown(feed)}, the array given is {found}"
-        raise DataError(f"entry {bound.name!r}: {what}{more}")
+        raise DataError(f"entry {bound.name!r}: the feed {feed.name!r} is {_shown(feed)}, the array given is {found}")
     return array
 
 

@@ -151,8 +151,8 @@ def last_batch(
     if not count:
         raise DataError(f"{here}, a step takes {batch}")
     if left and remainder != pb.REMAINDER_DROP:
-        both = f"compile the program for both sizes, as in batch=({batch}, {left})"
-        raise DataError(f"{here}, and steps of {batch} leave {left} of them; give {count * batch}, or {both}")
+        how = f"; give {count * batch}, or compile the program for both sizes, as in batch=({batch}, {left})"
+        raise DataError(f"{here}, and steps of {batch} leave {left} of them{how if split is None else ''}")
     if left:
         _log.info("%d of %d rows do not fill a step of %d and are left out of each epoch", left, len(rows), batch)
     return None

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save_file  # pyright: ignore[reportUnknownVariableType]: it has half of its types
 
 from compiler import Program, adam, global_norm, momentum, ops, warmup_cosine, zeros
 from prograd import layers
@@ -126,7 +126,7 @@ def tried(trial: Trial, kills: int) -> str:
         code, wanted, said = process(trial, folder, "undisturbed", 1, stored=False)
         if code:
             return f"undisturbed: code {code}: {said}"
-        lasted = time.monotonic() - begin
+        lasted, found = time.monotonic() - begin, wanted
         for attempt in range(200):
             after = float(rng.uniform(0, max(0.05, lasted - 0.3))) if attempt < kills else 0.0
             threads, stored = int(rng.integers(1, 4)), trial.stored and bool(rng.random() < 0.8)

@@ -132,11 +132,7 @@ FEEDS = [
         batch() | {"x": np.float32(1)},
         "entry 'train': the feed 'x' is float32[rows, 3], the array given is float32[]",
     ),
-    (
-        batch() | {"y": ["a"] * 4},
-        "entry 'train': the feed 'y' is float32[rows], the array given is str32[4]; "
-        "prograd.data.encode makes numbers of texts",
-    ),
+    (batch() | {"y": ["a"] * 4}, "entry 'train': the feed 'y' is float32[rows], the array given is str32[4]"),
     (batch() | {"y": [True] * 3}, "the feeds differ in their number of rows: 'x' has 4, 'y' 3"),
     (batch(3), "entry 'train' takes 4 rows a step, and 3 are given"),
 ]
