@@ -56,6 +56,11 @@ class MemoryLimit:
         self.take(nbytes, what)
         finalize(owner, self.give_back, nbytes).atexit = False
 
+    def take_thread(self, owner: object) -> None:
+        """Take what a further thread needs, where the limit is of the process, for as long as an object lives."""
+        if self._own:
+            self.take_for(owner, PER_THREAD, "the memory of a thread")
+
     def note(self, array: Array) -> None:
         """Give back what was taken for an array when nobody has it any more."""
         finalize(array, self.give_back, array.nbytes).atexit = False

@@ -69,6 +69,7 @@ class ReadAhead:
 
     def _ask(self, asked: _Asked) -> None:
         if self._thread is None:
+            self._memory.take_thread(self)
             self._thread = Thread(target=self._go, name="prograd rows", daemon=True)
             self._thread.start()
         self._next = asked

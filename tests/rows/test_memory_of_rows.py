@@ -9,6 +9,7 @@ import pytest
 import prograd
 from prograd import Program, ops, sgd
 from runtime.errors import ResourceLimit
+from runtime.memory_limit import MemoryLimit
 from runtime.rows.casts import cast_rows
 
 COUNT = 20_000
@@ -30,6 +31,18 @@ def test_a_number_that_does_not_fit_is_named_by_its_row_wherever_it_is():
     with pytest.raises(prograd.DataError) as caught:
         cast_rows("x", rows, np.empty(rows.shape, np.float32))
     assert str(caught.value) == f"row {COUNT - 2} of 'x' has 1e+300, which float32 does not hold"
+
+
+def test_a_thread_that_reads_rows_is_counted_where_the_process_is():
+    class Owner:
+        pass
+
+    owner = Owner()
+    of_process, of_run = MemoryLimit(1 << 30, of_process=True), MemoryLimit(1 << 30)
+    before = of_process.most
+    for limit in (of_process, of_run):
+        limit.take_thread(owner)
+    assert (of_process.most - before, of_run.most) == (4 << 20, 0)
 
 
 def test_the_order_of_rows_by_length_is_counted(tmp_path: Path):
