@@ -7,7 +7,7 @@ What is known while the IR is written costs nothing: an index plus 0 is the inde
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, isfinite
 from typing import TYPE_CHECKING
 
 from runtime.engines.native.ir.types import MASK, Type
@@ -173,7 +173,7 @@ def _multiple(operand: Operand) -> int:
     number = operand.known if isinstance(operand, Value) else operand
     if number is None:
         return operand.multiple if isinstance(operand, Value) else 1
-    return int(number) if number == int(number) else 1
+    return int(number) if isfinite(number) and number == int(number) else 1
 
 
 def _is(operand: Operand, number: int) -> bool:
