@@ -17,7 +17,7 @@ from fuzz.recipe import Recipe
 from compiler import Program, ops
 from prograd_proto import program_pb2 as pb
 
-CORPUS = sorted((Path(__file__).parents[1] / "fuzz/corpus/native").glob("*.json"))
+CORPUS = sorted((Path(__file__).parents[2] / "fuzz/corpus/native").glob("*.json"))
 
 
 @pytest.mark.parametrize("seed", [0, 3])
