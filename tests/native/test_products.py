@@ -16,8 +16,8 @@ from runtime.engines.native.target import this_machine
 NEAR = {"float32": 1e-5, "float64": 2e-14}
 """Relative to the largest element: long sums of numbers of both signs are smaller than what is added."""
 
-SIZES = [(32, 784, 256), (1, 256, 64), (7, 512, 33), (64, 256, 130), (3, 130, 700), (128, 128, 128), (1, 4096, 2)]
-"""Rows, depth and columns, of which some are cut along the depth: into 4 parts or 2, and parts into blocks."""
+SIZES = [(32, 784, 256), (1, 256, 64), (7, 512, 33), (64, 256, 130), (3, 130, 700), (1, 4096, 2), (300, 40, 24)]
+"""Rows, depth and columns, of which most are cut along the depth, and its halves into blocks."""
 
 
 def of(*shape: int, dtype: str = "float32") -> np.ndarray:
@@ -25,9 +25,9 @@ def of(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 
 def layer(x: Value, w: Value, b: Value, beside: Value) -> list[Value]:
-    """A product whose sums are fused with what follows, and another one whose sums are kept."""
+    """Products whose sums are fused with what follows, or kept, and a gradient of weights."""
     h = matmul(x, w) + b
-    return [relu(h), h, matmul(beside, w)]
+    return [relu(h), h, matmul(beside, w), outer_sum(x, h) * 2]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -49,12 +49,23 @@ def test_a_product_of_a_matrix_with_itself_is_cut_too():
         np.testing.assert_array_equal(a, b)
 
 
-def test_parts_are_rows_of_the_weights():
-    """Forwards, and in the gradients of the weights and of the input."""
-    target, nest = this_machine(), Nest((), {})
-    forwards = divided(target, 32, Shape(nest, 32, 256, 784, (784, 1), (256, 1)), 1)
-    of_weights = divided(target, 32, Shape(nest, 784, 256, 32, (1, 784), (256, 1)), 1)
-    of_input = divided(target, 32, Shape(nest, 32, 784, 256, (256, 1), (1, 256)), 1)
-    assert (forwards.depth.pieces, forwards.rows.pieces) == (2, 1)
-    assert (of_weights.rows.pieces > 1, of_weights.columns.pieces) == (True, 1)
-    assert (of_input.rows.pieces, of_input.columns.pieces > 1) == (1, True)
+@pytest.mark.parametrize(
+    ("batch", "inside", "outside", "forwards", "of_weights", "of_input"),
+    [(32, 784, 256, "depth", "rows", "columns"), (512, 64, 48, "rows", "depth", "rows")],
+    ids=["weights", "batch"],
+)
+def test_parts_are_rows_of_what_is_large(
+    batch: int, inside: int, outside: int, forwards: str, of_weights: str, of_input: str
+):
+    """Of the weights, in a layer and in its two gradients, or of the batch."""
+    nest = Nest((), {})
+    shapes = [
+        (forwards, Shape(nest, batch, outside, inside, (inside, 1), (outside, 1))),
+        (of_weights, Shape(nest, inside, outside, batch, (1, inside), (outside, 1))),
+        (of_input, Shape(nest, batch, inside, outside, (outside, 1), (1, outside))),
+    ]
+    for along, shape in shapes:
+        cut = divided(this_machine(), 32, shape, 1)
+        pieces = {"rows": cut.rows.pieces, "columns": cut.columns.pieces, "depth": cut.depth.pieces}
+        assert pieces[along] > 1, (along, pieces)
+        assert sum(count > 1 for count in pieces.values()) == 1 or along == "depth", (along, pieces)

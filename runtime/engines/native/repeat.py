@@ -7,6 +7,7 @@ place, and what is fetched needs no conversion.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -16,11 +17,15 @@ from runtime.engines.around_step import AroundStep
 from runtime.engines.engine import InMemory
 from runtime.engines.native.driver import Driver, driver_code
 from runtime.engines.native.emission.driver import CHUNK_WORDS
-from runtime.engines.native.lowering.chunks import cut
+from runtime.engines.native.emission.products import fed_in_halves
+from runtime.engines.native.lowering.chunks import cut, in_order
 from runtime.engines.native.step import CompiledStep, Lowered
 
-NANOSECONDS: Final = 0.1
+NANOSECONDS: Final = 0.05
 """For a byte of a row that is copied: a guess."""
+
+LINE: Final = 64
+"""Bytes of a cache line."""
 
 
 def repeated(
@@ -54,8 +59,9 @@ class Repeated:
         self._numbers = np.ascontiguousarray(rows.numbers, np.int64)
         self._position, self._nought = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self._batch = next((len(around.feeds[name]) for name in around.feeds if name in rows.columns), 0)
-        tables = [self._table(name) for name in around.feeds]
-        self._tables = np.array(tables, np.int64).reshape(len(tables), -1)
+        halved = fed_in_halves(step.nodes, step.tasks, step.target)
+        tables = {name: self._tables_of(name, 2 if name in halved else 1) for name in around.feeds}
+        self._tables = {name: np.array(table, np.int64).reshape(len(table), -1) for name, table in tables.items()}
         self._count = step.phases.count
         self._driver = self._driver_of(step, compiled)
 
@@ -77,25 +83,32 @@ class Repeated:
         """What makes the steps."""
         return self._driver
 
-    def _table(self, name: str) -> tuple[int, ...]:
-        """See `take_rows` in `emission.driver`."""
+    def _tables_of(self, name: str, parts: int) -> list[tuple[int, ...]]:
+        """See `take_rows` in `emission.driver`; of rows in parts, a table for each part."""
         feed = self._around.feeds[name]
-        if name in self._rows.columns:
-            column = self._rows.columns[name]
-            size = column[:1].nbytes if len(column) else 0
-            where = self._numbers.ctypes.data, self._position.ctypes.data
-            return column.ctypes.data, feed.ctypes.data, *where, size
-        where = self._nought.ctypes.data, self._nought.ctypes.data
-        return self._rows.whole[name].ctypes.data, feed.ctypes.data, *where, feed.nbytes
+        if name not in self._rows.columns:
+            where = self._nought.ctypes.data, self._nought.ctypes.data
+            return [(self._rows.whole[name].ctypes.data, feed.ctypes.data, *where, feed.nbytes, feed.nbytes)]
+        column = self._rows.columns[name]
+        size = column[:1].nbytes if len(column) else 0
+        where = self._numbers.ctypes.data, self._position.ctypes.data
+        starts = [size * i // parts // LINE * LINE for i in range(parts)]
+        return [
+            (column.ctypes.data + start, feed.ctypes.data + start, *where, stop - start, size)
+            for start, stop in pairwise([*starts, size])
+        ]
 
     def _driver_of(self, step: Lowered, compiled: CompiledStep) -> Driver:
         """One whose first phase takes the rows."""
         take_rows = driver_code(step.target).address("take_rows")
-        records: list[tuple[int, int, int, int]] = []
-        for name, table in zip(self._around.feeds, self._tables, strict=True):
+        stages: list[tuple[list[tuple[int, int, int, int]], float]] = []
+        for name, tables in self._tables.items():
             units = self._batch if name in self._rows.columns else 1
             cost = self._around.feeds[name].nbytes * NANOSECONDS
-            records += [(take_rows, table.ctypes.data, start, stop) for start, stop in cut(units, cost, step.threads)]
+            cuts = cut(units, cost / len(tables), step.threads)
+            chunks = [(take_rows, table.ctypes.data, start, stop) for table in tables for start, stop in cuts]
+            stages.append((chunks, cost))
+        records = in_order(stages)
         phases, chunks = compiled.driver.phases[: self._count], compiled.driver.chunks
         shifted = np.concatenate([[[0, len(records)]], phases + np.array([len(records), 0])])
         taking = np.array(records, np.int64).reshape(-1, CHUNK_WORDS)

@@ -20,7 +20,7 @@ from runtime.engines.native.emission.task import Task, task_of
 from runtime.engines.native.forms import Stages
 from runtime.engines.native.host import host_call, scratch_of_node
 from runtime.engines.native.lowering.accesses import with_accesses
-from runtime.engines.native.lowering.chunks import Stretch, stretches
+from runtime.engines.native.lowering.chunks import Stretch, in_order, stretches
 from runtime.engines.native.lowering.groups import Group, fuse, unfused
 from runtime.engines.native.lowering.layers import with_layers
 from runtime.engines.native.lowering.memory import Memory, place_groups, updates_in_place
@@ -193,14 +193,14 @@ def bind_compiled(
 
 def _divided(step: Lowered) -> tuple[list[list[Stretch]], list[list[Stretch]]]:
     """The chunks of every phase; and of every stage of every group by itself, in order."""
-    whole: list[list[Stretch]] = [[] for _ in range(step.phases.count)]
+    phases: list[list[tuple[list[Stretch], float]]] = [[] for _ in range(step.phases.count)]
     alone: list[list[Stretch]] = []
     for i, staged in enumerate(step.stages):
         for j, stage in enumerate(staged.stages):
             chunks = [Stretch(i, j, start, stop) for start, stop in stretches(stage, step.threads)]
-            whole[step.phases.first[i] + j] += chunks
+            phases[step.phases.first[i] + j].append((chunks, stage.cost))
             alone.append(chunks)
-    return whole, alone
+    return [in_order(phase) for phase in phases], alone
 
 
 def _begins(phases: Sequence[Sequence[Stretch]]) -> Array:

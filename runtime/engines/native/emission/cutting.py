@@ -1,9 +1,10 @@
 """How a product is divided for threads: along rows, columns or depth, so that each finds its part in its own caches.
 
-What one core wrote is slow to read for another. A training step reads and writes its weights, and their optimizer's
-states, again and again, so parts are whole rows of the weights, which lie together: halves of the depth forwards,
-rows of the result in the gradient of the weights, columns of it in the gradient of the input. A thread that takes the
-same part of all three never asks another for weights.
+What one core wrote is slow to read for another, so what is large has to stay where it is from product to product. Where
+that is the weights, which are read and written again in every step, parts are whole rows of the weights: halves of the
+depth forwards, rows of the result in the gradient of the weights, columns of it in the gradient of the input. Where
+the rows of a batch are far more than the weights, parts are rows of the batch: rows of the result forwards and in the
+gradient of the input, halves of the depth in the gradient of the weights.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from runtime.engines.native.target import Target
 
 LEFT, RIGHT = "left factor", "right factor"  # no tensor has a space in its name
 
-PART_NANOSECONDS: Final = 8000.0
+CYCLE: Final = 0.4
+"""Nanoseconds."""
+
+PART_NANOSECONDS: Final = 2000.0
 """Below so much, dividing costs more than a second thread gains."""
 
 MOST_PARTS: Final = 8
@@ -37,13 +41,19 @@ FAR: Final = 2.0
 """How much longer a product takes that reads rows of the right operand where they fall on each other in the cache."""
 
 STRANGE: Final = 1.3
-"""How much longer a product takes whose parts of the weights are another core's."""
+"""How much longer a product takes whose parts are another core's."""
 
-LEAST_WEIGHTS: Final = 1 << 15
-"""Bytes of a right operand of which it matters whose they are."""
+FAR_MORE: Final = 4
+"""Times as many elements of a batch as of weights, from which on the weights are what goes from core to core."""
+
+LEAST_BYTES: Final = 1 << 14
+"""Of weights or rows of which it matters where they are."""
+
+MOST_SUMS: Final = 1 << 14
+"""Elements of a gradient of weights of which each half of a batch has its own: they are written and read again."""
 
 LEAST_DEPTH: Final = 128
-"""That is cut in halves: what they sum is written and read again."""
+"""That is cut in halves."""
 
 
 class Shape(NamedTuple):
@@ -55,6 +65,17 @@ class Shape(NamedTuple):
     k: int
     left: tuple[int, int]
     right: tuple[int, int]
+
+    @property
+    def is_of_weights(self) -> bool:
+        """Whether the result is a gradient of weights: rows of a batch are its depth, and along those the left lies."""
+        return self.left[1] != 1
+
+    @property
+    def keeps_batch(self) -> bool:
+        """Whether rows of a batch stay where they are; else rows of weights do."""
+        batch, a, b = (self.k, self.m, self.n) if self.is_of_weights else (self.m, self.k, self.n)
+        return batch * (a + b) > FAR_MORE * a * b
 
 
 def product_shape(task: Task) -> Shape:
@@ -107,9 +128,9 @@ class Cut(NamedTuple):
 
 
 def cost_of(target: Target, bits: int, shape: Shape) -> float:
-    """Nanoseconds of one matrix: multiply-adds at four fifths of two vectors in a cycle of 2.5 GHz, and its start."""
-    rate = target.lanes(bits) * 2 * 2.5 * 0.8 * (1 if target.fma else 0.5)
-    return shape.m * shape.n * shape.k / rate + (shape.m * shape.n + shape.n * shape.k) * 0.02
+    """Nanoseconds of one matrix, and of its start."""
+    cycles = tile_cycles(target, target.lanes(bits), shape.m, shape.n) * (1 if target.fma else 2)
+    return cycles * shape.k * CYCLE + shape.m * shape.n * 0.1 + shape.n * shape.k * 0.02
 
 
 def divided(target: Target, bits: int, shape: Shape, matrices: int) -> Cut:
@@ -131,9 +152,14 @@ def divided(target: Target, bits: int, shape: Shape, matrices: int) -> Cut:
 
 
 def _in_halves(shape: Shape, bits: int) -> bool:
-    """Whether the depth counts rows of weights, which are more than the sums of its halves."""
-    is_of_weights = shape.left[1] == shape.right[1] == 1 and shape.k * shape.n * bits // 8 >= LEAST_WEIGHTS
-    return is_of_weights and shape.k % 2 == 0 and shape.k >= max(LEAST_DEPTH, shape.m)
+    """Whether what stays where it is lies along the depth, and is more than the sums of its halves."""
+    if shape.k % 2 or shape.k < LEAST_DEPTH or shape.right[1] != 1:
+        return False
+    if shape.is_of_weights:
+        kept = shape.k * (shape.m + shape.n)
+        return shape.keeps_batch and kept * bits // 8 >= LEAST_BYTES and shape.m * shape.n <= MOST_SUMS
+    kept = shape.k * shape.n
+    return not shape.keeps_batch and kept * bits // 8 >= LEAST_BYTES and shape.k >= shape.m
 
 
 def _of_vectors(columns: int, parts: int, lanes: int) -> Pieces:
@@ -147,9 +173,9 @@ def _cost_of_cut(target: Target, bits: int, shape: Shape, cut: Cut) -> float:
     copied = plan.pack_left * m + plan.pack_right * n
     far = not plan.pack_right and n > plan.width and shape.right[0] * bits // 8 % PAGE == 0
     cycles = tile_cycles(target, plan.lanes, m, n) * (FAR if far else 1)
-    part = (cycles * 0.4 + copied * COPY_NANOSECONDS) * shape.k
-    of_weights = shape.left[1] != 1  # its rows are theirs
-    strange = cut.columns.pieces > 1 if of_weights else cut.rows.pieces > 1
+    part = (cycles * CYCLE + copied * COPY_NANOSECONDS) * shape.k
+    of_columns = shape.is_of_weights or shape.keeps_batch
+    strange = (cut.columns if of_columns else cut.rows).pieces > 1
     return part * (cut.parts if cut.parts > 1 else 1.5) * (STRANGE if strange else 1)
 
 

@@ -85,17 +85,17 @@ def _take_rows(module: Module) -> None:
     """Copy rows to where a step reads them: those at positions from that of the step's first row on.
 
     The table has the address of all rows, where they go, their numbers in order, the word that has the position of the
-    first, and the bytes of a row.
+    first, how many bytes are copied, and the bytes of a row.
     """
     f = module.function("take_rows", [pointer(INT64), INT64, INT64, INT64])
     table, start, stop, _ = f.arguments
     rows, to = f.address_at(table, 0, UINT8), f.address_at(table, 1, UINT8)
     numbers, first = f.address_at(table, 2, INT64), f.load(f.address_at(table, 3, INT64))
-    size, lanes = f.load(table, 4), f.target.vector_bytes
+    size, apart, lanes = f.load(table, 4), f.load(table, 5), f.target.vector_bytes
     whole = size & -lanes
     for unit in f.range(start, stop):
-        row = rows + f.load(numbers, first + unit) * size
-        place = to + f.index(unit) * size
+        row = rows + f.load(numbers, first + unit) * apart
+        place = to + f.index(unit) * apart
         for i in f.range(0, whole, lanes):
             f.store(f.load(row, i, lanes), place, i)
         for i in f.range(whole, size):

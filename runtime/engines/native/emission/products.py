@@ -6,6 +6,7 @@ with the nodes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Final
 
@@ -15,6 +16,7 @@ from runtime.engines.native.emission.nest import Pieces, along, moved, piece, pi
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
+from runtime.engines.native.lowering.nodes import Nodes
 from runtime.engines.native.product import Matrix, product, stored
 from runtime.engines.native.target import Target
 
@@ -55,6 +57,18 @@ def product_stages(target: Target, task: Task) -> Stages:
 
     cost = shape.m * shape.n * (cut.depth.pieces + 1) * WAITING_NANOSECONDS
     return Stages((parts, Stage(join, joins[0].pieces * joins[1].pieces, cost)), *scratch)
+
+
+def fed_in_halves(block: Nodes, tasks: Iterable[Task | None], target: Target) -> set[str]:
+    """The feeds whose columns are the depth of a product that is cut in halves: threads read half of each row."""
+    feed_of = {parameter.tensor: parameter.feed for parameter in block.block.desc.parameters if parameter.feed}
+    found: set[str] = set()
+    for task in tasks:
+        if task is not None and task.group.product and task.group.nodes[0].inputs[0] in feed_of:
+            shape, bits = product_shape(task), DTYPES[_dtype(task)].bits
+            halves = divided(target, bits, shape, prod(shape.loops.extents[:-2])).depth.pieces == 2
+            found |= {feed_of[task.group.nodes[0].inputs[0]]} if halves and not shape.is_of_weights else set()
+    return found
 
 
 class _Emission:
@@ -110,7 +124,8 @@ class _Emission:
         waiting, parts = self.work.shared(0, self.element) + (row * n + column), self.cut.depth.pieces
 
         def vector(j: Index, lanes: int, count: int) -> None:
-            x, *others = (self.f.load(waiting, part * m * n + j, lanes, count or None) for part in range(parts))
+            tail = count if lanes else None
+            x, *others = (self.f.load(waiting, part * m * n + j, lanes, tail) for part in range(parts))
             for other in others:
                 x = x + other
             self._finished(x, [row, column + j], lanes, count)
