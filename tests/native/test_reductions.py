@@ -130,3 +130,18 @@ def test_a_state_is_updated_in_place_with_the_sum_that_is_its_gradient():
     assert [group.name for group in step.groups] == ["sum+sub"]
     assert step.memory.in_state == {made.name: "bias"}
     assert [buffer.name for buffer in step.memory.buffers] == ["x"]
+
+
+def test_squares_of_gradients_are_joined_in_one_phase_and_never_in_memory():
+    def write(x, y, z):
+        gradients = [OPS["matmul"](x, y), OPS["matmul"](y, z)]
+        squares = [OPS["sum"](OPS["mul"](g, g)) for g in gradients]
+        limit = OPS["sqrt"](OPS["add"](*squares))
+        return [OPS["div"](g, limit) for g in gradients]
+
+    operands = [numbers((40, 40), "float32", seed) for seed in range(3)]
+    step = lowered(Made(write, operands).desc, (), this_machine())
+    names = ["matmul", "matmul", "mul+sum", "mul+sum", "add+sqrt", "div", "div"]
+    assert [group.name for group in step.groups] == names
+    assert step.phases.first == [0, 0, 1, 1, 2, 3, 3]
+    check(write, operands, this_machine(), threads=3)

@@ -6,7 +6,9 @@
    for what follows from a reduction, it stays where it is, and takes the node in if all that the node reads is there by
    then, or can be; but far back not for what there is one of for each row, which is read later as well.
 3. Groups of two operands of one node become one if both may be computed where the node stands.
-4. What a node that reads a reduction of its own group has to be like is in `fitting`.
+4. What is made of a product's result to be joined, such as its square for a norm, is computed with what joins it, as a
+   product has no reductions: so the result is written once, and read once more.
+5. What a node that reads a reduction of its own group has to be like is in `fitting`.
 
 Operands are read as they were at the start of the step, and every tensor is written once; so the order of groups is
 right if every group stands after those that make what it reads.
@@ -131,6 +133,13 @@ class _Fusion:
         self.maker: dict[str, Group] = {}  # by root
         self.readers: dict[str, list[Group]] = {}  # likewise
         self.ranks = count()
+        readers = [
+            (block.root[name], isinstance(node.form, Reduction))
+            for node in block.nodes
+            for name in filter(None, node.inputs)
+        ]
+        others = {name for name, joins in readers if not joins} | block.ends
+        self.only_joined = {name for name, joins in readers if joins} - others
 
     def add(self, node: Node) -> None:
         """Put a node into a group."""
@@ -204,6 +213,8 @@ class _Fusion:
     def _fits(self, group: Group, node: Node, domain: tuple[int, ...]) -> bool:
         """Whether the node may be computed with the group, element by element."""
         if group.is_alone or len(group.nodes) >= MOST:
+            return False
+        if group.product is group.nodes[-1] and self.only_joined.issuperset(node.outputs):
             return False
         names = [name for name in node.inputs if name]
         if any(self.maker.get(x) is not group for x in names if self.maker.get(self.block.root[x]) is group):
