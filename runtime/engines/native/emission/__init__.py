@@ -10,6 +10,7 @@ elements    groups of pointwise nodes alone
 finishing   groups that begin with a convolution
 products    groups that begin with a product
 cutting     how a product is divided for threads
+one_column  those whose product has one column
 reductions  groups that end with reductions
 rows        groups that go over rows, and use what is joined in them
 row_passes  in how many passes, and what each computes

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from runtime.engines.native.emission.elements import element_stages
 from runtime.engines.native.emission.finishing import finished
+from runtime.engines.native.emission.one_column import column_stages, is_one_column
 from runtime.engines.native.emission.products import product_stages
 from runtime.engines.native.emission.reductions import reduction_stages
 from runtime.engines.native.emission.rows import row_stages
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Loops, Pointwise, Stages
 from runtime.engines.native.forms.shape import MOVES, moving_stages
-from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.target import Target
 
 
@@ -26,13 +26,14 @@ def stages_of(target: Target, task: Task) -> Stages:
         inputs = [task.types[name] if name else None for name in node.inputs]
         stages = node.form.plan(target, inputs, [task.types[name] for name in node.outputs], node.attributes)
         return finished(task, stages) if len(task.group.nodes) > 1 else stages
-    stages = _kind(task.group)(target, task)
+    stages = _kind(task)(target, task)
     return stages._replace(refuses=any(isinstance(n.form, Pointwise) and n.form.refused for n in task.group.nodes))
 
 
-def _kind(group: Group) -> Callable[[Target, Task], Stages]:
+def _kind(task: Task) -> Callable[[Target, Task], Stages]:
+    group = task.group
     if group.product:
-        return product_stages
+        return column_stages if is_one_column(task) else product_stages
     if group.is_rows:
         return row_stages
     return reduction_stages if group.is_reduced else element_stages

@@ -1,0 +1,119 @@
+"""Groups that begin with a product of one column: vectors are rows of it, as a column would use one lane of them alone.
+
+Where the left operand lies along its rows, each is multiplied and joined in lanes, and as many rows as there are lanes
+become one vector. Where it lies along its columns, each lane joins a row of its own. Both in the tree of reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+from runtime.engines.native.emission.body import Body
+from runtime.engines.native.emission.cutting import LEFT, RIGHT, Shape, product_shape
+from runtime.engines.native.emission.nest import moved, unravelled
+from runtime.engines.native.emission.task import Task
+from runtime.engines.native.forms import Stage, Stages, Work
+from runtime.engines.native.ir import DTYPES, Index, Value
+from runtime.engines.native.ir.words import shuffle
+from runtime.engines.native.product import Matrix
+from runtime.engines.native.reduction import SUM, down_rows, in_lanes
+from runtime.engines.native.target import Target
+
+ABREAST: Final = 4
+"""Vectors whose lanes are rows, side by side: an addition waits for the one before it."""
+
+NANOSECONDS: Final = 0.04
+"""For a multiplication and an addition: a guess."""
+
+
+def is_one_column(task: Task) -> bool:
+    """Whether a group's product is of one column whose rows can be vectors."""
+    shape = product_shape(task)
+    beside = [step[-2] for name, step in shape.loops.steps.items() if name not in (LEFT, RIGHT)]
+    lies = _along_rows(shape) or shape.left[0] == 1
+    return shape.n == 1 < shape.m and shape.k > 0 and lies and all(step in (0, 1) for step in beside)
+
+
+def column_stages(target: Target, task: Task) -> Stages:
+    """One stage: a unit is a vector of rows."""
+    shape = product_shape(task)
+    lanes = target.lanes(DTYPES[task.types[task.group.nodes[0].outputs[0]].dtype].bits)
+    size = lanes * (1 if _along_rows(shape) else ABREAST)
+    around, (whole, rest) = shape.loops.extents[:-2], divmod(shape.m, size)
+    parts = whole + bool(rest)
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f, column = work.f, _Column(work, task, shape, lanes)
+        for unit in f.range(start, stop):
+            *at, part = unravelled(f, unit, (*around, parts))
+            is_whole = f.index(part) < whole
+            if whole:
+                with f.when(is_whole):
+                    column.rows(at, f.index(part) * size, size)
+            if rest:
+                with f.when(~is_whole):
+                    column.rows(at, whole * size, rest)
+
+    return Stages((Stage(write, prod(around) * parts, prod(around) * shape.m * shape.k * NANOSECONDS),))
+
+
+def _along_rows(shape: Shape) -> bool:
+    return shape.left[1] == 1 and (shape.right[0] == 1 or shape.k == 1)
+
+
+class _Column:
+    def __init__(self, work: Work, task: Task, shape: Shape, lanes: int) -> None:
+        node, *nodes = task.group.nodes
+        self.f, self.shape, self.lanes, self.result = work.f, shape, lanes, node.outputs[0]
+        self.type = DTYPES[task.types[self.result].dtype].of(lanes)
+        self.body = Body(
+            work.f, nodes, task.types, task.stored, work.places, task.constants, node.outputs, refuse=work.refuse
+        )
+        self.steps = {name: step[:-1] for name, step in shape.loops.steps.items()}
+        self.left, self.right = (work.places[name] for name in node.inputs)
+
+    def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
+        """So many rows from one on, of the matrix at these places of the axes around it."""
+        left = Matrix(self.left + moved(at, self.steps[LEFT]), *self.shape.left).moved(row, 0)
+        right = Matrix(self.right + moved(at, self.steps[RIGHT]), *self.shape.right)
+        sums = self._from_rows if _along_rows(self.shape) else self._from_columns
+        for i, x in zip(range(0, count, self.lanes), sums(left, right, count), strict=True):
+            self.body.at(self.steps, [*at, row + i], self.lanes, min(self.lanes, count - i), {self.result: x})
+
+    def _from_columns(self, left: Matrix, right: Matrix, count: int) -> list[Value]:
+        starts = range(0, count, self.lanes)
+
+        def products(k: Index) -> list[Value]:
+            x = self.f.splat(right.element(k, 0), self.lanes)
+            return [left.along_column(i, k, self.lanes, min(self.lanes, count - i)) * x for i in starts]
+
+        return down_rows(self.f, self.shape.k, products, [SUM] * len(starts), [self.type] * len(starts))
+
+    def _from_rows(self, left: Matrix, right: Matrix, count: int) -> list[Value]:
+        rows = [self._row(left.moved(i, 0), right) for i in range(count)]
+        return [transposed_sum(rows + [self.f.constant(self.type, 0)] * (self.lanes - count))]
+
+    def _row(self, left: Matrix, right: Matrix) -> Value:
+        """Products of a row, joined to one vector."""
+
+        def products(k: Index, tail: int | None) -> list[Value]:
+            return [left.along_row(0, k, self.lanes, tail) * right.along_column(k, 0, self.lanes, tail)]
+
+        [sums] = in_lanes(self.f, self.shape.k, products, [SUM], [self.type])
+        return sums
+
+
+def transposed_sum(vectors: Sequence[Value]) -> Value:
+    """The sum of the lanes of each vector, in the lane of its number; there are as many vectors as lanes."""
+    lanes, size = len(vectors), 1  # so many vectors are one already, and their sums are spread over as many lanes each
+    while size < lanes:
+        pairs = range(0, lanes, 2 * size)
+        even, odd = (
+            [side + start + at + i for at in pairs for side in (0, lanes) for i in range(size)] for start in (0, size)
+        )
+        beside = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [shuffle(a, b, even) + shuffle(a, b, odd) for a, b in beside]
+        size *= 2
+    return vectors[0]
