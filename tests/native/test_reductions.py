@@ -140,7 +140,7 @@ def test_squares_of_gradients_are_joined_in_one_phase_and_never_in_memory():
         return [OPS["div"](g, limit) for g in gradients]
 
     operands = [numbers((40, 40), "float32", seed) for seed in range(3)]
-    step = lowered(Made(write, operands).desc, (), this_machine())
+    step = lowered(Made(write, operands).desc, (), this_machine(), threads=2)
     names = ["matmul", "matmul", "mul+sum", "mul+sum", "add+sqrt", "div", "div"]
     assert [group.name for group in step.groups] == names
     assert step.phases.first == [0, 0, 1, 1, 2, 3, 3]

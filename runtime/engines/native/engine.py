@@ -83,7 +83,8 @@ class NativeEngine:
         """The entry, lowered once for its own fetches, and again each time that more are asked for."""
         if not fetch and bound.number in self._known:
             return self._known[bound.number]
-        step = lowered(bound.block, fetch, self._target, self._options.threads, self._options.check_nan)
+        threads, room = self._options.threads, None if bound.plan is None else bound.plan.arena_bytes
+        step = lowered(bound.block, fetch, self._target, threads, self._options.check_nan, room)
         if not fetch:
             self._known[bound.number] = step
         return step

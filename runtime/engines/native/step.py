@@ -70,11 +70,17 @@ class Lowered(NamedTuple):
 
 
 def lowered(
-    desc: pb.BlockDesc, pinned: Sequence[str], target: Target, threads: int = 1, watched: bool = False
+    desc: pb.BlockDesc,
+    pinned: Sequence[str],
+    target: Target,
+    threads: int = 1,
+    watched: bool = False,
+    room: int | None = None,
 ) -> Lowered:
     """All passes, one after the other.
 
-    A step that is watched has a group for every op, in the order of the block, and all results in memory.
+    A step that is watched has a group for every op, in the order of the block, and all results in memory. For several
+    threads it may take so much room, and less if they can do with it; None for as much as they like.
     """
     read = read_nodes(desc, tuple(pinned), whole=watched)
     accessed = read if watched else with_accesses(read)
@@ -85,13 +91,14 @@ def lowered(
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
     stages = _divided_alike(target, everything)
     in_state = updates_in_place(nodes, groups)
-    phases = phases_of(nodes, groups, [max(len(staged.stages), 1) for staged in stages], in_state)
     scratch = [
         [type.nbytes for type in scratch_of_node(nodes, group.nodes[0])]
         if group.is_host
         else [*staged.shared, *(aligned(size) * threads for size in staged.own)]
         for group, staged in zip(groups, stages, strict=True)
     ]
+    counts = [max(len(staged.stages), 1) for staged in stages]
+    phases = phases_of(nodes, groups, counts, in_state, [sum(map(aligned, sizes)) for sizes in scratch], threads, room)
     memory = place_groups(nodes, groups, phases, in_state, scratch, watched)
     tasks = [
         task if task is None or task.stored == stored else task_of(nodes, group, stored)

@@ -3,15 +3,25 @@
 Groups keep their order: a group is in the phase of the one before it, or in the first later one that it may be in. So
 what the order of the block keeps small, such as a program that recomputes, stays small. A group of several stages is in
 as many phases. A host op is in a phase alone.
+
+What is computed at the same time is alive at the same time. So one thread, which gains nothing by it, has every group
+in phases of its own; and for several a group waits for the next phase where all would else take more room than there
+is, if that is more than a little.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from typing import Final
 
 from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Nodes
+from runtime.placement.alignment import aligned
+
+LITTLE: Final = 384 << 10
+"""Bytes of memory: to save some of so few is not worth that threads wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +39,53 @@ class Phases:
     count: int
 
 
-def phases_of(block: Nodes, groups: Sequence[Group], stages: Sequence[int], in_state: Mapping[str, str]) -> Phases:
-    """The phases of groups of so many stages; `in_state` has the tensors that are written over a state."""
+def phases_of(
+    block: Nodes,
+    groups: Sequence[Group],
+    stages: Sequence[int],
+    in_state: Mapping[str, str],
+    scratch: Sequence[int],
+    threads: int,
+    room: int | None,
+) -> Phases:
+    """The phases of groups of so many stages.
+
+    Args:
+        block: of the groups.
+        groups: in order.
+        stages: of each, how many.
+        in_state: the tensors that are written over a state.
+        scratch: bytes that each group needs besides what it makes.
+        threads: that compute.
+        room: bytes that all may take for several threads, if they can do with it; None for as many as they like.
+    """
+    live = _Live(block, groups, in_state, scratch)
+    alone = _divided(block, groups, stages, in_state, live, limit=0)
+    limit = max(live.most, LITTLE, inf if room is None else room)
+    return alone if threads == 1 else _divided(block, groups, stages, in_state, live.again(), limit)
+
+
+def _divided(
+    block: Nodes, groups: Sequence[Group], stages: Sequence[int], in_state: Mapping[str, str], live: _Live, limit: float
+) -> Phases:
+    """The phases, of which none has several groups that take more bytes than a limit."""
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
     made: dict[str, int] = {}  # by root, the last phase of the group that makes it
     read: dict[str, int] = {}  # by root, the last phase in which it is read
     first: list[int] = []
     last: list[int] = []
     here = count = 0
-    for group, length in zip(groups, stages, strict=True):
+    for i, (group, length) in enumerate(zip(groups, stages, strict=True)):
         written = [tensor_of[in_state[name]] for name in group.makes if in_state.get(name) in tensor_of]
         needs = [made[name] + 1 for name in group.reads if name in made]
         needs += [read[name] + 1 for name in written if name in read]
         start = max([here, *needs, count if group.is_host else 0])
+        if start > here or not i:
+            live.begin(i, start, last)
+        while start < count and live.with_group(i) > limit:
+            start += 1
+            live.begin(i, start, last)
+        live.add(i)
         end = start + length - 1
         made.update((name, end) for name in group.makes)
         read.update((name, max(end, read.get(name, 0))) for name in group.reads)
@@ -49,3 +93,53 @@ def phases_of(block: Nodes, groups: Sequence[Group], stages: Sequence[int], in_s
         first.append(start)
         last.append(end)
     return Phases(first, last, count)
+
+
+class _Live:
+    """Bytes of what is alive in a phase, while groups get theirs in order.
+
+    Attributes:
+        most: in any phase so far.
+    """
+
+    def __init__(
+        self, block: Nodes, groups: Sequence[Group], in_state: Mapping[str, str], scratch: Sequence[int]
+    ) -> None:
+        last = {name: i for i, group in enumerate(groups) for name in group.reads}
+        last |= dict.fromkeys(block.ends, len(groups))
+        kept = [[x for x in group.makes if (x in last or group.is_alone) and x not in in_state] for group in groups]
+        sizes = {
+            name: aligned(block.types[name].nbytes) for name in (*block.feeds, *(x for names in kept for x in names))
+        }
+        self._begins = [sum(sizes[x] for x in names) for names in kept]
+        self._ends = [0] * (len(groups) + 1)
+        for i, names in enumerate([block.feeds, *kept]):
+            for name in names:
+                self._ends[last.get(name, max(i - 1, 0))] += sizes[name]
+        self._scratch, self._feeds = scratch, sum(sizes[name] for name in block.feeds)
+        self._forget()
+
+    def again(self) -> _Live:
+        """From the start."""
+        self._forget()
+        return self
+
+    def with_group(self, i: int) -> int:
+        """Bytes of this phase if the group were in it."""
+        return self._now + self._begins[i] + self._scratch[i]
+
+    def begin(self, i: int, phase: int, last: Sequence[int]) -> None:
+        """A new phase, whose first group is this one; of those before it, what is done by then is alive no more."""
+        while self._done < i and last[self._done] < phase:
+            self._kept -= self._ends[self._done]
+            self._done += 1
+        self._now = self._kept + sum(self._scratch[j] for j in range(self._done, i) if last[j] >= phase)
+
+    def add(self, i: int) -> None:
+        """One more group."""
+        self._now, self._kept = self.with_group(i), self._kept + self._begins[i]
+        self.most = max(self.most, self._now)
+
+    def _forget(self) -> None:
+        self.most = self._done = 0
+        self._kept = self._now = self._feeds

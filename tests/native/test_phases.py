@@ -1,0 +1,47 @@
+"""Phases: what is computed at the same time, and what memory that takes beside the plan of the reference engine."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from native.made import Made
+
+import runtime
+from registry import OPS
+from runtime.engines.native.step import lowered
+from runtime.engines.native.target import this_machine
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.pb"))
+
+
+def test_one_thread_has_each_group_in_a_phase_of_its_own_and_several_threads_share_phases():
+    def write(x, y):
+        return [OPS["matmul"](x, y), OPS["matmul"](y, x)]
+
+    desc = Made(write, [np.ones((9, 9), "f4"), np.ones((9, 9), "f4")]).desc
+    assert lowered(desc, (), this_machine(), threads=1).phases.first == [0, 1]
+    assert lowered(desc, (), this_machine(), threads=2).phases.first == [0, 0]
+
+
+def test_groups_wait_for_the_next_phase_where_together_they_would_take_more_room_than_there_is():
+    def write(x, y):
+        for turn in range(4):
+            wide = OPS["matmul"](y, OPS["add"](x, float(turn)))  # 400 x 400
+            yield OPS["matmul"](x, wide)
+
+    desc = Made(write, [np.ones((2, 400), "f4"), np.ones((400, 2), "f4")]).desc
+    roomy, narrow = (lowered(desc, (), this_machine(), 2, room=room) for room in (1400000, 0))
+    assert roomy.phases.count < narrow.phases.count
+    assert narrow.memory.arena_bytes < 700000 < roomy.memory.arena_bytes < 1400000
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_take_no_more_memory_than_by_the_reference_engine(path: Path):
+    run = runtime.load(path, engine="reference")
+    for bound in run.session.bindings("train"):
+        for threads in (1, 2):
+            step = lowered(bound.block, (), this_machine(), threads, room=bound.plan.arena_bytes)
+            assert step.memory.arena_bytes <= bound.plan.arena_bytes
