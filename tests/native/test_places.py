@@ -170,3 +170,14 @@ def test_in_a_pass_over_rows_what_there_is_once_for_a_row_is_dropped_by_its_own_
     x = np.random.default_rng(0).normal(size=(9, 37)).astype("f4")
     for got, wanted in both(target, {"x": x}, make):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+def test_random_numbers_are_not_drawn_in_every_vector_of_a_tile():
+    block = Block()
+    x, y = (block.define(name, TensorType("float32", (40, 40))) for name in "xy")
+    seed, step = (block.define(name, TensorType("int64", ())) for name in ("seed", "step"))
+    for operand in (x, y, seed, step):
+        block.desc.parameters.add(tensor=operand.name, state=operand.name)
+    made = OPS["dropout"](OPS["matmul"](x, y), seed, step, rate=0.5)
+    block.desc.updates.add(tensor=made.name, state="made")
+    assert [group.name for group in lowered(block.desc, (), this_machine()).groups] == ["matmul", "dropout"]

@@ -112,12 +112,17 @@ def _may_be_joined(group: Group, node: Node, domain: tuple[int, ...]) -> bool:
     return not group.is_reduced or group.joined == axes_of(node, len(domain))
 
 
+def is_long(node: Node) -> bool:
+    """Whether a node is so much code that it is not to be written for every vector of a tile."""
+    return isinstance(node.form, Pointwise) and node.form.is_random
+
+
 def may_be_one(a: Group, b: Group, block: Nodes) -> bool:
     """Whether two groups, of which neither reads the other and some node reads both, may become one."""
     for one, other in ((a, b), (b, a)):
         if one.is_convolved and not all(follows_convolution(one, node, block) for node in other.nodes):
             return False
     products, reduced = (a.product is not None) + (b.product is not None), a.is_reduced or b.is_reduced
-    if products > 1 or (products and reduced):
+    if products > 1 or (products and (reduced or any(map(is_long, (*a.nodes, *b.nodes))))):
         return False
     return a.domain == b.domain and (not a.is_reduced or not b.is_reduced or a.joined == b.joined)

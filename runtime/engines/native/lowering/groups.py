@@ -8,7 +8,8 @@
 3. Groups of two operands of one node become one if both may be computed where the node stands.
 4. What is made of a product's result to be joined, such as its square for a norm, is computed with what joins it, as a
    product has no reductions: so the result is written once, and read once more.
-5. What a node that reads a reduction of its own group has to be like is in `fitting`.
+5. Random numbers are not drawn with a product: code is written for every vector of its tile, and theirs is long.
+6. What a node that reads a reduction of its own group has to be like is in `fitting`.
 
 Operands are read as they were at the start of the step, and every tensor is written once; so the order of groups is
 right if every group stands after those that make what it reads.
@@ -24,7 +25,7 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from runtime.engines.native.forms import Loops, Pointwise, Product, Reduction
-from runtime.engines.native.lowering.fitting import axes_of, fits, goes_over_rows, may_be_one
+from runtime.engines.native.lowering.fitting import axes_of, fits, goes_over_rows, is_long, may_be_one
 from runtime.engines.native.lowering.nodes import Node, Nodes
 
 MOST: Final = 64
@@ -214,12 +215,16 @@ class _Fusion:
         """Whether the node may be computed with the group, element by element."""
         if group.is_alone or len(group.nodes) >= MOST:
             return False
-        if group.product is group.nodes[-1] and self.only_joined.issuperset(node.outputs):
+        if group.product and (is_long(node) or self._is_for_a_sum(group, node)):
             return False
         names = [name for name in node.inputs if name]
         if any(self.maker.get(x) is not group for x in names if self.maker.get(self.block.root[x]) is group):
             return False
         return fits(group, node, domain, self.block)
+
+    def _is_for_a_sum(self, group: Group, node: Node) -> bool:
+        """Whether a node makes something of a product's result that is joined and nothing else."""
+        return group.product is group.nodes[-1] and self.only_joined.issuperset(node.outputs)
 
     def _is_needed_later(self, group: Group) -> bool:
         """Whether something that stands after the group reads what it makes."""
