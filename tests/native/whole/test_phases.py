@@ -14,7 +14,7 @@ from registry import OPS
 from runtime.engines.native.step import lowered
 from runtime.engines.native.target import this_machine
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.pb"))
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
 
 
 def test_one_thread_has_each_group_in_a_phase_of_its_own_and_several_threads_share_phases():
