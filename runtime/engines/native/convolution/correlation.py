@@ -147,7 +147,7 @@ class Correlation:
     def _packed(self, work: Work, panel: Value) -> Matrix:
         f, plan, size = work.f, self.plan, self.panel_size
         if not plan.packs:
-            return self._filter(work, 0, 0)
+            return self._filter(work, 0, 0).moved(0, panel * plan.width)
         if not plan.by_panels:
             return Matrix(work.shared(0, self.element) + panel * size, plan.width)
         to = work.own(0, self.element)

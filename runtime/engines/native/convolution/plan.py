@@ -34,6 +34,10 @@ CONFLICTS: Final = 2048
 """Bytes from pixel to pixel at which the nearest cache keeps few of them."""
 
 
+ONCE: Final = 3
+"""Tiles that read a panel of the filter where it lies: to copy it would take longer."""
+
+
 class Shape(NamedTuple):
     """A convolution, forwards or backwards.
 
@@ -137,7 +141,8 @@ def planned(target: Target, bits: int, shape: Shape) -> Plan:
     width = block.vectors * lanes
     panels = shape.groups * -(-shape.wide // width)
     by_panels = shape.filters > 2 * shape.source and panels >= WANTED // 2
-    packs = shape.turned or shape.wide > width or shape.groups > 1
+    tiles = shape.images * whole // max(block.images * block.rows * block.columns, 1)
+    packs = shape.turned or shape.groups > 1 or (shape.wide > width and not (by_panels and tiles <= ONCE))
     return Plan(
         block,
         lanes,
