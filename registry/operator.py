@@ -72,7 +72,8 @@ class Op(Generic[P, R]):
 
     def __repr__(self) -> str:
         call = without_annotations(python_signature(self.infer, self.signature.outputs))
-        return f"ops.{self.name}{call} -> {', '.join(self.signature.outputs)}"  # help shows a hundred letters of it
+        on = "" if set(self.signature.inputs) - self.signature.defaults.keys() else ".on(program)"
+        return f"ops.{self.name}{on}{call} -> {', '.join(self.signature.outputs)}"  # help shows a hundred letters of it
 
     if not TYPE_CHECKING:  # a type checker knows the attributes that there are
 

@@ -9,6 +9,7 @@ from textwrap import indent
 from compiler.errors import UsageError
 from registry.errors import OpError
 from registry.op import OPS, find_op
+from registry.other_names import OTHER_NAMES
 from registry.signature import without_annotations
 from registry.spelled import SPELLED
 from runtime.command_line.streams import put
@@ -38,6 +39,8 @@ def _whole(name: str) -> str:
 def _line(name: str) -> str:
     if name in SPELLED:
         return f"{name}({', '.join(signature(SPELLED[name]).parameters)}): {_first_line(SPELLED[name].__doc__)}"
+    if name in OTHER_NAMES:
+        raise UsageError(f"there is no operator {name!r}; write {OTHER_NAMES[name]}")
     try:
         op = find_op(name)
     except OpError as error:

@@ -3,6 +3,7 @@
 # The stars bring along constants that several families import.
 # pyright: reportGeneralTypeIssues=false
 
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from registry.op import OPS
@@ -49,6 +50,8 @@ from registry.ops.unfold import *
 from registry.ops.update import *
 from registry.spelled import SPELLED
 
+for _name in [name for name, thing in globals().items() if isinstance(thing, ModuleType)]:
+    del globals()[_name]  # a family is no operator: ops.attention
 globals().update(OPS, **SPELLED)  # whatever a family imported under the name of an operator, `math.prod` for one
 
 

@@ -1,6 +1,7 @@
 """What a notebook or a prompt shows: signatures of operators, what things say of themselves, what may be completed."""
 
 import copy
+import importlib
 import inspect
 import pickle
 import pydoc
@@ -59,6 +60,26 @@ def test_help_shows_what_an_operator_takes():
     assert "ops.conv2d(x, w, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1) -> y" in pydoc.plain(
         pydoc.render_doc(ops.conv2d)
     )
+
+
+def test_an_operator_that_may_have_no_operand_shows_how_it_is_called():
+    assert repr(ops.full) == "ops.full.on(program)(*, shape, value, dtype='float32') -> y"
+    assert repr(ops.uniform).startswith("ops.uniform.on(program)(seed=<the state of that name>, ")
+    assert repr(ops.relu) == "ops.relu(x) -> y"
+    program = Program()
+    assert ops.full.on(program)(shape=(3,), value=1.0).shape == (3,)
+
+
+def test_a_family_of_operators_is_no_operator(capsys: pytest.CaptureFixture[str]):
+    sentence = (
+        "there is no operator 'attention'; write ops.scaled_dot_product_attention, or layers.attention, which has "
+    )
+    with pytest.raises(AttributeError, match=f"^{sentence}weights$"):
+        _ = ops.attention  # pyright: ignore
+    assert not [name for name, thing in vars(ops).items() if inspect.ismodule(thing)]
+    assert importlib.import_module("registry.ops.attention").__name__ == "registry.ops.attention"
+    assert main(["ops", "attention"]) == 2
+    assert capsys.readouterr().err == f"compiler: {sentence}weights\n"
 
 
 def test_things_say_what_they_hold():
