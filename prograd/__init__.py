@@ -46,6 +46,8 @@ _MODULES = "data", "layers"
 
 
 def __getattr__(name: str) -> object:
+    if name == "__all__":  # of `from prograd import *`
+        return __dir__()
     if name.startswith("__"):  # what tools ask every module for
         raise AttributeError(f"module 'prograd' has no attribute {name!r}")
     thing = globals()[name] = _found(name)

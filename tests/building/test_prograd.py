@@ -79,3 +79,10 @@ def test_the_line_of_an_op_that_a_layer_appends_is_the_users():
     prograd.layers.dense(program, "hidden", x, 3)
     lines = {program.locations.text(op.location).partition(":")[0] for op in program.block.desc.ops}
     assert {Path(line).name for line in lines} == {"test_prograd.py"}
+
+
+def test_a_star_brings_what_is_public():
+    names: dict[str, object] = {}
+    exec("from prograd import *", names)
+    assert {*dir(prograd)} == names.keys() - {"__builtins__"}
+    assert names["Program"] is prograd.Program
