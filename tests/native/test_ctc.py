@@ -36,7 +36,7 @@ def test_rows_of_all_lengths(target):
     x, labels, dy = operands()
     x[1, 7:] = np.nan
     labels[1, 3:] = -5
-    check(both(0), [x, labels, dy, *LENGTHS], target, near=2e-5)
+    check(both(0), [x, labels, dy, *LENGTHS], target, near=2e-5, threads=2)
 
 
 @pytest.mark.parametrize(("steps", "labels", "dtype"), [(1, 1, "float64"), (60, 20, "float64"), (40, 16, "float32")])

@@ -49,7 +49,7 @@ def backward(
             part, group = f.index(unit) // groups, f.index(unit) % groups
             gradients.turn(group, f.index(unit))
             for turn in f.range(part * turns // parts, (part + 1) * turns // parts):
-                number = turn % (turns // heads.of_group) * heads.together
+                number = turn % (turns // heads.of_group) * heads.together if heads.blocks > heads.together else 0
                 head = group * heads.of_group + turn // (turns // heads.of_group)
                 gradients.write(group, head, number, f.index(unit))
 
@@ -100,7 +100,9 @@ class _Gradients:
             with f.when(at < heads.blocks):
                 for block in blocks_of(self.work, heads, head, at):
                     self._block(group, head, block, block.first - first)
-        stop = minimum(heads.queries - f.index(first), heads.together * heads.rows)
+        stop: Index = heads.queries
+        if heads.blocks > heads.together:
+            stop = minimum(heads.queries - f.index(first), heads.together * heads.rows)
         query = head * heads.queries + first
         k, v = unit * (heads.keys * heads.depth), unit * (heads.keys * heads.width)
         for key in f.range(0, f.load(self.most) if heads.leaves_out else heads.keys, heads.panel):
