@@ -16,7 +16,7 @@ from runtime.engines.native.target import Target
 ROWS: Final = 32
 """Queries of a block: its weights stay in the nearest cache, and a causal mask leaves out what a block does not see."""
 
-MOST_ROWS: Final = 256
+MOST_ROWS: Final = 128
 """Queries whose weights a gradient keeps at once, so that sums over them are one chain."""
 
 LEAST_ROWS: Final = 8
