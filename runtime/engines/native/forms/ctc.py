@@ -95,7 +95,7 @@ class _Lattice:
 
     def begin(self, row: Value) -> None:
         """Read lengths and labels, and be in the first blank."""
-        f, lanes = self.f, self.lanes
+        f = self.f
         self.steps = self._length(self.input_lengths, row, self.all_steps)
         count = self._length(self.label_lengths, row, self.all_labels)
         self.states, self.last = count * 2 + 1, count * 2
@@ -103,8 +103,7 @@ class _Lattice:
         self.line = self.x + row * (self.all_steps * self.every_class)
         self.row = row
         for at in (self.edge, self.jump, self.emitted):
-            for j in f.range(-lanes, self.wide + 2 * lanes, lanes):
-                f.store(f.constant(self.vector, -inf), at, j)
+            self._fill(at, -inf, -self.lanes, self.wide + 2 * self.lanes)
         f.store(f.constant(self.element, 0), self.edge)
         for i in f.range(0, self.all_labels + 1):
             f.store(f.index(self.blank), self.classes, f.index(i) * 2)
@@ -136,15 +135,10 @@ class _Lattice:
 
     def backward(self, dy: Value) -> None:
         """Go through the steps from the last one, after `forward`, with the ways from each state to an end."""
-        f, lanes, out = self.f, self.lanes, self.work.outputs[0] + self.row * (self.all_steps * self.every_class)
-        size = self.all_steps * self.every_class
-        spreads = is_nan(dy * 0.0) | is_nan(f.load(self.edge))  # to the steps behind the row too
-        for i in f.range(0, size // lanes * lanes, lanes):
-            f.store(f.constant(self.vector, 0), out, i)
-        for i in f.range(size // lanes * lanes, size):
-            f.store(f.constant(self.element, 0), out, i)
-        for j in f.range(-lanes, self.wide + 2 * lanes, lanes):
-            f.store(f.constant(self.vector, -inf), self.edge, j)
+        f, out = self.f, self.work.outputs[0] + self.row * (self.all_steps * self.every_class)
+        spreads = is_nan(dy * 0.0) | self._has_nan()
+        self._fill(out, 0.0, 0, self.all_steps * self.every_class)
+        self._fill(self.edge, -inf, -self.lanes, self.wide + 2 * self.lanes)
         for i in range(2):
             f.store(f.constant(self.element, 0), self.edge, self.last - i)
         f.store(f.constant(self.element, -inf), self.edge, -1)  # there may be no second of them
@@ -153,9 +147,24 @@ class _Lattice:
             self._shares(t, dy, out + t * self.every_class)
             self._back(t)
         with f.when(spreads):
-            for t in f.range(self.steps, self.all_steps):
+            for t in f.range(self.steps, self.all_steps):  # behind the row too
                 for j in f.range(0, self.states):
                     f.store(f.constant(self.element, nan), out + t * self.every_class, f.load(self.classes, j))
+
+    def _has_nan(self) -> Value:
+        """Whether one of the recursion's values is not a number."""
+        f = self.f
+        most = f.loop(0, self.states, self.lanes, [f.constant(self.vector, -inf)])
+        for j, [largest] in most:
+            most.carry([maximum(largest, self._read(self.edge, j))])
+        return is_nan(across(most.results[0], maximum))
+
+    def _fill(self, at: Value, number: float, start: int, stop: int) -> None:
+        f, whole = self.f, start + (stop - start) // self.lanes * self.lanes
+        for i in f.range(start, whole, self.lanes):
+            f.store(f.constant(self.vector, number), at, i)
+        for i in f.range(whole, stop):
+            f.store(f.constant(self.element, number), at, i)
 
     def _shares(self, t: Value, dy: Value, out: Value) -> None:
         """What the states of a step have of all paths, less in the gradient of their classes."""
@@ -179,7 +188,10 @@ class _Lattice:
             place = f.load(self.classes, f.index(j) + 1)
             f.store(f.load(out, place) - f.load(self.ways, f.index(j) + 1), out, place)
             blanks.carry([blank - f.load(self.ways, f.index(j) + 2)])
-        f.store(blanks.results[0], out, self.blank)
+        behind = where(
+            self.last < 2 * self.all_labels, dy * 0.0, 0.0
+        )  # of states behind the labels: not 0 if dy is inf
+        f.store(blanks.results[0] - behind, out, self.blank)
 
     def _back(self, t: Value) -> None:
         f = self.f
