@@ -1,5 +1,7 @@
 """Products that threads share, in parts along rows, columns or depth, with what is fused behind them."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,30 @@ def test_any_number_of_threads_makes_the_same_bits_of_a_product(m: int, k: int, 
     for found in others:
         for a, b in zip(first, found, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def light(product: Value, beside: Value) -> list[Value]:
+    return [product + 1.0]
+
+
+def heavy(product: Value, beside: Value) -> list[Value]:
+    h = product * beside
+    return [relu(h), h]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize(("m", "k", "n", "follows"), [(261, 520, 1003, heavy), (1003, 131, 515, light)])
+def test_a_large_product_copies_its_right_operand_once_for_all_parts(
+    m: int, k: int, n: int, follows: Callable[..., list[Value]], transpose_a: bool, transpose_b: bool, dtype: str
+):
+    """Nothing is a multiple of anything; sums wait for what follows, or do not."""
+
+    def made(a: Value, b: Value, beside: Value) -> list[Value]:
+        return follows(matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b), beside)
+
+    a, b = of(*((k, m) if transpose_a else (m, k)), dtype=dtype), of(*((n, k) if transpose_b else (k, n)), dtype=dtype)
+    check(made, [a, b, of(m, n, dtype=dtype)], this_machine(), threads=2)
 
 
 def test_a_product_of_a_matrix_with_itself_is_cut_too():

@@ -11,6 +11,7 @@ finishing   groups that begin with a convolution
 products    groups that begin with a product
 cutting     how a product is divided for threads
 one_column  those whose product has one column
+large       products that copy their right operand first, once for all threads
 reductions  groups that end with reductions
 rows        groups that go over rows, and use what is joined in them
 row_passes  in how many passes, and what each computes

@@ -12,6 +12,7 @@ from typing import Final
 
 from runtime.engines.native.emission.body import Body
 from runtime.engines.native.emission.cutting import LEFT, RIGHT, Cut, Shape, cost_of, divided, plan_of, product_shape
+from runtime.engines.native.emission.large import is_large, large_stages
 from runtime.engines.native.emission.nest import Pieces, along, moved, piece, pieces_of, row_major, unravelled
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Stage, Stages, Work
@@ -33,6 +34,8 @@ JOINED_ROWS: Final = 32
 def product_stages(target: Target, task: Task) -> Stages:
     """A unit is a part of a matrix, or a whole one where there are many; a second stage adds halves of the depth."""
     shape, dtype = product_shape(task), _dtype(task)
+    if is_large(shape):
+        return large_stages(target, task, shape)
     bits, around = DTYPES[dtype].bits, shape.loops.extents[:-2]
     cut = divided(target, bits, shape, prod(around))
     plans = [plan_of(target, bits, shape, m, n, cut.depth.size) for m, n in cut.sizes]

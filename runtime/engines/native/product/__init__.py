@@ -10,6 +10,8 @@ loops     the loops around the tile
 from runtime.engines.native.product.loops import product as product
 from runtime.engines.native.product.loops import stored as stored
 from runtime.engines.native.product.matrix import Matrix as Matrix
+from runtime.engines.native.product.packing import packed_right as packed_right
 from runtime.engines.native.product.plan import Plan as Plan
 from runtime.engines.native.product.plan import plan_product as plan_product
+from runtime.engines.native.product.plan import plan_rows as plan_rows
 from runtime.engines.native.product.plan import tile_cycles as tile_cycles

@@ -27,6 +27,9 @@ LINE: Final = 64
 Epilogue = Callable[[Value, Index, Index, int], None]
 """Takes a finished vector, its row, its first column, and how many of its lanes are columns of the result."""
 
+Panels = Callable[[Index, Index], Value]
+"""From a row and a column of the right operand, where a block begins, to where its panels lie."""
+
 
 def stored(result: Matrix) -> Epilogue:
     """Write finished vectors to where the result lies, along its rows."""
@@ -46,10 +49,11 @@ def product(
     k: int,
     left: Matrix,
     right: Matrix,
-    epilogue: Epilogue,
+    epilogue: Epilogue | None,
     *,
     partial: Matrix | None = None,
     scratch: Value | None = None,
+    panels: Panels | None = None,
 ) -> None:
     """Write the product of m x k by k x n.
 
@@ -62,18 +66,24 @@ def product(
         k: the depth.
         left: m x k.
         right: k x n.
-        epilogue: what is done with every vector of the result, once.
+        epilogue: what is done with every vector of the result, once; without one the result stays in `partial`.
         partial: m x n elements in which sums may wait; needed if the plan has more than one depth.
         scratch: `plan.scratch` elements; needed if that is not 0.
+        panels: where a copy of the right operand lies by panels, if there is one; the plan then copies none.
     """
     assert plan.depths == 1 or partial is not None, "sums of a depth that is cut need a place"
     assert not plan.scratch or scratch is not None, "copies of operands need a place"
+    if epilogue is None and plan.depths == 1:
+        assert partial is not None, "the result needs a place"
+        epilogue = stored(partial)
     vector = element.of(plan.lanes)
     for j, columns in _blocks(f, n, plan.block_columns):
         for p in f.range(0, k, plan.depth) if k else [0]:
             part = _Part(f, plan, vector, k, p, epilogue, partial, j)
             b = right.moved(p, j)
-            if plan.pack_right and scratch is not None:
+            if panels is not None:
+                b = Matrix(panels(p, j), plan.width)
+            elif plan.pack_right and scratch is not None:
                 to = scratch + plan.left_scratch
                 packed_right(f, b, to, part.depth, columns, plan.width, plan.depth, vector)
                 b = Matrix(to, plan.width)
@@ -81,7 +91,7 @@ def product(
                 a = left.moved(i, p)
                 if plan.pack_left and scratch is not None:
                     a = packed_left(f, a, scratch, rows, part.depth, plan.apart, vector)
-                part.panels(a, b, i, rows, columns)
+                part.panels(a, b, i, rows, columns, by_panels=plan.pack_right or panels is not None)
 
 
 class _Part:
@@ -94,7 +104,7 @@ class _Part:
         vector: Type,
         k: int,
         p: Index,
-        epilogue: Epilogue,
+        epilogue: Epilogue | None,
         partial: Matrix | None,
         j: Index,
     ) -> None:
@@ -102,10 +112,10 @@ class _Part:
         self.epilogue, self.partial = epilogue, partial if plan.depths > 1 else None
         self.depth: Index = k if plan.depths == 1 else _least(k - p, plan.depth)
 
-    def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int) -> None:
+    def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int, *, by_panels: bool) -> None:
         """All tiles of a block of rows, panel by panel."""
         for j, width in _blocks(self.f, columns, self.plan.width):
-            beside = replace(b, at=b.at + j * self.plan.depth) if self.plan.pack_right else b.moved(0, j)
+            beside = replace(b, at=b.at + j * self.plan.depth) if by_panels else b.moved(0, j)
             start = 0
             for size, count in shares(rows, self.plan.rows):
                 for r in self.f.range(start, start + size * count, size):
@@ -116,6 +126,7 @@ class _Part:
         """One tile: its sums go to the epilogue, or wait for those of the next block of the depth."""
         if self.partial is None:
             sums = tile(self.f, a, b, rows, columns, self.vector, self.depth)
+            assert self.epilogue is not None, "one depth has one"
             for r, c, tail, x in self._vectors(sums, columns):
                 self.epilogue(x, i + r, j + c, tail)
             return
@@ -123,6 +134,8 @@ class _Part:
         self._ask_for(at, rows, columns)
         sums = tile(self.f, a, b, rows, columns, self.vector, self.depth)
         self._add(at, sums, columns)
+        if self.epilogue is None:
+            return
         with self.f.when(self.f.index(self.p) >= self.k - self.plan.depth):
             for r in self.f.range(0, rows):
                 for c in range(0, columns, self.plan.lanes):

@@ -102,6 +102,17 @@ def plan_product(
     )
 
 
+def plan_rows(target: Target, bits: int, m: int, n: int, k: int, left: tuple[int, int], right: tuple[int, int]) -> Plan:
+    """Cut some rows of a large product, whose right operand lies by panels already.
+
+    A left operand whose columns lie together is copied: its rows would fall on each other in the nearest cache.
+    """
+    plan = plan_product(target, bits, m, n, k, left, right)
+    copies = left[1] != 1
+    room = _up((m + plan.lanes) * plan.depth, 16) if copies else 0
+    return plan._replace(block_rows=m, pack_left=copies, pack_right=False, left_scratch=room, right_scratch=0)
+
+
 def tile_shape(target: Target, lanes: int, m: int, n: int) -> tuple[int, int]:
     """Rows and vectors of the tile that takes the fewest cycles for each step of the depth."""
     costs = _tile_costs(target, lanes, m, n)

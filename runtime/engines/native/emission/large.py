@@ -1,0 +1,175 @@
+"""Large products: the right operand is copied into panels once, by all threads; then units make blocks of the result.
+
+A part that copied operands for itself would copy the same as others, and one of few columns would read all of the left
+operand again, which may be larger than a cache. Here a unit reads its rows of the left operand once, and panels that
+lie in a cache of all.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from runtime.engines.native.emission.body import Body
+from runtime.engines.native.emission.cutting import LEFT, RIGHT, Shape, cost_of
+from runtime.engines.native.emission.nest import along, piece, pieces_of
+from runtime.engines.native.emission.task import Task
+from runtime.engines.native.forms import Stage, Stages, Work
+from runtime.engines.native.ir import DTYPES, Index, Value
+from runtime.engines.native.product import Matrix, Plan, packed_right, plan_rows, product
+from runtime.engines.native.target import Target
+
+LEAST: Final = 1 << 26
+"""Multiply-adds: fewer do not wait for a stage that copies."""
+
+LEAST_ROWS: Final = 256
+"""So that a copy of the right operand is used often."""
+
+ROWS: Final = 128
+"""Of a unit: the part of the left operand that it reads again for each panel stays near."""
+
+UNITS: Final = 8
+"""At least: where there are not as many blocks of rows, columns are cut too."""
+
+LIGHT: Final = 2
+"""Nodes after a product that need no more than registers."""
+
+COPY_NANOSECONDS: Final = 0.2
+"""For an element of the right operand."""
+
+
+def is_large(shape: Shape) -> bool:
+    """Whether it pays to copy the right operand first."""
+    work = shape.m * shape.n * shape.k
+    return work >= LEAST and shape.m >= LEAST_ROWS and not prod(shape.loops.extents[:-2]) > 1
+
+
+def large_stages(target: Target, task: Task, shape: Shape) -> Stages:
+    """A stage that copies, a unit for each panel, and one that multiplies."""
+    element = DTYPES[task.types[task.group.nodes[0].outputs[0]].dtype]
+    item = element.bits // 8
+    blocks = _Blocks(target, element.bits, shape)
+    plan, panels = blocks.plan, pieces_of(shape.n, blocks.plan.width)
+
+    def copy(work: Work, start: Value, stop: Value) -> None:
+        emission = _Emission(work, task, shape, blocks)
+        for unit in work.f.range(start, stop):
+            for column, columns in piece(work.f, work.f.index(unit), panels):
+                emission.panel(column, columns)
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        emission = _Emission(work, task, shape, blocks)
+        for unit in work.f.range(start, stop):
+            for row, m in piece(work.f, work.f.index(unit) // blocks.columns.pieces, blocks.rows):
+                for column, n in piece(work.f, work.f.index(unit) % blocks.columns.pieces, blocks.columns):
+                    emission.block(row, column, m, n)
+
+    copied = plan.depths * plan.depth * blocks.width
+    waiting = blocks.rows.size * blocks.apart if _sums_wait(task, shape, plan) else 0
+    stages = (
+        Stage(copy, panels.pieces, copied * COPY_NANOSECONDS),
+        Stage(write, blocks.rows.pieces * blocks.columns.pieces, cost_of(target, element.bits, shape)),
+    )
+    return Stages(stages, (copied * item,), (max(plan.scratch * item, 64), max(waiting * item, 64)))
+
+
+class _Blocks:
+    """How the result is cut, and the plan of every block.
+
+    Attributes:
+        rows, columns: of the result.
+        plan: of a block.
+        width: of all panels together.
+        apart: elements from one row of sums that wait to the next, which is no power of two.
+    """
+
+    def __init__(self, target: Target, bits: int, shape: Shape) -> None:
+        self.rows = pieces_of(shape.m, -(-shape.m // -(-shape.m // ROWS)))
+        first = self._plan(target, bits, shape, shape.n)
+        self.width = -(-shape.n // first.width) * first.width
+        across = min(-(-UNITS // self.rows.pieces), self.width // first.width)
+        self.columns = pieces_of(shape.n, -(-shape.n // (across * first.width)) * first.width)
+        self.plan: Plan = self._plan(target, bits, shape, self.columns.size)._replace(
+            rows=first.rows, vectors=first.vectors, block_columns=self._least(first.block_columns)
+        )
+
+        self.apart = self.columns.size + self.plan.lanes
+
+    def _plan(self, target: Target, bits: int, shape: Shape, columns: int) -> Plan:
+        return plan_rows(target, bits, self.rows.size, columns, shape.k, shape.left, shape.right)
+
+    def _least(self, columns: int) -> int:
+        return min(columns, self.columns.size)
+
+
+def _sums_wait(task: Task, shape: Shape, plan: Plan) -> bool:
+    """Whether what follows is computed row by row, when a block is done, rather than tile by tile.
+
+    It then reads and writes long stretches of memory, and is written once. A bias does not need that.
+    """
+    others = task.group.nodes[1:]
+    made = {name for node in task.group.nodes for name in node.outputs}
+    read = {name for node in others for name in node.inputs if name and name not in made}
+    is_light = len(others) <= LIGHT and not any(shape.loops.steps.get(name, (0, 0))[-2] for name in read)
+    return plan.depths > 1 or not is_light
+
+
+class _Emission:
+    def __init__(self, work: Work, task: Task, shape: Shape, blocks: _Blocks) -> None:
+        self.work, self.shape, self.blocks = work, shape, blocks
+        node, nodes = task.group.nodes[0], task.group.nodes[1:]
+        self.result, self.element = node.outputs[0], DTYPES[task.types[node.outputs[0]].dtype]
+        self.body = Body(
+            work.f, nodes, task.types, task.stored, work.places, task.constants, node.outputs, refuse=work.refuse
+        )
+        self.left, self.right = (work.places[name] for name in node.inputs)
+        self.wait = _sums_wait(task, shape, blocks.plan)
+
+    def panel(self, column: Index, columns: int) -> None:
+        """A copy of some columns of the right operand, one block of the depth after the other."""
+        f, plan, depths = self.work.f, self.blocks.plan, pieces_of(self.shape.k, self.blocks.plan.depth)
+        right = Matrix(self.right + self.shape.loops.offset(RIGHT, []), *self.shape.right)
+        for part in f.range(0, depths.pieces):
+            for p, depth in piece(f, part, depths):
+                to, vector = self._lies(p, column), self.element.of(plan.lanes)
+                packed_right(f, right.moved(p, column), to, depth, columns, plan.width, plan.depth, vector)
+
+    def _lies(self, p: Index, column: Index) -> Value:
+        """Where the copy of a block of the right operand begins."""
+        return self.work.shared(0, self.element) + (p * self.blocks.width + column * self.blocks.plan.depth)
+
+    def block(self, row: Index, column: Index, m: int, n: int) -> None:
+        """Some rows and columns of the result."""
+        shape, plan, work = self.shape, self.blocks.plan, self.work
+
+        waiting = Matrix(work.own(1, self.element), self.blocks.apart) if self.wait else None
+
+        def finished(x: Value, i: Index, j: Index, count: int) -> None:
+            self.body.at(shape.loops.steps, [row + i, column + j], plan.lanes, count, {self.result: x})
+
+        product(
+            work.f,
+            plan,
+            self.element,
+            m,
+            n,
+            shape.k,
+            Matrix(self.left + shape.loops.offset(LEFT, []), *shape.left).moved(row, 0),
+            Matrix(self.right + shape.loops.offset(RIGHT, []), *shape.right).moved(0, column),
+            finished if waiting is None else None,
+            partial=waiting,
+            scratch=work.own(0, self.element) if plan.scratch else None,
+            panels=lambda p, j: self._lies(p, column + j),
+        )
+        if waiting is not None:
+            for i in work.f.range(0, m):
+                self._row(waiting.moved(i, 0), row + i, column, n)
+
+    def _row(self, waiting: Matrix, row: Index, column: Index, columns: int) -> None:
+        """What follows from a row of sums."""
+
+        def vector(j: Index, lanes: int, count: int) -> None:
+            x = self.work.f.load(waiting.at, j, lanes, count or None)
+            self.body.at(self.shape.loops.steps, [row, column + j], lanes, count, {self.result: x})
+
+        along(self.work.f, columns, self.blocks.plan.lanes, vector)
