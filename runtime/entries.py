@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from prograd_proto import ProgramError, TensorType, type_of
@@ -24,7 +25,8 @@ class BoundEntry(NamedTuple):
 
     `rows` is how many rows a step takes: 1 where nothing counts rows. `row_names` are those of the fetches, and of
     other tensors, whose leading extent is the number of rows in the source block. The block that runs does not say so:
-    there one tensor may stand for several. `lengths` are the sizes of all symbols but that of rows.
+    there one tensor may stand for several. `lengths` are the sizes of all symbols but that of rows, `types` those of
+    the block's tensors.
     """
 
     name: str
@@ -35,6 +37,7 @@ class BoundEntry(NamedTuple):
     feeds: dict[str, Feed]
     row_names: frozenset[str]
     lengths: tuple[tuple[str, int], ...] = ()
+    types: Mapping[str, TensorType] = MappingProxyType({})
 
 
 def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
@@ -83,7 +86,7 @@ def _bound(program: pb.ProgramDesc, entry: pb.EntryDesc, binding: pb.Binding, sy
     feeds = {name: Feed(name, types[tensor], tensor in led) for name, tensor in tensor_of.items()}
     plan = binding.plan if binding.HasField("plan") else None
     lengths = tuple((dim.symbol, dim.size) for dim in binding.dims if symbol is not None and dim.symbol != symbol)
-    return BoundEntry(entry.name, binding.block, block, plan, rows or 1, feeds, _row_names(source, led), lengths)
+    return BoundEntry(entry.name, binding.block, block, plan, rows or 1, feeds, _row_names(source, led), lengths, types)
 
 
 def _row_names(source: pb.BlockDesc, led: set[str]) -> frozenset[str]:

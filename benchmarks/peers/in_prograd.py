@@ -116,3 +116,9 @@ def stepper(subject, threads, engine="native"):
         return event.metrics["loss"]
 
     return steps
+
+
+def predictor(subject, threads, example):
+    """From rows to logits, as many rows at once as in the example."""
+    run = session(subject, threads, batch=len(example))
+    return lambda x: run.predict(x)["y"]

@@ -64,7 +64,7 @@ SUBJECTS = {
     "mobilenet, sgd, 32": Subject(
         networks.mobilenet, PIXELS, 32, "sgd", 0.01, (2.0, 1.5), (*OF_IMAGES, "jax.shifted"), 1024
     ),
-    "resnet18, sgd, 32": Subject(networks.resnet18, PIXELS, 32, "sgd", 0.01, (1.15, 1.05), OF_IMAGES, 1024),
+    "resnet18, sgd, 32": Subject(networks.resnet18, PIXELS, 32, "sgd", 1e-3, (1.15, 1.05), OF_IMAGES, 1024),
 }
 
 

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto import type_of
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite, OutOfRange
@@ -152,9 +151,8 @@ class _Collected:
         self._over = {name: over for name, over in fetches if name not in by_row}
         self._joined = frozenset(n for n, over in fetches if n in by_row and over == pb.OVER_LAST)
         self._rows: dict[str, Array] = {}
-        types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
         tensors = {f.name: f.tensor for f in bound.block.fetches} | {name: name for name in fetch}
-        self._longest = {name: types[tensor].static_shape for name, tensor in tensors.items()}
+        self._longest = {name: bound.types[tensor].static_shape for name, tensor in tensors.items()}
         self._count = rows
         self._done = 0
         self._memory = memory

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto import type_of
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 
@@ -15,11 +14,10 @@ Metrics = dict[str, Number]
 
 def scalar_fetches(bound: BoundEntry) -> list[pb.FetchDesc]:
     """The fetches with one element, whatever the number of rows."""
-    sizes = {tensor.name: type_of(tensor).static_shape for tensor in bound.block.tensors}
     return [
         fetch
         for fetch in bound.block.fetches
-        if fetch.name not in bound.row_names and all(extent == 1 for extent in sizes[fetch.tensor])
+        if fetch.name not in bound.row_names and all(extent == 1 for extent in bound.types[fetch.tensor].static_shape)
     ]
 
 

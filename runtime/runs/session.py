@@ -162,6 +162,8 @@ class Session:
 
     def tensors(self, bound: BoundEntry, fetch: Sequence[str]) -> list[str]:
         """The tensors among `fetch` that the entry does not fetch by itself. Raises UsageError for an unknown name."""
+        if not fetch:
+            return []
         declared = {f.name for f in bound.block.fetches}
         known = {tensor.name for tensor in bound.block.tensors}
         for name in fetch:
