@@ -64,3 +64,14 @@ def _path(path: Path) -> Any:
     from pathlib import Path as PurePath
 
     return PurePath(path)
+
+
+def __getattr__(name: str) -> object:
+    from prograd_proto.spelling import closest
+
+    hint = "" if name.startswith("_") else closest(name, __dir__())
+    raise AttributeError(f"prograd.data has no {name!r}{hint}")
+
+
+def __dir__() -> list[str]:
+    return ["decode", "encode", "pack", "write"]
