@@ -4,7 +4,7 @@ What one core wrote is slow to read for another, so what is large has to stay wh
 that is the weights, which are read and written again in every step, parts are whole rows of the weights: halves of the
 depth forwards, rows of the result in the gradient of the weights, columns of it in the gradient of the input. Where
 the rows of a batch are far more than the weights, parts are rows of the batch: rows of the result forwards and in the
-gradient of the input, halves of the depth in the gradient of the weights.
+gradient of the input, halves of the depth in the gradient of the weights. What is larger than caches stays nowhere.
 """
 
 from __future__ import annotations
@@ -74,8 +74,20 @@ class Shape(NamedTuple):
     @property
     def keeps_batch(self) -> bool:
         """Whether rows of a batch stay where they are; else rows of weights do."""
-        batch, a, b = (self.k, self.m, self.n) if self.is_of_weights else (self.m, self.k, self.n)
-        return batch * (a + b) > FAR_MORE * a * b
+        return self._batch > FAR_MORE * self._weights
+
+    @property
+    def kept(self) -> int:
+        """Elements of what stays where it is."""
+        return self._batch if self.keeps_batch else self._weights
+
+    @property
+    def _weights(self) -> int:
+        return self.n * (self.m if self.is_of_weights else self.k)
+
+    @property
+    def _batch(self) -> int:
+        return self.k * (self.m + self.n) if self.is_of_weights else self.m * (self.k + self.n)
 
 
 def product_shape(task: Task) -> Shape:
@@ -174,7 +186,8 @@ def _cost_of_cut(target: Target, bits: int, shape: Shape, cut: Cut) -> float:
     far = not plan.pack_right and n > plan.width and shape.right[0] * bits // 8 % PAGE == 0
     cycles = tile_cycles(target, plan.lanes, m, n) * (FAR if far else 1)
     part = (cycles * CYCLE + copied * COPY_NANOSECONDS) * shape.k
-    of_columns = shape.is_of_weights or shape.keeps_batch
+    stays = shape.kept * bits // 8 < target.l2_bytes
+    of_columns = stays and (shape.is_of_weights or shape.keeps_batch)
     strange = (cut.columns if of_columns else cut.rows).pieces > 1
     return part * (cut.parts if cut.parts > 1 else 1.5) * (STRANGE if strange else 1)
 
