@@ -234,14 +234,14 @@ def test_rows_that_no_step_takes_are_one_sentence(tmp_path):
     (tmp_path / "other").mkdir()
     x, y = data(tmp_path / "other", 30)
     expected = (
-        "the split 'train' has 30 rows, steps of 4 leave 2 of them, and the program has no step of 2; "
+        "steps of 4 leave 2 of them, and the program has no step of 2; "
         "compile it anew beside this data, or with both sizes, as in batch=(4, 2)"
     )
     run = runtime.load(tmp_path / "p.pb", data=tmp_path / "other" / "rows.safetensors")
-    assert text(runtime.DataError, run.train) == expected
+    assert text(runtime.DataError, run.train) == f"the split 'train' has 30 rows, {expected}"
     run = runtime.load(tmp_path / "p.pb")
     feeds = {"x": x, "y": y, "number": np.arange(30)}
-    assert text(runtime.DataError, lambda: run.train(data=feeds)) == expected
+    assert text(runtime.DataError, lambda: run.train(data=feeds)) == f"30 rows are given, {expected}"
     assert run.state["step"] == 0
 
 
