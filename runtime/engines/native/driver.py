@@ -23,7 +23,7 @@ SPINS: Final = 4096
 """How often a helper looks for work before it lets others have its core, each time some 20 to 50 ns: longer than Python
 takes from one step to the next."""
 
-YIELDS: Final = 64
+YIELDS: Final = 1024
 """How often it lets others have its core before it sleeps."""
 
 

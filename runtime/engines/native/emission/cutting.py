@@ -3,7 +3,7 @@
 What one core wrote is slow to read for another, so what is large has to stay where it is from product to product. Where
 that is the weights, which are read and written again in every step, parts are whole rows of the weights: halves of the
 depth forwards, rows of the result in the gradient of the weights, columns of it in the gradient of the input. Where
-the rows of a batch are far more than the weights, parts are rows of the batch: rows of the result forwards and in the
+a batch has many more rows than a layer has inputs, parts are rows of the batch: rows of the result forwards and in the
 gradient of the input, halves of the depth in the gradient of the weights. What is larger than caches stays nowhere.
 """
 
@@ -43,8 +43,8 @@ FAR: Final = 2.0
 STRANGE: Final = 1.3
 """How much longer a product takes whose parts are another core's."""
 
-FAR_MORE: Final = 4
-"""Times as many elements of a batch as of weights, from which on the weights are what goes from core to core."""
+TIMES: Final = 2
+"""The inputs of a layer, so many rows of a batch are more than its weights: these are read and written again."""
 
 LEAST_BYTES: Final = 1 << 14
 """Of weights or rows of which it matters where they are."""
@@ -73,8 +73,13 @@ class Shape(NamedTuple):
 
     @property
     def keeps_batch(self) -> bool:
-        """Whether rows of a batch stay where they are; else rows of weights do."""
-        return self._batch > FAR_MORE * self._weights
+        """Whether rows of a batch stay where they are, else rows of weights do: what goes from core to core is less.
+
+        That is the weights, or as many results as the batch has rows: for so many inputs more of them than weights.
+        """
+        batch = self.k if self.is_of_weights else self.m
+        inputs = self.m if self.is_of_weights else self.k if self.right[1] == 1 else self.n
+        return batch >= TIMES * inputs
 
     @property
     def kept(self) -> int:
