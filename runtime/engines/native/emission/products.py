@@ -6,7 +6,7 @@ with the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Final
 
@@ -113,7 +113,16 @@ class _Emission:
             stored(waiting) if in_parts else finished,
             partial=waiting if plan.depths > 1 else None,
             scratch=self.work.own(0, self.element) if plan.scratch else None,
+            beside=[] if in_parts else [matrix.moved(row, column) for matrix in self._operands(at)],
         )
+
+    def _operands(self, at: list[Index]) -> Iterator[Matrix]:
+        """What the nodes read that has the shape of the result, such as weights that they update."""
+        steps = self.shape.loops.steps
+        for name in dict.fromkeys(name for node in self.body.nodes for name in node.inputs if name in steps):
+            of_rows, of_columns = steps[name][-2:]
+            if of_columns == 1 and of_rows and self.work.places[name].type == self.left.type:
+                yield Matrix(self.work.places[name] + moved(at, steps[name]), of_rows)
 
     def joined(self, unit: Value, columns: Pieces, rows: Pieces) -> None:
         """Some columns and rows of the matrix, whose halves of the depth wait."""

@@ -10,7 +10,7 @@ updates a parameter and keeps no gradient. If the depth is cut, sums wait in `pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -54,6 +54,7 @@ def product(
     partial: Matrix | None = None,
     scratch: Value | None = None,
     panels: Panels | None = None,
+    beside: Sequence[Matrix] = (),
 ) -> None:
     """Write the product of m x k by k x n.
 
@@ -70,6 +71,7 @@ def product(
         partial: m x n elements in which sums may wait; needed if the plan has more than one depth.
         scratch: `plan.scratch` elements; needed if that is not 0.
         panels: where a copy of the right operand lies by panels, if there is one; the plan then copies none.
+        beside: m x n elements each that the epilogue reads or writes: asked for while a tile is computed.
     """
     assert plan.depths == 1 or partial is not None, "sums of a depth that is cut need a place"
     assert not plan.scratch or scratch is not None, "copies of operands need a place"
@@ -79,7 +81,7 @@ def product(
     vector = element.of(plan.lanes)
     for j, columns in _blocks(f, n, plan.block_columns):
         for p in f.range(0, k, plan.depth) if k else [0]:
-            part = _Part(f, plan, vector, k, p, epilogue, partial, j)
+            part = _Part(f, plan, vector, k, p, epilogue, partial, j, beside)
             b = right.moved(p, j)
             if panels is not None:
                 b = Matrix(panels(p, j), plan.width)
@@ -107,9 +109,11 @@ class _Part:
         epilogue: Epilogue | None,
         partial: Matrix | None,
         j: Index,
+        beside: Sequence[Matrix],
     ) -> None:
         self.f, self.plan, self.vector, self.p, self.k, self.j = f, plan, vector, p, k, j
         self.epilogue, self.partial = epilogue, partial if plan.depths > 1 else None
+        self.beside = beside
         self.depth: Index = k if plan.depths == 1 else _least(k - p, plan.depth)
 
     def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int, *, by_panels: bool) -> None:
@@ -125,6 +129,8 @@ class _Part:
     def tile(self, a: Matrix, b: Matrix, i: Index, j: Index, rows: int, columns: int) -> None:
         """One tile: its sums go to the epilogue, or wait for those of the next block of the depth."""
         if self.partial is None:
+            for matrix in self.beside:
+                self._ask_for(matrix.moved(i, j), rows, columns)
             sums = tile(self.f, a, b, rows, columns, self.vector, self.depth)
             assert self.epilogue is not None, "one depth has one"
             for r, c, tail, x in self._vectors(sums, columns):
