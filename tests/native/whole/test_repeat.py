@@ -67,3 +67,36 @@ def test_rows_are_taken_in_their_order_and_other_dtypes_are_left_to_single_steps
         np.testing.assert_array_equal(executor.feeds["x"], DATA["x"][numbers[16:24]])
         wide = {**DATA, "x": DATA["x"].astype("f8")}
         assert executor.repeated(InMemory(wide, {}, numbers), ["loss"]) is None
+
+
+def wide() -> Program:
+    """Rows that two threads take by halves."""
+    program = Program("wide")
+    x, y = program.input("x", "float32", ("batch", 200)), program.input("y", "float64", ("batch", 1))
+    h = ops.relu(x @ program.parameter("v", (200, 64)))
+    program.minimize(
+        ops.mean(ops.square(ops.cast(h @ program.parameter("w", (64, 1)), dtype="float64") - y)), adam(0.1)
+    )
+    return program
+
+
+def images() -> Program:
+    """Images that a convolution takes, with what follows it."""
+    program = Program("images")
+    x, y = program.input("x", "float32", ("batch", 5, 5, 2)), program.input("y", "float64", ("batch", 1))
+    h = ops.relu(ops.conv2d(x, program.parameter("v", (3, 3, 2, 4))))
+    program.minimize(ops.mean(ops.square(ops.cast(ops.mean(h, axes=(1, 2, 3)), dtype="float64") - y)), adam(0.1))
+    return program
+
+
+@pytest.mark.parametrize("network", [wide, images])
+def test_rows_of_any_form_are_those_of_single_steps(network):
+    shape = {"wide": (ROWS, 200), "images": (ROWS, 5, 5, 2)}[network.__name__]
+    data = {**DATA, "x": np.random.default_rng(1).standard_normal(shape, "f4")}
+    runs = [(1, 1), (1000, 1), (1000, 2)]
+    seen = []
+    for ahead, threads in runs:
+        run = runtime.Run(network().compile(batch=(8, 2)), engine="native", threads=threads)
+        events = [repr(event) for event in run.train(data=data, ahead=ahead, epochs=3)]
+        seen.append((events, {name: array.tobytes() for name, array in run.states.arrays.items()}))
+    assert seen[0] == seen[1] == seen[2]

@@ -15,7 +15,7 @@ from runtime.engines.native.emission.cutting import LEFT, RIGHT, Cut, Shape, cos
 from runtime.engines.native.emission.large import is_large, large_stages
 from runtime.engines.native.emission.nest import Pieces, along, moved, piece, pieces_of, row_major, unravelled
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Stage, Stages, Work
+from runtime.engines.native.forms import Product, Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
 from runtime.engines.native.lowering.nodes import Nodes
 from runtime.engines.native.product import Matrix, product, stored
@@ -67,7 +67,8 @@ def fed_in_halves(block: Nodes, tasks: Iterable[Task | None], target: Target) ->
     feed_of = {parameter.tensor: parameter.feed for parameter in block.block.desc.parameters if parameter.feed}
     found: set[str] = set()
     for task in tasks:
-        if task is not None and task.group.product and task.group.nodes[0].inputs[0] in feed_of:
+        is_product = task is not None and isinstance(task.group.nodes[0].form, Product)
+        if task is not None and is_product and task.group.nodes[0].inputs[0] in feed_of:
             shape, bits = product_shape(task), DTYPES[_dtype(task)].bits
             halves = divided(target, bits, shape, prod(shape.loops.extents[:-2])).depth.pieces == 2
             found |= {feed_of[task.group.nodes[0].inputs[0]]} if halves and not shape.is_of_weights else set()
