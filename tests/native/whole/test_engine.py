@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from subjects.commands import fields
 from subjects.commands import run_runtime as command
 from subjects.random_training import training_programs
 from subjects.small_programs import rich, save
@@ -41,6 +42,23 @@ def test_an_example_trains_to_the_same_states(path: Path):
             np.testing.assert_allclose(native[name], expected, rtol=0, atol=1e-4 * scale, err_msg=name)
         else:
             np.testing.assert_array_equal(native[name], expected, err_msg=name)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_command_makes_the_steps_of_an_example_at_once_and_alike(path: Path, capsys: pytest.CaptureFixture[str]):
+    """Evaluation included: on any number of threads to the same bits, and near those of the reference."""
+    arguments = ["execute", path, "-q", "--steps", 25]
+    lines: list[dict[str, str]] = []
+    for options in (["--engine=native"], ["--engine=native", "--threads=2"], ["--engine=reference"]):
+        code, out, err = command(capsys, *arguments, *options)
+        assert (code, err) == (0, "")
+        lines.append(fields(out[-1]))
+    one, two, reference = lines
+    assert (one["engine"], reference["engine"]) == ("native", "reference")
+    assert one["state_sha256"] == two["state_sha256"]
+    for name in one:
+        if "loss" in name:
+            assert float(one[name]) == float(two[name]) == pytest.approx(float(reference[name]), rel=1e-3)
 
 
 @pytest.mark.parametrize("optimizer", [nadam, radam], ids=["nadam", "radam"])
