@@ -5,14 +5,14 @@ A depth of more than DEPTH is cut, and what its parts give is added in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from runtime.engines.native.attention.heads import Heads
 from runtime.engines.native.forms.stages import Work
 from runtime.engines.native.ir import Function, Index, Value
 from runtime.engines.native.ir.words import first, minimum, where
-from runtime.engines.native.product import Matrix
-from runtime.engines.native.product.plan import DEPTH, shares, tile_shape
+from runtime.engines.native.product import Matrix, in_blocks, in_tiles
+from runtime.engines.native.product.plan import DEPTH, tile_shape
 from runtime.engines.native.product.tile import Sums, tile
 
 Epilogue = Callable[[Value, Index, Index, int], None]
@@ -66,7 +66,7 @@ def _columns(
 ) -> None:
     """Those of one panel, which has so many keys."""
     lanes, depth = heads.lanes, left.row
-    for i, size in _tiles(f, rows, tile_shape(heads.target, lanes, rows, heads.keys)[0]):
+    for i, size in in_tiles(f, rows, tile_shape(heads.target, lanes, rows, heads.keys)[0]):
         sums = _tile(heads, f, left.moved(i, 0), right, size, -(-count // lanes) * lanes, depth, depth)
         for r, row in enumerate(sums):
             for c, one in enumerate(row):
@@ -124,8 +124,8 @@ def _product(
     """Of m rows and n columns, with a depth of at most so much."""
     f, lanes = work.f, heads.lanes
     rows, vectors = tile_shape(heads.target, lanes, m, n)
-    for j, columns in _blocks(f, n, vectors * lanes):
-        for i, size in _tiles(f, m, rows):
+    for j, columns in in_blocks(f, n, vectors * lanes):
+        for i, size in in_tiles(f, m, rows):
             sums = _tile(heads, f, left.moved(i, 0), right.moved(0, j), size, columns, depth, most)
             for r, line in enumerate(sums):
                 for c, x in enumerate(line):
@@ -146,19 +146,3 @@ def _tile(
         sums = tile(f, left.moved(0, p), right.moved(p, 0), rows, columns, vector, part, turns=False)
         loop.carry([a + b for a, b in zip(totals, (x for row in sums for x in row), strict=True)])
     return [loop.results[r * across : (r + 1) * across] for r in range(rows)]
-
-
-def _tiles(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
-    start = 0
-    for size, count in shares(total, most):
-        for i in f.range(start, start + size * count, size):
-            yield i, size
-        start += size * count
-
-
-def _blocks(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
-    whole = total // most * most
-    for i in f.range(0, whole, most):
-        yield i, most
-    if whole < total:
-        yield whole, total - whole

@@ -73,9 +73,9 @@ class Shape(NamedTuple):
 
     @property
     def keeps_batch(self) -> bool:
-        """Whether rows of a batch stay where they are, else rows of weights do: what goes from core to core is less.
+        """Whether rows of a batch stay with a thread, and weights go from core to core; else the other way round.
 
-        That is the weights, or as many results as the batch has rows: for so many inputs more of them than weights.
+        What goes is the weights, read and written again, or a result for every row of the batch.
         """
         batch = self.k if self.is_of_weights else self.m
         inputs = self.m if self.is_of_weights else self.k if self.right[1] == 1 else self.n

@@ -79,7 +79,7 @@ def product(
         assert partial is not None, "the result needs a place"
         epilogue = stored(partial)
     vector = element.of(plan.lanes)
-    for j, columns in _blocks(f, n, plan.block_columns):
+    for j, columns in in_blocks(f, n, plan.block_columns):
         for p in f.range(0, k, plan.depth) if k else [0]:
             part = _Part(f, plan, vector, k, p, epilogue, partial, j, beside)
             b = right.moved(p, j)
@@ -89,7 +89,7 @@ def product(
                 to = scratch + plan.left_scratch
                 packed_right(f, b, to, part.depth, columns, plan.width, plan.depth, vector)
                 b = Matrix(to, plan.width)
-            for i, rows in _blocks(f, m, plan.block_rows):
+            for i, rows in in_blocks(f, m, plan.block_rows):
                 a = left.moved(i, p)
                 if plan.pack_left and scratch is not None:
                     a = packed_left(f, a, scratch, rows, part.depth, plan.apart, vector)
@@ -118,13 +118,10 @@ class _Part:
 
     def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int, *, by_panels: bool) -> None:
         """All tiles of a block of rows, panel by panel."""
-        for j, width in _blocks(self.f, columns, self.plan.width):
+        for j, width in in_blocks(self.f, columns, self.plan.width):
             beside = replace(b, at=b.at + j * self.plan.depth) if by_panels else b.moved(0, j)
-            start = 0
-            for size, count in shares(rows, self.plan.rows):
-                for r in self.f.range(start, start + size * count, size):
-                    self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width)
-                start += size * count
+            for r, size in in_tiles(self.f, rows, self.plan.rows):
+                self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width)
 
     def tile(self, a: Matrix, b: Matrix, i: Index, j: Index, rows: int, columns: int) -> None:
         """One tile: its sums go to the epilogue, or wait for those of the next block of the depth."""
@@ -172,13 +169,22 @@ class _Part:
                 yield r, c * self.plan.lanes, min(self.plan.lanes, columns - c * self.plan.lanes), x
 
 
-def _blocks(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
+def in_blocks(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
     """Starts and sizes: a loop over whole blocks, and what is left."""
     whole = total // most * most
     for i in f.range(0, whole, most):
         yield i, most
     if whole < total:
         yield whole, total - whole
+
+
+def in_tiles(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
+    """Starts and sizes, as equal as can be and of at most so much: a loop for each size."""
+    start = 0
+    for size, count in shares(total, most):
+        for i in f.range(start, start + size * count, size):
+            yield i, size
+        start += size * count
 
 
 def _least(a: Index, b: int) -> Index:
