@@ -205,6 +205,7 @@ def _loaded(options: argparse.Namespace) -> Run:
             run.resume(options.checkpoint, change_settings=options.change_settings)
         else:
             logging.getLogger("prograd").warning("%s: there is no checkpoint yet; the run begins", options.checkpoint)
+    run.states.require()  # before any work: the result line has the hash of all
     return run
 
 

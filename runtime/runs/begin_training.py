@@ -72,6 +72,7 @@ def _one_by_one(bunches: Iterator[Sequence[Event]]) -> Generator[Event]:
 def _begun(
     session: Session, standing: Standing, options: TrainingOptions, between: Callable[[], None]
 ) -> Generator[Sequence[Event]]:
+    session.states.require()  # of all: checkpoints have all
     course = course_of(session, options)
     plan, position = course.plan, standing.position
     _check_position(position, session.states.arrays["total_steps"], course, retarget=options.retarget_schedule)

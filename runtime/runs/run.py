@@ -46,12 +46,12 @@ def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
     """Load and check a program file, and give its states their initial values.
 
     `plugins` are used before, as by `use_plugin`: the program imports nothing by itself. `options` are those of `Run`,
-    without `program` and `folder`.
+    without `program` and `folder`. A file of initial values that is missing, or another one, is an error when they are
+    used: `load` and `resume` of a Run may replace them before.
 
     Raises:
         PluginError: a plugin is not there, or cannot be used.
         ProgramError: the file is no program that this runtime can run; nothing was allocated.
-        DataError: a file that holds initial values is missing or another one.
         ResourceLimit: the states do not fit into `max_memory`.
     """
     use_plugins(plugins)
@@ -252,6 +252,7 @@ class Run:
 
     def save(self, path: Path_, *, force: bool = False) -> None:
         """Write all states, and where the run stands, to a safetensors file that `resume` and `load` take."""
+        self.states.require()
         with self.states.turns.together():
             write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
 
@@ -273,7 +274,7 @@ class Run:
             self.settings.require_same(checkpoint.tensors, os.fspath(path))
         with self.states.turns.alone():
             self.standing.position = resume(checkpoint, self.sha256, self.states)
-            self.states.were_given = True
+            self.states.are_given(self.states.arrays)
             self.standing.done, self.standing.home = 0, os.path.realpath(checkpoint.path.parent)
             self.settings.put(given)
 
@@ -304,7 +305,7 @@ class Run:
         patterns = [only] if isinstance(only, str) else only
         with self.states.turns.alone():
             loaded = load_parameters(checkpoint, self.program, self.states.arrays, patterns, rename, layout)
-            self.states.were_given = True
+            self.states.are_given(loaded.loaded)
             return loaded
 
     def load_state(self, path: Path_) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import copy
 from pathlib import Path
 
@@ -28,7 +29,8 @@ class States:
     `arrays` are the very memory that steps update, `passing` the names of those that last an epoch, `sums` of the slots
     in which gradients wait for an update that several steps make, `turns` what keeps threads from reading what another
     one changes: who touches an array has a turn. `were_given` says that values were loaded or set, and `is_told` that a
-    user knows of those that were not.
+    user knows of those that were not. A file of initial values that cannot be read is an error when one of them is
+    used, so whoever replaces them all needs no file.
     """
 
     def __init__(self, program: pb.ProgramDesc, folder: Path, memory: MemoryLimit = NO_LIMIT) -> None:
@@ -45,6 +47,7 @@ class States:
         self._folder = folder
         self._memory = memory
         self._outside: dict[str, Array] = {}  # initial values from files
+        self._unread: dict[str, str] = {}  # by state, why its file gave none
 
     def aside(self) -> States:
         """The same states, but for those that last an epoch, which have memory of their own."""
@@ -54,13 +57,30 @@ class States:
         return other
 
     def initialise(self, seed: int | None = None) -> None:
-        """Give every state its initial value; `seed` replaces the program's. Raises DataError for a bad file."""
+        """Give every state its initial value; `seed` replaces the program's. Of files see `require`."""
         self._read_external()
         self.arrays["seed"][...] = self._program.seed if seed is None else seed
         for state in self._held:
             if state.name != "seed":
                 self._initialise(state)
         self._outside = {name: tensor for name, tensor in self._outside.items() if name in self.passing}
+
+    def require(self, names: Collection[str] | None = None) -> None:
+        """Raise DataError if one of these states, or of all, has no value: its file gave none, and nobody else did."""
+        for name, why in self._unread.items():
+            if names is None or name in names:
+                raise DataError(why)
+
+    @property
+    def without_value(self) -> Collection[str]:
+        """The states that `require` refuses."""
+        return self._unread.keys()
+
+    def are_given(self, names: Collection[str]) -> None:
+        """Know that these were loaded or set. What lasts an epoch still starts the next one from its file."""
+        self.were_given = True
+        for name in {*names} - self.passing:
+            self._unread.pop(name, None)
 
     def reset_epoch(self) -> None:
         """Give the states that last an epoch their initial value again."""
@@ -71,6 +91,7 @@ class States:
     def sha256(self) -> str:
         """The hash of all states; see docs/format.md."""
         with self.turns.together():
+            self.require()
             return state_sha256(
                 (name, array_type(array).dtype, array.shape, as_little(array).reshape(-1).view(np.uint8).data)
                 for name, array in self.arrays.items()
@@ -89,7 +110,7 @@ class States:
                     self._make(state.op, made)
                     np.copyto(array, converted(made, type.dtype))
             case "external":
-                array[...] = self._outside[state.name]
+                array[...] = self._outside.get(state.name, 0)
             case _:
                 array[...] = 0
 
@@ -107,14 +128,17 @@ class States:
     def _read_external(self) -> None:
         """Have the tensors of all files, as far as a later epoch needs them, which may find other files.
 
-        What is read is verified before anything is made of it.
+        What is read is verified before anything is made of it; why a file cannot be read is kept for `require`.
         """
         states = [s for s in self._held if s.WhichOneof("initial") == "external"]
         for path in sorted({state.external.path for state in states}):
             ours = [state for state in states if state.external.path == path]
-            with verified(self._program, self._folder, path, self._memory) as reader:
-                tensors = read_arrays(self._folder / path, reader, [state.external.key for state in ours])
-            self._outside |= {state.name: self._fitting(state, tensors[state.external.key]) for state in ours}
+            try:
+                with verified(self._program, self._folder, path, self._memory) as reader:
+                    tensors = read_arrays(self._folder / path, reader, [state.external.key for state in ours])
+                self._outside |= {state.name: self._fitting(state, tensors[state.external.key]) for state in ours}
+            except DataError as error:
+                self._unread |= {state.name: str(error) for state in ours}
 
     def _fitting(self, state: pb.StateDesc, tensor: Array) -> Array:
         path, key = self._folder / state.external.path, state.external.key

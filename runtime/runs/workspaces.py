@@ -159,7 +159,8 @@ class Lent:
         self.workspace.close()
 
     def _states_of(self, bound: BoundEntry) -> States:
-        """What an entry reads and updates: one that does not train has totals of its own."""
+        """What an entry reads and updates, which has to have values: one that does not train has totals of its own."""
+        self._states.require({parameter.state for parameter in bound.block.parameters})
         if not bound.block.updates or trains(self._program, bound.block):
             return self._states
         if self._aside is None:

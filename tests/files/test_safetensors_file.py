@@ -144,7 +144,7 @@ def test_a_file_that_is_replaced_in_mid_run_changes_nothing(tmp_path):
     list(events)
     assert run.states.sha256() == whole.states.sha256()
     with pytest.raises(runtime.DataError, match="the file's SHA-256 is "):
-        runtime.load(path)
+        runtime.load(path).train()
 
 
 def test_what_a_file_has_when_it_is_read_is_what_was_verified(tmp_path, monkeypatch):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+import prograd
 import runtime
-from prograd import Program, Run, layers, ops
+from prograd import Program, Run, constant, from_file, layers, ops, sgd
 from runtime.__main__ import main
 
 Array = np.ndarray
@@ -278,3 +279,65 @@ def test_two_modules_are_taken_as_one_layer_by_rules_that_name_its_states(tmp_pa
     np.testing.assert_array_equal(state["stem.scale"], tensors["bn1.weight"])
     np.testing.assert_array_equal(state["stem.variance"], tensors["bn1.running_var"])
     np.testing.assert_array_equal(state["stem.w"][1, 2], tensors["conv1.weight"][:, :, 1, 2].T)
+
+
+@pytest.fixture
+def without_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A program whose first weights lie in a file that is gone, beside what was trained; and what is said of it."""
+    monkeypatch.chdir(tmp_path)
+    save_file({"first": drawn(4, 2)}, "first.safetensors")
+    prograd.data.write("rows.safetensors", {"x": drawn(4, 4)})
+    program = Program("late")
+    x = program.input("x", "float32", ("batch", 4))
+    first = program.parameter("first", (4, 2), from_file("first.safetensors"))
+    scale = program.parameter("scale", (2,), constant(1.0))
+    y = x @ first * scale
+    program.minimize(ops.mean(y * y), sgd(0.1))
+    program.outputs(y=y)
+    program.entry("alone", twice=scale * 2.0)
+    program.data("rows.safetensors")
+    program.run(epochs=1)
+    program.compile(batch=4).save("late.pb")
+    assert main(["execute", "late.pb", "-q", "--save", "trained.safetensors", "--checkpoint", "run1"]) == 0
+    Path("first.safetensors").unlink()
+    return "late.pb", "first.safetensors: the program's file cannot be read: No such file or directory"
+
+
+def test_a_file_of_initial_values_may_be_missing_where_all_of_them_are_replaced(
+    without_its_file: tuple[str, str], capsys: pytest.CaptureFixture[str]
+):
+    path, _ = without_its_file
+    for options in (["--load", "trained.safetensors"], ["--checkpoint", "run1", "--resume"]):
+        assert main(["execute", path, "-q", *options, *(["--epochs", "1"] if "--load" in options else [])]) == 0
+    assert main(["execute", path, "-q", "--entry", "predict", "--load", "trained.safetensors"]) == 0
+    capsys.readouterr()
+    run = runtime.load(path)
+    run.resume("run1")
+    again = runtime.load(path)
+    again.state["first"] = run.state["first"]
+    assert again.predict(drawn(4, 4))["y"].shape == (4, 2)
+
+
+def test_a_file_of_initial_values_that_is_missing_is_named_when_one_is_used(
+    without_its_file: tuple[str, str], capsys: pytest.CaptureFixture[str]
+):
+    path, sentence = without_its_file
+    run = runtime.load(path)
+    uses: list[Callable[[], object]] = [
+        run.train,
+        lambda: run.predict(drawn(4, 4)),
+        lambda: run.save("s.safetensors"),
+        lambda: run.state["first"],
+        lambda: run.state_sha256,
+    ]
+    for use in uses:
+        with pytest.raises(runtime.DataError) as caught:
+            use()
+        assert str(caught.value) == sentence
+    assert run.predict({}, entry="alone")["twice"].tolist() == [2, 2]  # which reads the other state alone
+    assert "not read" in run._repr_html_()
+    capsys.readouterr()
+    for command in (["check"], ["execute"], ["execute", "--load", "trained.safetensors", "--only", "scale"]):
+        assert main([command[0], path, *command[1:]]) == 4
+        assert capsys.readouterr().err.splitlines()[-1] == f"runtime: {sentence}"
+    assert not Path("s.safetensors").exists()

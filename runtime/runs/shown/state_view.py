@@ -19,7 +19,8 @@ class StateView(Mapping[str, Array]):
 
     A bfloat16 state is read as float32, and takes float32 numbers that bfloat16 has.
 
-    Raises UsageError for a state that the program does not have, DataError for another type.
+    Raises UsageError for a state that the program does not have, DataError for another type, and for one whose file
+    could not be read.
     """
 
     def __init__(self, states: States) -> None:
@@ -38,10 +39,13 @@ class StateView(Mapping[str, Array]):
         from runtime.runs.shown.html_tables import described, table
 
         with self._turns.together():
-            return table(("state", "type", "value"), [(n, *described(array)) for n, array in self._arrays.items()])
+            rows = [(name, *described(array)) for name, array in self._arrays.items()]
+        unread = self._states.without_value
+        return table(("state", "type", "value"), [(n, t, "not read" if n in unread else v) for n, t, v in rows])
 
     def __getitem__(self, name: str) -> Array:
         state = self._found(name)
+        self._states.require([name])
         with self._turns.together():
             return handed_out(state)
 
@@ -53,7 +57,8 @@ class StateView(Mapping[str, Array]):
             raise DataError(f"the state {name!r} is {here}, the array given is {given}")
         with self._turns.alone():
             np.copyto(state, array)
-            self._states.were_given |= name not in ("seed", "total_steps")
+            if name not in ("seed", "total_steps"):
+                self._states.are_given([name])
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays
