@@ -8,6 +8,7 @@ begin_training     from what was asked to the events of a training run
 course             what to train, how long and on which rows
 training           the training loop: steps, epochs, evaluations, the best states, checkpoints
 evaluation         running an entry over rows without training: evaluation and prediction
+predictions        what entries fetch for rows that are given, any number of them
 untrained          entries that compute with values that nobody has trained, loaded or set
 one_step           one step of an entry with rows that are given, by itself
 events             what a training run reports: frozen records, one kind per occasion. Epochs and steps count from 1

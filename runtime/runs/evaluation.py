@@ -67,19 +67,27 @@ def run_over(
     bindings = session.bindings(entry)
     session.require_length(bindings[0])
     fetch = session.tensors(bindings[0], fetch)
-    are_left = len(session.lengths(entry)) > 1 or len(rows) % bindings[0].rows or is_ragged(rows)
-    row_wise = bool(are_left) and session.is_row_wise(bindings[0], fetch)
-    parts = session.parts(entry, rows, apart=row_wise)
-    turns = [_turns(part.bindings, len(part.rows), may_fill_up=row_wise) for part in parts]
-    with session.apart([bound for some in turns for bound, _ in some], fetch) as lent:
+    parts = steps_over(session, entry, rows, fetch)
+    with session.apart([bound for _, turns in parts for bound, _ in turns], fetch) as lent:
         totals = Totals(scalar_fetches(bindings[0]))
         collected = _Collected(bindings[0], fetch, len(rows), session.memory)
-        for part, some in zip(parts, turns, strict=True):
-            _run_part(session, lent, part, some, fetch, totals, collected, between)
+        for part, turns in parts:
+            _run_part(session, lent, part, turns, fetch, totals, collected, between)
         arrays, metrics = collected.result(len(rows)), totals.result()
     tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.name not in bindings[0].row_names}
     tables = {name: array for name, array in tables.items() if name not in metrics}
-    return Results(metrics, tables, arrays, sum(steps for some in turns for _, steps in some))
+    return Results(metrics, tables, arrays, sum(steps for _, turns in parts for _, steps in turns))
+
+
+def steps_over(
+    session: Session, entry: str, rows: Rows, fetch: Sequence[str] = ()
+) -> list[tuple[Part, list[tuple[BoundEntry, int]]]]:
+    """The rows by length, each with its bindings and how many steps of them; see `run_over`, which raises likewise."""
+    first = session.bindings(entry)[0]
+    are_left = len(session.lengths(entry)) > 1 or len(rows) % first.rows or is_ragged(rows)
+    row_wise = bool(are_left) and session.is_row_wise(first, fetch)
+    parts = session.parts(entry, rows, apart=row_wise)
+    return [(part, _turns(part.bindings, len(part.rows), may_fill_up=row_wise)) for part in parts]
 
 
 def _run_part(

@@ -19,7 +19,6 @@ from runtime.engines.engine import EngineOptions, MathName, ScheduleName
 from runtime.errors import DataError, UsageError
 from runtime.memory_limit import PARSED, MemoryLimit
 from runtime.plugins import use_plugins
-from runtime.rows.by_feed import by_feed, is_frame
 from runtime.runs.begin_training import begin_training
 from runtime.runs.checkpoints.checkpoint import read_checkpoint, resume, write_checkpoint
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
@@ -28,6 +27,7 @@ from runtime.runs.evaluation import run_over
 from runtime.runs.events import Event
 from runtime.runs.one_step import one_step
 from runtime.runs.position import Position
+from runtime.runs.predictions import Predictions
 from runtime.runs.session import Session
 from runtime.runs.settings import Settings
 from runtime.runs.shown.fetched import Fetched
@@ -130,6 +130,7 @@ class Run:
         options = EngineOptions(math, threads, schedule, check_nan, None if spill is None else Path(spill), memory)
         self.session = Session(program, Path(folder), engine, options, None if data is None else Path(data))
         self.standing = Standing()
+        self._predictions = Predictions(self.session)
         self.program, self.memory, self.states = program, memory, self.session.states
         self.settings = Settings(program, self.states)
         self.states.initialise(seed)
@@ -232,16 +233,7 @@ class Run:
             x: an array for the entry's one feed, or an array per feed, or a frame of pandas with a column for each.
             entry: which one.
         """
-        feeds = self.session.bindings(entry)[0].feeds
-        if len(feeds) != 1 and is_frame(x):
-            x = by_feed(x)
-        if not isinstance(x, Mapping):
-            if len(feeds) != 1:
-                raise DataError(f"entry {entry!r} has the feeds {', '.join(feeds) or 'none'}; give an array by name")
-            x = {next(iter(feeds)): x}
-        results = run_over(self.session, entry, self.session.rows(entry, x))  # pyright: ignore[reportUnknownArgumentType]: names are checked
-        warn_if_untrained(self.session, entry)
-        return Fetched(results.arrays)
+        return Fetched(self._predictions(entry, x))
 
     def set(self, **values: float) -> None:
         """Give settings of the program other values, for all steps from now on.

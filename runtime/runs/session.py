@@ -172,10 +172,14 @@ class Session:
                 raise UsageError(f"entry {bound.name!r} has no fetch and no tensor {name!r}{hint}")
         return [name for name in fetch if name not in declared]
 
+    def reads_length(self, bound: BoundEntry) -> bool:
+        """Whether an entry reads how many steps the run has in all."""
+        return any(parameter.state == "total_steps" for parameter in bound.block.parameters)
+
     def require_length(self, bound: BoundEntry) -> None:
         """Raise UsageError if an entry reads how many steps the run has in all, and nobody has said so."""
         total = int(self.states.arrays["total_steps"])
-        if total < 1 and any(parameter.state == "total_steps" for parameter in bound.block.parameters):
+        if total < 1 and self.reads_length(bound):
             raise UsageError(
                 f"entry {bound.name!r} reads total_steps, the steps of the whole run, as schedules do, and it is "
                 f"{total}; say how many there will be before the first, as in run.state['total_steps'] = 1000"

@@ -19,7 +19,8 @@ class Turns:
     """The turns of the threads of one run."""
 
     def __init__(self) -> None:
-        self._changed = Condition(Lock())
+        self._lock = Lock()
+        self._changed = Condition(self._lock)
         self._readers: dict[int, int] = {}  # by thread, how many turns it has inside each other
         self._writer = 0
         self._depth = 0
@@ -28,22 +29,9 @@ class Turns:
         self._queued = 0  # readers that wait
         self._due = 0  # those of them that waited when the last turn alone ended
 
-    @contextmanager
-    def together(self) -> Generator[None]:
+    def together(self) -> _Together:
         """A turn in which nobody changes the states."""
-        me = get_ident()
-        with self._changed:
-            if self._writer != me and me not in self._readers and (self._writer or self._waiting):
-                self._wait_together()
-            self._readers[me] = self._readers.get(me, 0) + 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._readers[me] -= 1
-                if not self._readers[me]:
-                    del self._readers[me]
-                    self._changed.notify_all()
+        return _Together(self)
 
     @contextmanager
     def alone(self) -> Generator[None]:
@@ -63,6 +51,24 @@ class Turns:
                     self._changes += 1
                     self._due = self._queued
                     self._changed.notify_all()
+
+    def begin_together(self) -> None:
+        """Begin such a turn, which `end_together` ends."""
+        me = get_ident()
+        with self._lock:
+            if self._writer != me and me not in self._readers and (self._writer or self._waiting):
+                self._wait_together()
+            self._readers[me] = self._readers.get(me, 0) + 1
+
+    def end_together(self) -> None:
+        """End it."""
+        me = get_ident()
+        with self._lock:
+            left = self._readers.pop(me) - 1
+            if left:
+                self._readers[me] = left
+            else:
+                self._changed.notify_all()
 
     def _wait_together(self) -> None:
         """Wait until nobody changes the states, and nobody waits for that who came before."""
@@ -85,3 +91,16 @@ class Turns:
         finally:
             self._waiting -= 1
             self._changed.notify_all()
+
+
+class _Together:
+    """The context of a turn with others: a class, as small predictions take little longer than a generator."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def __enter__(self) -> None:
+        self._turns.begin_together()
+
+    def __exit__(self, *error: object) -> None:
+        self._turns.end_together()

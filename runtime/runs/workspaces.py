@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from threading import Condition, RLock, get_ident
 
 from prograd_proto import program_pb2 as pb
@@ -43,8 +42,7 @@ class Workspaces:
         """Of all files beside the arenas, likewise; 0 if nothing is spilled."""
         return sum(lent.workspace.footprint.file for lent in list(self._all))
 
-    @contextmanager
-    def lent(self, bindings: Iterable[BoundEntry], fetch: Sequence[str] = ()) -> Generator[Lent]:
+    def lent(self, bindings: Sequence[BoundEntry], fetch: Sequence[str] = ()) -> _Lending:
         """A workspace that no other thread has for as long, with executors for these; waits where memory is short.
 
         Who asks has a turn at the states already: who holds a workspace never waits for one.
@@ -52,11 +50,7 @@ class Workspaces:
         Raises ResourceLimit if the memory of one is more than the limit or than there is, or the disk has no room for
         its file, and UsageError if that cannot be made.
         """
-        lent = self._with_executors(list(bindings), fetch)
-        try:
-            yield lent
-        finally:
-            self._give_back(lent)
+        return _Lending(self, bindings, fetch)
 
     def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
         """An executor for a thread that is alone with the run; raises what `lent` does."""
@@ -68,7 +62,8 @@ class Workspaces:
         for lent in list(self._all):
             lent.workspace.close()
 
-    def _with_executors(self, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> Lent:
+    def with_executors(self, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> Lent:
+        """Lend a workspace until it is given back."""
         while True:
             lent = self._taken()
             try:
@@ -78,7 +73,7 @@ class Workspaces:
                 if not self._gives_up(lent):
                     raise
             except BaseException:
-                self._give_back(lent)
+                self.give_back(lent)
                 raise
             else:
                 return lent
@@ -99,7 +94,8 @@ class Workspaces:
             self._holders.append(get_ident())
             return self._idle.pop()
 
-    def _give_back(self, lent: Lent) -> None:
+    def give_back(self, lent: Lent) -> None:
+        """Have it again."""
         with self._changed:
             self._holders.remove(get_ident())
             self._idle.append(lent)
@@ -108,7 +104,7 @@ class Workspaces:
     def _gives_up(self, lent: Lent) -> bool:
         """Do without a workspace that needs more than there is, and say whether there is another one to wait for."""
         with self._changed:
-            self._give_back(lent)
+            self.give_back(lent)
             if len(self._all) == 1:
                 return False
             self._idle.remove(lent)
@@ -119,6 +115,20 @@ class Workspaces:
 
     def _has_one(self) -> bool:
         return get_ident() in self._holders
+
+
+class _Lending:
+    """The context in which a workspace is lent: a class, as in `turns`."""
+
+    def __init__(self, workspaces: Workspaces, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> None:
+        self._workspaces, self._asked = workspaces, (bindings, fetch)
+
+    def __enter__(self) -> Lent:
+        self._lent = self._workspaces.with_executors(*self._asked)
+        return self._lent
+
+    def __exit__(self, *error: object) -> None:
+        self._workspaces.give_back(self._lent)
 
 
 class Lent:

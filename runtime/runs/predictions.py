@@ -1,0 +1,143 @@
+"""What entries fetch for rows that are given, any number of them.
+
+Arrays are often as earlier ones were: the same feeds, dtypes and shapes. What was found out for the first of them is
+kept as a *script*, the steps that take such rows, and followed at once for those that come later. A script looks at no
+value: where a step refuses one, the prediction is made again from the beginning, which says what is wrong in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, cast
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from runtime.dtypes import Array, numpy_dtype
+from runtime.entries import BoundEntry
+from runtime.errors import DataError, ExecutionError
+from runtime.rows.by_feed import by_feed, is_frame
+from runtime.runs.evaluation import run_over, steps_over
+from runtime.runs.session import Session
+from runtime.runs.untrained import warn_if_untrained
+
+MOST: Final = 64
+"""Scripts that are kept at a time: rows of ever other shapes are rare, and must not fill the memory."""
+
+
+class Predictions:
+    """The predictions of a session; threads may make them side by side."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._scripts: dict[_Key, _Script] = {}
+
+    def __call__(self, entry: str, x: object) -> dict[str, Array]:
+        """What an entry fetches, by name, for an array for its only feed, or an array per feed, or a frame."""
+        key = _key(entry, x)
+        script = None if key is None else self._scripts.get(key)
+        arrays = None if script is None else self._followed(script, x)
+        if arrays is None:
+            feeds = self._feeds(entry, x)
+            arrays = run_over(self._session, entry, self._session.rows(entry, feeds)).arrays
+            if key is not None and script is None:
+                self._keep(key, entry, cast(Mapping[str, Array], feeds), arrays)
+        if not self._session.states.is_told:
+            warn_if_untrained(self._session, entry)
+        return arrays
+
+    def _feeds(self, entry: str, x: object) -> Mapping[str, object]:
+        feeds = self._session.bindings(entry)[0].feeds
+        if len(feeds) != 1 and is_frame(x):
+            x = by_feed(x)
+        if isinstance(x, Mapping):
+            return cast(Mapping[str, object], x)
+        if len(feeds) != 1:
+            raise DataError(f"entry {entry!r} has the feeds {', '.join(feeds) or 'none'}; give an array by name")
+        return {next(iter(feeds)): x}
+
+    def _followed(self, script: _Script, x: object) -> dict[str, Array] | None:
+        """What the steps of a script fetch; None if that is no answer, for which there is a sentence elsewhere."""
+        feeds = cast(Mapping[str, Array], x if type(x) is dict else {script.only: x})
+        try:
+            return _follow(self._session, script, feeds)
+        except ExecutionError:
+            return None
+
+    def _keep(self, key: _Key, entry: str, feeds: Mapping[str, Array], arrays: Mapping[str, Array]) -> None:
+        script = _script(self._session, entry, feeds, arrays)
+        if script is not None:
+            if len(self._scripts) >= MOST:
+                self._scripts.clear()
+            self._scripts[key] = script
+
+
+_Key = tuple[object, ...]
+
+
+def _key(entry: str, x: object) -> _Key | None:
+    """What arrays have in common that take the same script; None for what is no array."""
+    if type(x) is np.ndarray:
+        return entry, x.dtype, x.shape
+    if type(x) is not dict:
+        return None
+    given = cast(dict[object, Array], x)
+    if any(type(array) is not np.ndarray for array in given.values()):
+        return None
+    return entry, *[(name, array.dtype, array.shape) for name, array in given.items()]
+
+
+class _Script(NamedTuple):
+    """The steps for arrays of certain dtypes and shapes.
+
+    Attributes:
+        only: a feed, which is the only one where its array has no name.
+        bindings: of the steps, each once.
+        steps: in order, with the first row and the one after the last; what a step has behind that repeats the last.
+        fetches: each with dtype, shape and bytes.
+    """
+
+    only: str
+    bindings: list[BoundEntry]
+    steps: list[tuple[BoundEntry, int, int]]
+    fetches: list[tuple[str, np.dtype[np.generic], tuple[int, ...], int]]
+
+
+def _script(session: Session, entry: str, feeds: Mapping[str, Array], arrays: Mapping[str, Array]) -> _Script | None:
+    """The steps for such arrays, for which these were fetched; None where there is more to it than copies and steps."""
+    bound = session.bindings(entry)[0]
+    by_row = all(fetch.name in bound.row_names and fetch.over == pb.OVER_LAST for fetch in bound.block.fetches)
+    fed = bound.feeds and all(feed.by_row for feed in bound.feeds.values())
+    as_fed = all(array.dtype == numpy_dtype(bound.feeds[name].type.dtype) for name, array in feeds.items())
+    if not (by_row and fed and as_fed) or bound.block.updates or session.reads_length(bound):
+        return None
+    rows = session.rows(entry, feeds)
+    [(part, turns), *others] = steps_over(session, entry, rows)
+    if others or part.places is not None:
+        return None
+    steps: list[tuple[BoundEntry, int, int]] = []
+    for each, count in turns:
+        for _ in range(count):
+            start = steps[-1][2] if steps else 0
+            steps.append((each, start, min(start + each.rows, len(rows))))
+    fetches = [(name, array.dtype, array.shape, array.nbytes) for name, array in arrays.items()]
+    return _Script(next(iter(feeds)), [each for each, _ in turns], steps, fetches)
+
+
+def _follow(session: Session, script: _Script, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    for name, dtype, shape, nbytes in script.fetches:
+        session.memory.take(nbytes, "the rows of a prediction")
+        found[name] = np.empty(shape, dtype)
+        session.memory.note(found[name])
+    with session.states.turns.together(), session.workspaces.lent(script.bindings) as lent:
+        for bound, start, stop in script.steps:
+            executor, count = lent.executor(bound), stop - start
+            for name, out in executor.feeds.items():
+                out[:count] = feeds[name][start:stop]
+                if count < len(out):
+                    out[count:] = feeds[name][stop - 1]
+            session.stepper.step(executor)
+            for name, array in executor.fetches.items():
+                found[name][start:stop] = array[:count]
+    return found
