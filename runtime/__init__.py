@@ -71,7 +71,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'runtime' has no attribute {name!r}{hint}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    thing = globals()[name] = getattr(import_module(_HOMES[name]), name)  # who asks again finds it at once
+    return thing
 
 
 def __dir__() -> list[str]:
