@@ -9,6 +9,7 @@ lowering/  a room of its own: from a block to groups with places in memory
 forms/     a room of its own: what ops are as loops
 emission/  a room of its own: from groups to code
 repeat     many steps in one call
+taking     how rows get into each of them
 explain    what becomes of a block, in words
 peak       how fast this machine multiplies and adds
 host       NumPy kernels for what has no form

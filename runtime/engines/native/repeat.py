@@ -7,25 +7,17 @@ place, and what is fetched needs no conversion.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
 from runtime.dtypes import Array
 from runtime.engines.around_step import AroundStep
 from runtime.engines.engine import InMemory
-from runtime.engines.native.driver import Driver, driver_code
+from runtime.engines.native.driver import Driver
 from runtime.engines.native.emission.driver import CHUNK_WORDS
-from runtime.engines.native.emission.products import fed_in_halves
-from runtime.engines.native.lowering.chunks import cut, in_order
+from runtime.engines.native.lowering.chunks import in_order
 from runtime.engines.native.step import CompiledStep, Lowered
-
-NANOSECONDS: Final = 0.05
-"""For a byte of a row that is copied: a guess."""
-
-LINE: Final = 64
-"""Bytes of a cache line."""
+from runtime.engines.native.taking import taking
 
 
 def repeated(
@@ -55,15 +47,11 @@ class Repeated:
     def __init__(
         self, step: Lowered, compiled: CompiledStep, around: AroundStep, rows: InMemory, raw: Mapping[str, Array]
     ) -> None:
-        self._around, self._raw, self._rows, self._refusals = around, raw, rows, compiled.refusals
-        self._numbers = np.ascontiguousarray(rows.numbers, np.int64)
-        self._position, self._nought = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._after, self._raw, self._refusals = around.after, raw, compiled.refusals
+        self._position = np.zeros(1, np.int64)
         self._batch = next((len(around.feeds[name]) for name in around.feeds if name in rows.columns), 0)
-        halved = fed_in_halves(step.nodes, step.tasks, step.target)
-        tables = {name: self._tables_of(name, 2 if name in halved else 1) for name in around.feeds}
-        self._tables = {name: np.array(table, np.int64).reshape(len(table), -1) for name, table in tables.items()}
         self._count = step.phases.count
-        self._driver = self._driver_of(step, compiled)
+        self._driver = self._driver_of(step, compiled, around.feeds, rows)
 
     def __call__(self, first: int, count: int) -> Mapping[str, Array]:
         """See `runtime.engines.engine.Repeat`."""
@@ -74,7 +62,7 @@ class Repeated:
         table = np.array([*head, *(word for r in records for word in r)], np.int64)
         self._driver.repeat(0, self._count + 1, table)
         self._refusals.clear()
-        for call in self._around.after:
+        for call in self._after:
             call()
         return {name: values[: table[0]] for name, values in kept.items()}
 
@@ -83,35 +71,14 @@ class Repeated:
         """What makes the steps."""
         return self._driver
 
-    def _tables_of(self, name: str, parts: int) -> list[tuple[int, ...]]:
-        """See `take_rows` in `emission.driver`; of rows in parts, a table for each part."""
-        feed = self._around.feeds[name]
-        if name not in self._rows.columns:
-            where = self._nought.ctypes.data, self._nought.ctypes.data
-            return [(self._rows.whole[name].ctypes.data, feed.ctypes.data, *where, feed.nbytes, feed.nbytes)]
-        column = self._rows.columns[name]
-        size = column[:1].nbytes if len(column) else 0
-        where = self._numbers.ctypes.data, self._position.ctypes.data
-        starts = [size * i // parts // LINE * LINE for i in range(parts)]
-        return [
-            (column.ctypes.data + start, feed.ctypes.data + start, *where, stop - start, size)
-            for start, stop in pairwise([*starts, size])
-        ]
-
-    def _driver_of(self, step: Lowered, compiled: CompiledStep) -> Driver:
+    def _driver_of(self, step: Lowered, compiled: CompiledStep, feeds: Mapping[str, Array], rows: InMemory) -> Driver:
         """One whose first phase takes the rows."""
-        take_rows = driver_code(step.target).address("take_rows")
-        stages: list[tuple[list[tuple[int, int, int, int]], float]] = []
-        for name, tables in self._tables.items():
-            units = self._batch if name in self._rows.columns else 1
-            cost = self._around.feeds[name].nbytes * NANOSECONDS
-            cuts = cut(units, cost / len(tables), step.threads)
-            chunks = [(take_rows, table.ctypes.data, start, stop) for table in tables for start, stop in cuts]
-            stages.append((chunks, cost))
-        records = in_order(stages)
-        phases, chunks = compiled.driver.phases[: self._count], compiled.driver.chunks
+        taken = taking(step, compiled.tables, feeds, rows, self._position, self._batch)
+        records = in_order(taken.stages)
+        phases, chunks = compiled.driver.phases[: self._count], compiled.driver.chunks.copy()
+        chunks[:, 1] += taken.words.ctypes.data - compiled.tables.words.ctypes.data
         shifted = np.concatenate([[[0, len(records)]], phases + np.array([len(records), 0])])
-        taking = np.array(records, np.int64).reshape(-1, CHUNK_WORDS)
-        tables = np.ascontiguousarray(shifted, np.int64), np.concatenate([taking, chunks])
+        first = np.array(records, np.int64).reshape(-1, CHUNK_WORDS)
+        tables = np.ascontiguousarray(shifted, np.int64), np.concatenate([first, chunks])
         alarm = compiled.refusals.words
-        return Driver(step.target, step.threads, *tables, alarm, (self._tables, self._numbers, self._rows, compiled))
+        return Driver(step.target, step.threads, *tables, alarm, (taken, rows, compiled))

@@ -131,11 +131,26 @@ class Segment(NamedTuple):
     phases: tuple[int, int]
 
 
+class Tables(NamedTuple):
+    """The addresses that the functions of groups are given.
+
+    Attributes:
+        starts: of each group, the address of its table.
+        words: all tables, one behind the other.
+        words_of: by tensor, the words that have its address.
+    """
+
+    starts: list[int]
+    words: Array
+    words_of: dict[str, list[int]]
+
+
 class CompiledStep(NamedTuple):
     """A step that can be made, and what it works on.
 
     Attributes:
         arrays: of every tensor that has memory.
+        tables: where its functions find them.
         driver: what makes phases.
         segments: of the whole step.
         alone: of every group by itself, in order, for who measures them.
@@ -144,6 +159,7 @@ class CompiledStep(NamedTuple):
     """
 
     arrays: dict[str, Array]
+    tables: Tables
     driver: Driver
     segments: list[Segment]
     alone: list[Segment]
@@ -181,20 +197,22 @@ def bind_compiled(
     )
     functions = {i: [code.address(name) for name in names] for i, names in zip(native, named, strict=True)}
     refusals = Refusals(len(step.groups), step.nodes.types)
-    tables, addresses = _tables(step, arrays, arena, refusals)
+    tables = _tables(step, arrays, arena, refusals)
     whole, alone = _divided(step)
     records = [
-        (functions[s.group][s.stage], tables[s.group], s.start, s.stop) for phase in (*whole, *alone) for s in phase
+        (functions[s.group][s.stage], tables.starts[s.group], s.start, s.stop)
+        for phase in (*whole, *alone)
+        for s in phase
     ]
     chunks = np.array(records, np.int64).reshape(-1, CHUNK_WORDS)
-    driver = Driver(step.target, step.threads, _begins([*whole, *alone]), chunks, refusals.words, (code, addresses))
+    driver = Driver(step.target, step.threads, _begins([*whole, *alone]), chunks, refusals.words, (code, tables.words))
     hosts = {
         i: host_call(step.nodes, group.nodes[0], step.memory.scratch[i], arrays, arena)
         for i, group in enumerate(step.groups)
         if group.is_host
     }
     return CompiledStep(
-        arrays, driver, _segments(step, hosts), _segments_alone(step, hosts, len(whole)), step.groups, refusals
+        arrays, tables, driver, _segments(step, hosts), _segments_alone(step, hosts, len(whole)), step.groups, refusals
     )
 
 
@@ -256,16 +274,18 @@ def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array, file: Arra
     return arrays
 
 
-def _tables(step: Lowered, arrays: Mapping[str, Array], arena: Array, refusals: Refusals) -> tuple[list[int], Array]:
-    """For each group the address of its table, and all tables."""
+def _tables(step: Lowered, arrays: Mapping[str, Array], arena: Array, refusals: Refusals) -> Tables:
     starts: list[int] = []
     table: list[int] = []
+    words_of: dict[str, list[int]] = {}
     for i, (task, staged) in enumerate(zip(step.tasks, step.stages, strict=True)):
         starts.append(len(table))
         if task is not None:
+            for place, name in enumerate(task.table, len(table)):
+                words_of.setdefault(name, []).append(place)
             table += [arrays[name].ctypes.data for name in task.table]
             table += [node.op.random_stream for node in task.streams]
             table += [arena.ctypes.data + offset for offset in step.memory.scratch[i]]
             table += refusals.addresses(i) if staged.refuses else []
-    addresses = np.array(table or [0], np.int64)
-    return [addresses.ctypes.data + ADDRESS * start for start in starts], addresses
+    words = np.array(table or [0], np.int64)
+    return Tables([words.ctypes.data + ADDRESS * start for start in starts], words, words_of)

@@ -69,6 +69,22 @@ def test_rows_are_taken_in_their_order_and_other_dtypes_are_left_to_single_steps
         assert executor.repeated(InMemory(wide, {}, numbers), ["loss"]) is None
 
 
+def test_rows_that_lie_in_order_are_read_there_unless_the_end_of_a_step_reads_them():
+    run = runtime.Run(program(), engine="native")
+    bound = run.session.bindings("train")[0]
+    with run.session.workspaces.lent([bound], ["x"]) as lent:
+        reading, fetching = lent.executor(bound, []), lent.executor(bound, ["x"])
+        numbers = np.arange(10, ROWS)
+        want = np.mean(np.square(DATA["x"][13:21].astype("f8").sum(axis=1, keepdims=True) - DATA["y"][13:21]))
+        for executor, left in (reading, np.full((8, 5), 7)), (fetching, DATA["x"][13:21]):
+            run.state["w"] = np.ones((5, 1), "f4")
+            executor.feeds["x"][...] = 7
+            repeat = executor.repeated(InMemory(DATA, {}, numbers), ["loss"])
+            assert repeat is not None
+            np.testing.assert_allclose(repeat(3, 1)["loss"].item(), want, rtol=1e-5)
+            np.testing.assert_array_equal(executor.feeds["x"], left)
+
+
 def wide() -> Program:
     """Rows that two threads take by halves."""
     program = Program("wide")
@@ -89,14 +105,17 @@ def images() -> Program:
     return program
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("network", [wide, images])
-def test_rows_of_any_form_are_those_of_single_steps(network):
+def test_rows_of_any_form_are_those_of_single_steps(network, shuffle):
     shape = {"wide": (ROWS, 200), "images": (ROWS, 5, 5, 2)}[network.__name__]
     data = {**DATA, "x": np.random.default_rng(1).standard_normal(shape, "f4")}
     runs = [(1, 1), (1000, 1), (1000, 2)]
     seen = []
     for ahead, threads in runs:
-        run = runtime.Run(network().compile(batch=(8, 2)), engine="native", threads=threads)
+        made = network()
+        made.data("rows.safetensors", shuffle=shuffle)
+        run = runtime.Run(made.compile(batch=(8, 2)), engine="native", threads=threads)
         events = [repr(event) for event in run.train(data=data, ahead=ahead, epochs=3)]
         seen.append((events, {name: array.tobytes() for name, array in run.states.arrays.items()}))
     assert seen[0] == seen[1] == seen[2]

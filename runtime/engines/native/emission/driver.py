@@ -34,6 +34,9 @@ SPINS: Final = 4096
 PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, 4, 4, 3
 """Of a phase, of a chunk, of the head of a table of steps, and of each result in it."""
 
+ROWS_WORDS, PLACE_WORDS = 3, 2
+"""Of the head of a table of rows that are read where they lie, and of each place that leads to them."""
+
 
 class _Claim(NamedTuple):
     phase: Value
@@ -42,13 +45,14 @@ class _Claim(NamedTuple):
 
 
 def write_driver(module: Module) -> None:
-    """Write four functions.
+    """Write five functions.
 
     drive(board, phases, chunks, first phase, phase after the last, threads, yield): makes these phases, but none after
     one in which a chunk found what its op refuses.
     repeat(board, phases, chunks, first phase, phase after the last, threads, yield, steps): makes them many times.
     help(board, phases, chunks, thread, yield, spins, yields): takes chunks until no phases were made for so long.
     take_rows(table, start, stop, thread): a chunk, see `_take_rows`.
+    point_at_rows(table, start, stop, thread): likewise, see `_point_at_rows`.
 
     `yield` is the address of the system's function of that name, which takes nothing. `steps` is a table: how many
     steps, then how many were made before one that an op refused; the word that has the position of a step's first row,
@@ -58,6 +62,7 @@ def write_driver(module: Module) -> None:
     _repeat(module)
     _help(module)
     _take_rows(module)
+    _point_at_rows(module)
 
 
 def _repeat(module: Module) -> None:
@@ -100,6 +105,21 @@ def _take_rows(module: Module) -> None:
             f.store(f.load(row, i, lanes), place, i)
         for i in f.range(whole, size):
             f.store(f.load(row, i), place, i)
+    f.end()
+
+
+def _point_at_rows(module: Module) -> None:
+    """Have groups read rows where they lie: from that of the step's first row on, in order.
+
+    The table has the address of all rows, the word that has the position of the first, the bytes of a row, and for each
+    unit the address of a word of a group's table, and how many bytes from the first row on that is to lead to.
+    """
+    f = module.function("point_at_rows", [pointer(INT64), INT64, INT64, INT64])
+    table, start, stop, _ = f.arguments
+    at = f.load(table) + f.load(f.address_at(table, 1, INT64)) * f.load(table, 2)
+    for unit in f.range(start, stop):
+        record = table + (f.index(unit) * PLACE_WORDS + ROWS_WORDS)
+        f.store(at + f.load(record, 1), f.address_at(record, 0, INT64))
     f.end()
 
 

@@ -6,7 +6,7 @@ with the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import prod
 from typing import Final
 
@@ -15,9 +15,8 @@ from runtime.engines.native.emission.cutting import LEFT, RIGHT, Cut, Shape, cos
 from runtime.engines.native.emission.large import is_large, large_stages
 from runtime.engines.native.emission.nest import Pieces, along, moved, piece, pieces_of, row_major, unravelled
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Product, Stage, Stages, Work
+from runtime.engines.native.forms import Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
-from runtime.engines.native.lowering.nodes import Nodes
 from runtime.engines.native.product import Matrix, product, stored
 from runtime.engines.native.target import Target
 
@@ -59,20 +58,8 @@ def product_stages(target: Target, task: Task) -> Stages:
             emission.joined(work.f.index(unit), *joins)
 
     cost = shape.m * shape.n * (cut.depth.pieces + 1) * WAITING_NANOSECONDS
-    return Stages((parts, Stage(join, joins[0].pieces * joins[1].pieces, cost)), *scratch)
-
-
-def fed_in_halves(block: Nodes, tasks: Iterable[Task | None], target: Target) -> set[str]:
-    """The feeds whose columns are the depth of a product that is cut in halves: threads read half of each row."""
-    feed_of = {parameter.tensor: parameter.feed for parameter in block.block.desc.parameters if parameter.feed}
-    found: set[str] = set()
-    for task in tasks:
-        is_product = task is not None and isinstance(task.group.nodes[0].form, Product)
-        if task is not None and is_product and task.group.nodes[0].inputs[0] in feed_of:
-            shape, bits = product_shape(task), DTYPES[_dtype(task)].bits
-            halves = divided(target, bits, shape, prod(shape.loops.extents[:-2])).depth.pieces == 2
-            found |= {feed_of[task.group.nodes[0].inputs[0]]} if halves and not shape.is_of_weights else set()
-    return found
+    stages = parts, Stage(join, joins[0].pieces * joins[1].pieces, cost)
+    return Stages(stages, *scratch, halved=not shape.is_of_weights)
 
 
 class _Emission:

@@ -77,9 +77,11 @@ class Stages(NamedTuple):
         refuses: whether it may find a number that the op refuses, such as an index of no row. It then touches nothing
             by that number, and goes on or not as it likes; the step ends after this phase, and the reference kernels
             of the group say what is wrong.
+        halved: whether threads read halves of each row of the group's first operand.
     """
 
     stages: tuple[Stage, ...]
     shared: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
     refuses: bool = False
+    halved: bool = False

@@ -1,0 +1,129 @@
+"""How rows get into a step, as chunks of a phase before the others: they are copied, or read where they lie.
+
+Rows that lie in the order in which they are taken need no copy: the tables of the groups that read them are led to the
+first of them. Others are copied to where the feed lies, by their numbers; so are those that the end of a step reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from runtime.dtypes import Array
+from runtime.engines.engine import InMemory
+from runtime.engines.native.driver import driver_code
+from runtime.engines.native.emission.code import ADDRESS
+from runtime.engines.native.lowering.chunks import cut
+from runtime.engines.native.step import Lowered, Tables
+
+NANOSECONDS: Final = 0.05
+"""For a byte of a row that is copied: a guess."""
+
+LINE: Final = 64
+"""Bytes of a cache line."""
+
+Record = tuple[int, int, int, int]
+"""A chunk as the driver has it: a function, its table, its first unit and the one after its last."""
+
+
+class Taking(NamedTuple):
+    """The chunks that take the rows of a step.
+
+    Attributes:
+        stages: the chunks for each feed, and about how many nanoseconds they take.
+        words: the tables of the step's groups, which lead to rows where these lie.
+        alive: what the chunks read.
+    """
+
+    stages: list[tuple[list[Record], float]]
+    words: Array
+    alive: object
+
+
+def taking(
+    step: Lowered, tables: Tables, feeds: Mapping[str, Array], rows: InMemory, position: Array, batch: int
+) -> Taking:
+    """What takes the rows from a position on, which a word has when a step begins."""
+    tensor_of = {p.feed: p.tensor for p in step.nodes.block.desc.parameters if p.WhichOneof("source") == "feed"}
+    numbers = np.ascontiguousarray(rows.numbers, np.int64)
+    words = tables.words.copy()
+    chunks = _Chunks(step, feeds, rows, numbers, position, batch)
+    in_order = _is_in_order(numbers)
+    for name, tensor in tensor_of.items():
+        if tensor not in step.nodes.ends and (in_order or name not in rows.columns):
+            read = {
+                place for of in tables.words_of if step.nodes.root.get(of) == tensor for place in tables.words_of[of]
+            }
+            chunks.point(name, words, sorted(read))
+        else:
+            chunks.copy(name, tensor)
+    return Taking(chunks.stages, words, (chunks.alive, numbers, position, rows))
+
+
+def _is_in_order(numbers: Array) -> bool:
+    """Whether each row follows the one before it."""
+    if len(numbers) < 2 or numbers[1] != numbers[0] + 1:
+        return len(numbers) < 2
+    return bool((np.diff(numbers) == 1).all())
+
+
+class _Chunks:
+    def __init__(
+        self, step: Lowered, feeds: Mapping[str, Array], rows: InMemory, numbers: Array, position: Array, batch: int
+    ) -> None:
+        self._step, self._feeds, self._rows, self._batch = step, feeds, rows, batch
+        self._numbers, self._position, self._nought = numbers, position, np.zeros(1, np.int64)
+        self._code = driver_code(step.target)
+        self._halved = {
+            task.group.nodes[0].inputs[0]
+            for task, staged in zip(step.tasks, step.stages, strict=True)
+            if task is not None and staged.halved
+        }
+        self.stages: list[tuple[list[Record], float]] = []
+        self.alive: list[Array] = [self._nought]
+
+    def point(self, name: str, words: Array, places: list[int]) -> None:
+        """Lead these words of tables to the rows; see `point_at_rows` in `emission.driver`."""
+        feed, column = self._feeds[name], self._rows.columns.get(name)
+        moved = [int(words[place]) - feed.ctypes.data for place in places]
+        if column is None:
+            words[places] = self._rows.whole[name].ctypes.data + np.array(moved, np.int64)
+            return
+        first = int(self._numbers[0]) if len(self._numbers) else 0
+        size = column[:1].nbytes
+        to = [(words.ctypes.data + ADDRESS * place, by) for place, by in zip(places, moved, strict=True)]
+        head = column.ctypes.data + first * size, self._position.ctypes.data, size
+        table = self._kept(np.array([*head, *(word for pair in to for word in pair)], np.int64))
+        self.stages.append(([(self._code.address("point_at_rows"), table, 0, len(places))], 0.0))
+
+    def copy(self, name: str, tensor: str) -> None:
+        """Copy the rows; see `take_rows` in `emission.driver`. Of rows that threads read by halves, a half each."""
+        feed, units = self._feeds[name], self._batch if name in self._rows.columns else 1
+        tables = [
+            self._kept(np.array(table, np.int64)) for table in self._copies(name, 2 if tensor in self._halved else 1)
+        ]
+        cost = feed.nbytes * NANOSECONDS
+        cuts = cut(units, cost / len(tables), self._step.threads)
+        take_rows = self._code.address("take_rows")
+        self.stages.append(([(take_rows, table, start, stop) for table in tables for start, stop in cuts], cost))
+
+    def _copies(self, name: str, parts: int) -> list[tuple[int, ...]]:
+        feed = self._feeds[name]
+        if name not in self._rows.columns:
+            where = self._nought.ctypes.data, self._nought.ctypes.data
+            return [(self._rows.whole[name].ctypes.data, feed.ctypes.data, *where, feed.nbytes, feed.nbytes)]
+        column = self._rows.columns[name]
+        size = column[:1].nbytes
+        where = self._numbers.ctypes.data, self._position.ctypes.data
+        starts = [size * i // parts // LINE * LINE for i in range(parts)]
+        return [
+            (column.ctypes.data + start, feed.ctypes.data + start, *where, stop - start, size)
+            for start, stop in pairwise([*starts, size])
+        ]
+
+    def _kept(self, table: Array) -> int:
+        self.alive.append(table)
+        return table.ctypes.data
