@@ -143,6 +143,7 @@ def _train(
             force=options.force,
             ahead=AHEAD,
             retarget_schedule=options.retarget_schedule,
+            change_data=options.change_data,
             before_checkpoint=file.sync if file is not None else None,
         )
         progress = _progress(options, run, handler, stack)
@@ -218,9 +219,11 @@ def _require_consistent(options: argparse.Namespace) -> None:
         (options.resume and options.seed is not None, "--seed begins a run, and --resume goes on with one"),
         (options.retarget_schedule and not options.resume, "--retarget-schedule belongs to --resume"),
         (options.change_settings and not options.resume, "--change-settings belongs to --resume"),
+        (options.change_data and not options.resume, "--change-data belongs to --resume"),
         (
-            options.change_settings and options.record,
-            "--record says what a run was from its start, and --change-settings makes two of it; leave one of them out",
+            (options.change_settings or options.change_data) and options.record,
+            "--record says what a run was from its start, and "
+            f"--change-{'data' if options.change_data else 'settings'} makes two of it; leave one of them out",
         ),
         (
             _takes_some(options) and (options.resume or not options.load),

@@ -139,6 +139,9 @@ def add_states(verb: argparse.ArgumentParser) -> None:
     states.add_argument(
         "--change-settings", action="store_true", help="resume although --set names another value than the run has"
     )
+    states.add_argument(
+        "--change-data", action="store_true", help="resume although the rows are others than the run began with"
+    )
     states.add_argument("--force", action="store_true", help="replace files, and remove another run's checkpoints")
 
 

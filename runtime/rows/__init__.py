@@ -14,6 +14,7 @@ buckets        rows by length: every step takes rows of one
 parts          rows with the bindings that take them, by length
 row_wise       whether each row that an entry gives is made of the same row of its feeds
 filled_up      the last row once more, as often as a step needs
+fingerprint    by which a run that goes on knows the rows that it began with
 windows        rows shuffled within windows, so that memory does not grow with their number
 source         rows that come one after another, nobody knows how many
 streamed       the rows of a source, as steps take them

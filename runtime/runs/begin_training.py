@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from runtime.runs.events import CheckpointWritten, Event
 from runtime.runs.interrupts import Interrupts
 from runtime.runs.metrics import Metrics, scalar_fetches
 from runtime.runs.position import Position
+from runtime.runs.same_rows import require_same_rows
 from runtime.runs.session import Session
 from runtime.runs.standing import Standing
 from runtime.runs.training import Deeds, MakeSteps, Training
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from runtime.rows.streamed import Streamed
 
     AnyRows = Rows | Streamed
-
-_log = logging.getLogger("prograd")
 
 MakeStep = Callable[["AnyRows", int], Mapping[str, Array]]
 Made = tuple[Executor, "AnyRows", Repeat | None]
@@ -80,11 +78,12 @@ def _begun(
         return _nothing()
     if not isinstance(course.rows, Rows) and position.cursor is not None:
         course.rows.seek(position.cursor)
-    if position.steps and session.data.given is not None and options.data is None:
-        _log.info("the run goes on with the rows of %s; nobody knows if earlier steps had the same", session.data.given)
     if position.steps:
         position.require_fitting(plan.per_epoch, [fetch.name for fetch in scalar_fetches(course.bindings[0])])
-    evaluate = _evaluation(session, plan.evaluate)
+    evaluated = None if plan.evaluate is None else session.rows(plan.evaluate.entry, plan.evaluate.split)
+    change = options.change_data
+    require_same_rows(session, position, course.rows, evaluated, shuffled=plan.shuffle, change=change)
+    evaluate = _evaluation(session, plan.evaluate, evaluated)
     folder = None if options.checkpoint is None else CheckpointFolder(options.checkpoint, keep=options.keep)
     with _claimed(session, standing, folder, force=options.force):
         fill, end = _filling(session, course.rows)
@@ -231,7 +230,10 @@ def _check_position(position: Position, total: Array, course: Course, *, retarge
         np.copyto(total, plan.steps)
         return
     if position.rows != len(rows):
-        raise DataError(f"the run began with {position.rows} rows per epoch, and there are {len(rows)} now")
+        raise DataError(
+            f"the run began with {position.rows} rows per epoch, and there are {len(rows)} now; "
+            "give those, or load what was trained into a new run"
+        )
     if int(total) == plan.steps:
         return
     if not retarget:
@@ -243,10 +245,11 @@ def _check_position(position: Position, total: Array, course: Course, *, retarge
     position.stopped = False
 
 
-def _evaluation(session: Session, desc: pb.EvaluateDesc | None) -> Callable[[Callable[[], None]], Metrics]:
-    """Evaluates the current states; the rows are read now, so that a fault shows before the first step."""
-    if desc is None:
+def _evaluation(
+    session: Session, desc: pb.EvaluateDesc | None, rows: Rows | None
+) -> Callable[[Callable[[], None]], Metrics]:
+    """Evaluates the current states; the rows were read before, so that a fault shows before the first step."""
+    if desc is None or rows is None:
         return lambda between: {}
     entry = desc.entry
-    rows = session.rows(entry, desc.split)
     return lambda between: run_over(session, entry, rows, between=between).metrics

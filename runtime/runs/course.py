@@ -38,6 +38,7 @@ class TrainingOptions(NamedTuple):
         every: steps between two of them; at the end of each epoch unless given.
         keep: how many stay.
         force: remove the checkpoints of another run from the folder, or later ones than that at which the run stands.
+        change_data: go on from a checkpoint with other rows than those that the run began with.
         before_checkpoint: called before a checkpoint is written, when all events before it were taken: what has to be
             on the disk with it, such as a file of metrics, is to be there then.
         ahead: so many steps at most may be made before the first of their events is given, where the engine makes
@@ -56,6 +57,7 @@ class TrainingOptions(NamedTuple):
     force: bool = False
     ahead: int = 1
     retarget_schedule: bool = False
+    change_data: bool = False
     before_checkpoint: Callable[[], None] | None = None
     steps_per_epoch: int | None = None
 

@@ -28,6 +28,8 @@ class Position:
         best_at: epoch, step and steps of it.
         best_evaluation: all metrics of it.
         stale: evaluations since.
+        rows_sha256: fingerprints of the rows to "train" and to "evaluate" on; older files have none.
+        is_resumed: the run has made no step since it was put here from a file; not saved.
         cursor, best_cursor: where the source of the rows stood then, if they come from one: values that JSON has.
         stopped: whether that was often enough to stop.
         reached: `steps` at the end, before the best states were put back; not saved.
@@ -46,12 +48,14 @@ class Position:
         self.stale = 0
         self.stopped = False
         self.reached = 0
+        self.rows_sha256: dict[str, str] = {}
+        self.is_resumed = False
         self.cursor: Any = None
         self.best_cursor: Any = None
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the arrays, as values that JSON has."""
-        return {
+        values = {
             "epoch": self.epoch,
             "step": self.step,
             "steps": self.steps,
@@ -66,7 +70,9 @@ class Position:
             "best_evaluation": _written(self.best_evaluation),
             "stale": self.stale,
             "stopped": self.stopped,
-        } | ({} if self.cursor is None else {"cursor": self.cursor, "best_cursor": self.best_cursor})
+        }
+        values |= {"rows_sha256": self.rows_sha256} if self.rows_sha256 else {}
+        return values | ({} if self.cursor is None else {"cursor": self.cursor, "best_cursor": self.best_cursor})
 
     @classmethod
     def from_json(cls, values: object) -> Position:
@@ -87,6 +93,8 @@ class Position:
         if type(stopped) is not bool:
             raise ValueError("stopped is neither true nor false")
         position.stopped = stopped
+        position.is_resumed = True
+        position.rows_sha256 = found.fingerprints()
         given = cast(dict[str, Any], values)
         position.cursor, position.best_cursor = given.get("cursor"), given.get("best_cursor")
         if max(position.closed, position.best_at[2]) > position.steps or position.step > position.steps:
@@ -128,6 +136,14 @@ class _Found:
         if not isinstance(values, list) or len(cast(list[object], values)) != length:
             raise ValueError(f"{name} is no list of {length} counts")
         return [_count(name, value) for value in cast(list[object], values)]
+
+    def fingerprints(self) -> dict[str, str]:
+        values = self._values.get("rows_sha256", {})
+        if not isinstance(values, dict) or not all(
+            isinstance(v, str) for v in cast(dict[str, object], values).values()
+        ):
+            raise ValueError("rows_sha256 has what is no text")
+        return cast(dict[str, str], values)
 
     def metrics(self, name: str) -> Metrics:
         pairs = self[name]

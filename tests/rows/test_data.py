@@ -338,7 +338,7 @@ def test_initial_values_in_a_file_are_checked_like_data(tmp_path):
     desc.files.append(pb.FileDesc(path="w.safetensors", bytes=1, sha256=b"\0" * 32))
     save_desc(desc, path, force=True)
     size = (tmp_path / "w.safetensors").stat().st_size
-    assert refused(lambda: runtime.load(path), tmp_path) == (
+    assert refused(lambda: runtime.load(path).train(), tmp_path) == (
         f"w.safetensors: the file has {size} bytes, the program was compiled with one of 1; "
         "bring that file back, or compile again"
     )

@@ -98,22 +98,3 @@ def test_a_folder_in_place_of_a_file_is_one_sentence(tmp_path: Path):
         prograd.load(tmp_path / "p.pb", data=tmp_path)
     wanted = f"{tmp_path}: this is a folder; name the files of rows in it, as in '{tmp_path}/part-*.safetensors'"
     assert str(caught.value) == wanted
-
-
-def test_a_run_that_goes_on_with_rows_of_another_file_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    built = program()
-    prograd.data.write(tmp_path / "rows.safetensors", ROWS)
-    prograd.data.write(tmp_path / "others.safetensors", ROWS | {"x": -X})
-    built.data("rows.safetensors")
-    built.run(epochs=2)
-    built.compile(n=8).save(tmp_path / "p.pb")
-    list(prograd.load(tmp_path / "p.pb").train(steps=2, checkpoint=tmp_path / "c", every=1))
-    caplog.set_level("INFO", "prograd")
-    again = prograd.load(tmp_path / "p.pb", data=tmp_path / "others.safetensors")
-    again.resume(tmp_path / "c")
-    assert "rows of" not in caplog.text
-    list(again.train(retarget_schedule=True))
-    wanted = (
-        f"the run goes on with the rows of {tmp_path / 'others.safetensors'}; nobody knows if earlier steps had the"
-    )
-    assert caplog.messages[-1] == f"{wanted} same"

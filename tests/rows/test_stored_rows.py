@@ -17,7 +17,7 @@ from compiler import Program, ops
 from runtime.__main__ import main
 from runtime.errors import DataError
 from runtime.files.held_file import HeldFile, OpenFiles
-from runtime.rows import data_files
+from runtime.rows import data_files, fingerprint
 from runtime.rows.orders import Span
 from runtime.rows.rows import Rows
 from runtime.rows.stored_column import Part, StoredColumn, rows_of
@@ -279,7 +279,9 @@ def test_rows_are_read_ahead_on_a_thread_that_ends_with_the_run(tmp_path, stored
     assert "prograd rows" not in [thread.name for thread in enumerate_threads()]
 
 
-def test_what_fails_while_rows_are_read_ahead_is_raised_where_they_are_needed(tmp_path, stored):
+def test_what_fails_while_rows_are_read_ahead_is_raised_where_they_are_needed(tmp_path, stored, monkeypatch):
+    monkeypatch.setattr(fingerprint, "WHOLE", 0)  # nothing is read before,
+    monkeypatch.setattr(fingerprint, "BLOCKS", 2)  # but the first row and the last
     x = arrays()["x"].astype(np.float64)
     x[9, 1] = 1e300
     write_data(tmp_path, x=x)

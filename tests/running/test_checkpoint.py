@@ -229,7 +229,9 @@ def test_resuming_with_other_rows_is_refused(tmp_path):
     run = stopped_after(path, 3)
     x = np.ones((8, 3), np.float32)
     found = sentence(runtime.DataError, lambda: run.train(data={"x": x, "y": x[:, 0]}), tmp_path)
-    assert found == "the run began with 31 rows per epoch, and there are 8 now"
+    assert found == (
+        "the run began with 31 rows per epoch, and there are 8 now; give those, or load what was trained into a new run"
+    )
 
 
 def test_loading_takes_parameters_and_buffers_only(tmp_path):

@@ -1,0 +1,59 @@
+"""Whether a run goes on with the rows that it began with: else its end would be that of no run that can be repeated."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from runtime.errors import DataError
+from runtime.rows.fingerprint import fingerprint
+from runtime.rows.rows import Rows
+from runtime.runs.position import Position
+from runtime.runs.session import Session
+
+if TYPE_CHECKING:
+    from runtime.rows.streamed import Streamed
+
+_PURPOSE: Final = {"train": "trains on", "evaluate": "is evaluated on"}
+_log = logging.getLogger("prograd")
+
+
+def require_same_rows(
+    session: Session,
+    position: Position,
+    rows: Rows | Streamed,
+    evaluated: Rows | None,
+    *,
+    shuffled: bool,
+    change: bool,
+) -> None:
+    """Note the rows of a run for its checkpoints; what comes from a checkpoint needs those that it names.
+
+    Rows of a source have a cursor in their place, and checkpoints of older versions name none: that is said. With
+    `change` the run goes on with the others.
+
+    Raises DataError for other rows.
+    """
+    found: dict[str, str] = {}
+    if isinstance(rows, Rows):
+        found["train"] = fingerprint(rows, shuffled=shuffled)
+    if evaluated is not None:
+        found["evaluate"] = fingerprint(evaluated, shuffled=False)
+    if position.is_resumed and not change:
+        _require_equal(position.rows_sha256, found, session)
+    position.rows_sha256, position.is_resumed = found, False
+
+
+def _require_equal(began: dict[str, str], found: dict[str, str], session: Session) -> None:
+    for purpose in found:
+        if purpose in began and began[purpose] != found[purpose]:
+            raise DataError(
+                f"the rows that the run {_PURPOSE[purpose]}{_where(session)} are not those that it began with; give "
+                "these, or ask for the change: --change-data, or train(change_data=True) in Python"
+            )
+    if not began and session.data.given is not None:
+        _log.info("the run goes on with the rows of %s; nobody knows if earlier steps had the same", session.data.given)
+
+
+def _where(session: Session) -> str:
+    return f", of {session.data.given}," if session.data.given is not None else ""
