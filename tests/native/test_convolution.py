@@ -57,6 +57,11 @@ CASES = {
     "every other of many pixels": Case((40, 21, 49), 17, 33, (1, 1), (2, 3), (0, 0, 0, 0)),
     "panels of one tile": Case((1, 4, 3), 24, 150),
     "panels of many tiles": Case((20, 3, 3), 6, 280),
+    "few from rows below each other": Case((3, 9, 21), 7, 3, (4, 5), (2, 1), (1, 2, 3, 0)),
+    "few without a border": Case((9, 7, 9), 5, 2, (3, 5), padding=(0, 0, 0, 0), dtype="float64"),
+    "some vectors of channels": Case((2, 6, 16), 17, 40),
+    "vectors of channels, cut": Case((1, 5, 8), 250, 70, (3, 3)),
+    "of which units are panels": Case((3, 2, 8), 300, 70, (3, 2), padding=(2, 1, 1, 1)),
     "tall": Case((1, 70, 3), 2, 20, (3, 3), (1, 1), (0, 1, 0, 1)),
 }
 

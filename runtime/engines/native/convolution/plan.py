@@ -167,10 +167,23 @@ def _cuts(shape: Shape) -> tuple[bool, bool, int]:
     return True, True, next((count for count in parts if shape.deep % count == 0), 1)
 
 
+def cycles(target: Target, bits: int, shape: Shape) -> float:
+    """About so many for all tiles, wherever they read from: what is chosen by it depends on no size of a cache."""
+    lanes = target.lanes(bits)
+    steps = min(_costs(target, lanes, shape, 0, one_row=False).values())
+    return steps * shape.taps * shape.deep * shape.groups
+
+
 def _block(target: Target, lanes: int, shape: Shape, one_row: bool) -> Block:
     """The tile that takes the fewest cycles for each step of the depth."""
     panel = shape.taps * shape.deep * target.vector_bytes
     near = 0 if panel <= target.l1_bytes // 4 else target.vector_bytes / STREAM
+    costs = _costs(target, lanes, shape, near, one_row)
+    return min(costs, key=lambda block: costs[block])
+
+
+def _costs(target: Target, lanes: int, shape: Shape, near: float, one_row: bool) -> dict[Block, float]:
+    """By tile the cycles that all tiles take for a step of the depth, of which each vector takes `near` to be read."""
     costs: dict[Block, float] = {}
     for vectors, most in MOST_ROWS[target.registers, target.fma].items():
         for images, rows, columns in _places(shape, most, one_row):
@@ -178,7 +191,7 @@ def _block(target: Target, lanes: int, shape: Shape, one_row: bool) -> Block:
             step = max(count * vectors / 2, (count + vectors) / 1.8, vectors * near, 4)
             tiles = -(-shape.images // images) * -(-shape.rows.places // rows) * -(-shape.columns.places // columns)
             costs[Block(images, rows, columns, vectors)] = tiles * -(-shape.wide // (vectors * lanes)) * step
-    return min(costs, key=lambda block: costs[block])
+    return costs
 
 
 def _places(shape: Shape, most: int, one_row: bool) -> Iterator[tuple[int, int, int]]:

@@ -13,6 +13,7 @@ from runtime.engines.native.convolution.depthwise import Depthwise
 from runtime.engines.native.convolution.depthwise_filters import DepthwiseFilters
 from runtime.engines.native.convolution.filter_loops import filter_stages
 from runtime.engines.native.convolution.filters import DEPTH, Filters, Side
+from runtime.engines.native.convolution.folded import Folded
 from runtime.engines.native.convolution.multiplied import added, repeated
 from runtime.engines.native.convolution.plan import Shape, planned
 from runtime.engines.native.convolution.point_filters import PointFilters
@@ -81,6 +82,8 @@ def _stages(
     element = DTYPES[source.dtype]
     if groups > 1 and (shape.wide if is_gradient else shape.deep) == 1:
         return _by_themselves(target, element, shape)
+    if Folded.takes(shape) and (folded := Folded(target, element, shape)).is_wanted:
+        return folded.stages()
     return correlation_stages(target, element, shape, planned(target, element.bits, shape))
 
 
