@@ -125,13 +125,18 @@ def given_rows(bound: BoundEntry, given: Mapping[str, object], memory: MemoryLim
 
     Raises DataError for a missing or unknown feed, another dtype or shape, or columns of different length.
     """
-    check_names(bound, given)
-    arrays = {feed.name: checked_array(bound, feed, given[feed.name]) for feed in bound.feeds.values()}
+    arrays = checked_feeds(bound, given)
     columns = {name: array for name, array in arrays.items() if bound.feeds[name].by_row}
     whole = {name: array for name, array in arrays.items() if name not in columns}
     count = common_length(columns, "feed", bound.rows)
     memory.require(count * NUMBER_BYTES, "the numbers of the rows")  # rows without elements may be any number
     return Rows(columns, whole, Span(0, count))
+
+
+def checked_feeds(bound: BoundEntry, given: Mapping[str, object]) -> dict[str, Array]:
+    """An array for every feed of an entry. Raises DataError unless exactly these are given, and fit."""
+    check_names(bound, given)
+    return {feed.name: checked_array(bound, feed, given[feed.name]) for feed in bound.feeds.values()}
 
 
 def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:
@@ -190,13 +195,14 @@ def as_array(value: object, dtype: str) -> Array:
 
 def common_length(columns: Mapping[str, Column], what: str, otherwise: int) -> int:
     """The number of rows of all columns, `otherwise` if there are none. Raises DataError if they differ."""
-    lengths = {name: len(array) for name, array in columns.items()}
-    if not lengths:
-        return otherwise
-    first, length = next(iter(lengths.items()))
-    for name, other in lengths.items():
-        if other != length:
-            raise DataError(f"the {what}s differ in their number of rows: {first!r} has {length}, {name!r} {other}")
+    first, length = "", otherwise
+    for name, array in columns.items():
+        if not first:
+            first, length = name, len(array)
+        elif len(array) != length:
+            raise DataError(
+                f"the {what}s differ in their number of rows: {first!r} has {length}, {name!r} {len(array)}"
+            )
     return length
 
 

@@ -6,6 +6,9 @@
 
 An error is a sentence, as {"error": "..."}. A page of a stranger's, open in a browser here, cannot ask: it could send
 none of the forms without being allowed to, which nobody is, and its host is not this one.
+
+The server library reads requests and writes answers. Which function answers is decided here: its own table of addresses
+takes as long as a small prediction.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ from typing import Any, Final, NamedTuple
 from prograd_proto import TensorType, type_of
 from prograd_proto.printable import sentence
 from runtime.dtypes import Array, array_type
+from runtime.entries import BoundEntry
 from runtime.errors import ExecutionError, ResourceLimit
 from runtime.serving.forms import FORMS, given_arrays
-from runtime.serving.predictor import Busy, Predictor
+from runtime.serving.predictor import Arrays, Busy, Predictor, Request
 
 BODIES: Final = 16
 """Bodies of the largest size that may be there at the same time; smaller ones are more."""
@@ -32,6 +36,7 @@ RETRY: Final = {"Retry-After": "1"}
 
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 _LARGE: Final = 1 << 18  # bytes of a body that is parsed beside the loop
+_KNOWN: Final = 64  # ways of asking that are remembered
 
 
 class Limits(NamedTuple):
@@ -49,6 +54,14 @@ class Counts:
     refused: int = 0
     failed: int = 0
     rows: int = 0
+
+
+class _Asked(NamedTuple):
+    """The form of a body, that of the answer, and the names of what is fetched."""
+
+    form: str
+    answer: str
+    names: list[str]
 
 
 class Refusal(Exception):
@@ -77,19 +90,40 @@ class Endpoints:
         self._said = said
         self._report = report
         self._bytes = 0  # of all bodies that are there
+        self._known: dict[tuple[str | None, ...], _Asked] = {}
+        self._addresses: Mapping[str, tuple[str, Callable[[Any], Awaitable[Any]]]] = {
+            "/": ("GET", self.describe),
+            "/health": ("GET", self.health),
+            "/predict": ("POST", self.predict),
+        }
 
-    def application(self) -> Any:
-        """What the server library serves."""
+    async def answer(self, request: Any) -> Any:
+        """The answer to a request, if whoever asks means this host: what it asks for, or a sentence."""
+        try:
+            if request.host not in _HOSTS and request.host.rsplit(":", 1)[0] not in _HOSTS:
+                raise Refusal(403, f"the host {request.host!r} is not this one; ask for http://127.0.0.1")
+            act = self._function(request)
+            if "Expect" in request.headers:
+                await _let_come(request)
+            return await act(request)
+        except Exception as error:
+            refusal = self._refusal(error)
+            if request.path == "/predict":
+                self.counts.failed += refusal.status == 500
+                self.counts.refused += refusal.status != 500
+            return self._json({"error": sentence(str(refusal))}, status=refusal.status, headers=refusal.headers)
 
-        @self._web.middleware
-        async def guarded(request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-            return await self._guarded(request, handler)
-
-        app = self._web.Application(middlewares=[guarded])
-        app.router.add_get("/", self.describe)
-        app.router.add_get("/health", self.health)
-        app.router.add_post("/predict", self.predict)
-        return app
+    def _function(self, request: Any) -> Callable[[Any], Awaitable[Any]]:
+        """What answers at an address. Raises Refusal if nothing does, or not by this method."""
+        path = request.raw_path.partition("?")[0]
+        method, act = self._addresses.get(path) or self._addresses.get(request.path) or ("", None)
+        if act is None:
+            raise Refusal(404, "there is /, /health and /predict")
+        allowed = ("GET", "HEAD") if method == "GET" else (method,)
+        if request.method not in allowed:
+            told = "ask for / and /health by GET, for /predict by POST"
+            raise Refusal(405, told, {"Allow": ",".join(allowed)})
+        return act
 
     async def describe(self, request: Any) -> Any:
         """What is served."""
@@ -113,31 +147,51 @@ class Endpoints:
         self._predictor.require_room()
         body = bytearray()
         try:
-            async with asyncio.timeout(self._limits.seconds):
-                await self._read(request, body)
-            given = await _aside(len(body), lambda: given_arrays(form, bytes(body), self._predictor.entry[0]))
+            if request.content.is_eof():
+                self._take(request.content.read_nowait(), body)
+            else:
+                async with asyncio.timeout(self._limits.seconds):
+                    await self._read(request, body)
+            given = await _given(form, bytes(body), self._predictor.entry[0])
             asked = self._predictor.request(given, until)
-            async with asyncio.timeout(max(0.0, until - monotonic())):
-                arrays = await self._predictor.submit(asked)
+            arrays = await self._computed(asked)
         except TimeoutError:
             raise self._late(request) from None
         finally:
             self._bytes -= len(body)
         chosen = {name: arrays[name] for name in names}
-        written = await _aside(sum(a.nbytes for a in chosen.values()), lambda: FORMS[answer].write(chosen))
+        written = await _written(answer, chosen)
         self.counts.answered += 1
         self.counts.rows += asked.rows
-        return self._web.Response(body=written, content_type=answer, headers=_headers(answer, chosen))
+        return self._web.Response(body=written, headers=_headers(answer, chosen))
 
-    def _asked(self, request: Any) -> tuple[str, str, list[str]]:
-        """The form of the body, that of the answer, and what is fetched."""
-        form = str(request.content_type) if "Content-Type" in request.headers else ""
-        if form not in FORMS:
-            raise Refusal(415, f"the body is {form or 'of no Content-Type'}; there are {', '.join(FORMS)}")
-        if request.headers.get("Content-Encoding", "identity") != "identity":
+    async def _computed(self, asked: Request) -> Arrays:
+        arrays = self._predictor.submit(asked)
+        if self._predictor.is_quick(asked):
+            return await arrays
+        async with asyncio.timeout(max(0.0, asked.until - monotonic())):
+            return await arrays
+
+    def _asked(self, request: Any) -> _Asked:
+        """What is asked for, by address and headers; of those that come again it is known."""
+        headers = request.headers
+        if headers.get("Content-Encoding", "identity") != "identity":
             raise Refusal(415, "the body is compressed; send it as it is")
         if (request.content_length or 0) > self._limits.body:
             raise self._large()
+        key = request.raw_path, headers.get("Content-Type"), headers.get("Accept")
+        found = self._known.get(key)
+        if found is None:
+            found = self._understood(request)
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+    def _understood(self, request: Any) -> _Asked:
+        form = str(request.content_type) if "Content-Type" in request.headers else ""
+        if form not in FORMS:
+            raise Refusal(415, f"the body is {form or 'of no Content-Type'}; there are {', '.join(FORMS)}")
         answer = _accepted(request.headers.get("Accept", "*/*"), form)
         fetches = [fetch.name for fetch in self._predictor.entry[0].block.fetches]
         names = [name for given in request.query.getall("fetch", []) for name in given.split(",")] or fetches
@@ -146,17 +200,21 @@ class Endpoints:
                 raise Refusal(400, f"there is no fetch {name!r}; there are {', '.join(fetches)}")
         if FORMS[answer].is_one and len(names) != 1:
             raise Refusal(400, f"{answer} is one array; name one of {', '.join(names)}, as in ?fetch={names[0]}")
-        return form, answer, names
+        return _Asked(form, answer, names)
 
     async def _read(self, request: Any, body: bytearray) -> None:
-        """Read the body, which may come in any number of pieces, and count its bytes among those of all bodies."""
+        """Read the body, which may come in any number of pieces."""
         async for piece in request.content.iter_any():
-            if len(body) + len(piece) > self._limits.body:
-                raise self._large()
-            if self._bytes + len(piece) > BODIES * self._limits.body:
-                raise Refusal(503, "the bodies of other requests take all the memory there is for them", RETRY)
-            body += piece
-            self._bytes += len(piece)
+            self._take(piece, body)
+
+    def _take(self, piece: bytes, body: bytearray) -> None:
+        """Take a piece of a body, and count its bytes among those of all bodies."""
+        if len(body) + len(piece) > self._limits.body:
+            raise self._large()
+        if self._bytes + len(piece) > BODIES * self._limits.body:
+            raise Refusal(503, "the bodies of other requests take all the memory there is for them", RETRY)
+        body += piece
+        self._bytes += len(piece)
 
     def _large(self) -> Refusal:
         return Refusal(413, f"the body is larger than {self._limits.body} bytes")
@@ -167,19 +225,6 @@ class Endpoints:
             return Refusal(408, f"the body was not there after {seconds}", {"Connection": "close"})
         return Refusal(504, f"there was no answer after {seconds}", RETRY)
 
-    async def _guarded(self, request: Any, act: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Act, if whoever asks means this host, and turn what happens into an answer."""
-        try:
-            if request.host.rsplit(":", 1)[0] not in _HOSTS and request.host not in _HOSTS:
-                raise Refusal(403, f"the host {request.host!r} is not this one; ask for http://127.0.0.1")
-            return await act(request)
-        except Exception as error:
-            refusal = self._refusal(error)
-            if request.path == "/predict":
-                self.counts.failed += refusal.status == 500
-                self.counts.refused += refusal.status != 500
-            return self._json({"error": sentence(str(refusal))}, status=refusal.status, headers=refusal.headers)
-
     def _refusal(self, error: Exception) -> Refusal:
         match error:
             case Refusal():
@@ -189,7 +234,8 @@ class Endpoints:
             case ExecutionError():  # rows that do not fit, labels out of range
                 return Refusal(400, str(error))
             case _ if isinstance(error, self._web.HTTPException):
-                return _of_library(error)
+                library: Any = error
+                return Refusal(library.status, str(library.reason))
             case ConnectionError():  # the client has left, or its body is no HTTP
                 return Refusal(400, f"the request broke off: {error}")
             case _:
@@ -200,11 +246,12 @@ class Endpoints:
         return self._web.Response(body=dumps(values).encode(), content_type="application/json", **options)
 
 
-def _of_library(error: Any) -> Refusal:
-    """What the server library refuses by itself: an unknown address or method."""
-    told = {404: "there is /, /health and /predict", 405: "ask for / and /health by GET, for /predict by POST"}
-    headers = {name: value for name, value in error.headers.items() if name == "Allow"}
-    return Refusal(error.status, told.get(error.status, str(error.reason)), headers)
+async def _let_come(request: Any) -> None:
+    """Tell a client that waits with its body to send it."""
+    if request.headers["Expect"].lower() != "100-continue":
+        raise Refusal(417, f"nothing is known of Expect: {request.headers['Expect']}")
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0  # of the answer itself there is nothing yet
 
 
 def _accepted(accept: str, form: str) -> str:
@@ -219,17 +266,26 @@ def _accepted(accept: str, form: str) -> str:
 
 
 def _headers(form: str, arrays: Mapping[str, Array]) -> dict[str, str]:
-    """What raw elements do not say of themselves."""
+    """Its form; and what raw elements do not say of themselves."""
     if form != "application/octet-stream":
-        return {}
+        return {"Content-Type": form}
     type = array_type(next(iter(arrays.values())))
-    return {"X-Dtype": type.dtype, "X-Shape": ",".join(map(str, type.shape))}
+    return {"Content-Type": form, "X-Dtype": type.dtype, "X-Shape": ",".join(map(str, type.shape))}
 
 
 def _shown(type: TensorType, by_row: bool) -> dict[str, object]:
     return {"dtype": type.dtype, "shape": ["rows", *type.shape[1:]] if by_row else [*type.shape]}
 
 
-async def _aside(nbytes: int, act: Callable[[], Any]) -> Any:
-    """What a function gives, on another thread if there is so much to do that others would wait."""
-    return await asyncio.to_thread(act) if nbytes > _LARGE else act()
+async def _given(form: str, body: bytes, bound: BoundEntry) -> Mapping[str, object]:
+    """The arrays of a body, read on another thread if there is so much of it that others would wait."""
+    if len(body) > _LARGE:
+        return await asyncio.to_thread(given_arrays, form, body, bound)
+    return given_arrays(form, body, bound)
+
+
+async def _written(form: str, arrays: Mapping[str, Array]) -> bytes:
+    """The body of an answer, likewise."""
+    if sum(array.nbytes for array in arrays.values()) > _LARGE:
+        return await asyncio.to_thread(FORMS[form].write, arrays)
+    return FORMS[form].write(arrays)

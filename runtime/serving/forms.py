@@ -70,7 +70,7 @@ def _from_raw(body: bytes, bound: BoundEntry) -> Mapping[str, object]:
     if feed.type.dtype == "bool" and body and max(body) > 1:
         raise ValueError("it has a bool that is neither 0 nor 1")
     little = np.frombuffer(body, "<u2" if feed.type.dtype == "bfloat16" else dtype.newbyteorder("<"))
-    array = little.astype(little.dtype.newbyteorder("=")).view(dtype)
+    array = little.astype(little.dtype.newbyteorder("="), copy=False).view(dtype)
     return {feed.name: array.reshape((-1, *inner) if feed.by_row else inner)}
 
 

@@ -20,13 +20,15 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from threading import Condition, RLock, Thread
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
+
+import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from runtime.dtypes import Array
+from runtime.dtypes import Array, numpy_dtype
 from runtime.entries import BoundEntry
 from runtime.errors import ExecutionError, OutOfTime
-from runtime.rows.rows import check_names, checked_array, common_length
+from runtime.rows.rows import checked_feeds, common_length
 from runtime.runs.evaluation import run_over
 from runtime.runs.session import Session
 from runtime.serving.steps import Steps
@@ -66,6 +68,8 @@ class Predictor:
         self.computed = 0
         self._session = session
         self._most = queue
+        feeds = self.entry[0].feeds.values()
+        self._types = {f.name: (numpy_dtype(f.type.dtype), f.type.static_shape[1:]) for f in feeds if f.by_row}
         with session.apart(self.entry, ()):
             pass  # what a step needs is there before the first request
         self._steps = Steps(session, self.entry) if self.together > 1 else None
@@ -91,17 +95,23 @@ class Predictor:
     def request(self, given: Mapping[str, object], until: float) -> Request:
         """What is asked with arrays, or lists, for all feeds. Raises DataError if they do not fit."""
         bound = self.entry[0]
-        check_names(bound, given)
-        feeds = {feed.name: checked_array(bound, feed, given[feed.name]) for feed in bound.feeds.values()}
-        rows = common_length({n: a for n, a in feeds.items() if bound.feeds[n].by_row}, "feed", bound.rows)
+        fits = given.keys() == self._types.keys() and all(_has(x, *self._types[name]) for name, x in given.items())
+        feeds = cast(Arrays, given) if fits else checked_feeds(bound, given)
+        by_row = feeds if len(self._types) == len(feeds) else {name: feeds[name] for name in self._types}
+        rows = common_length(by_row, "feed", bound.rows)
         return Request(feeds, rows, until, asyncio.get_running_loop().create_future())
+
+    def is_quick(self, request: Request) -> bool:
+        """Whether it is computed before the server does anything else, so that nobody need wait for it with a clock."""
+        return self._is_quick and request.rows <= self.together
 
     def submit(self, request: Request) -> asyncio.Future[Arrays]:
         """Let a request wait for its answer; it is dropped if that is cancelled before. Raises Busy."""
         self.require_room()
-        if self._is_quick and request.rows <= self.together:
+        if self.is_quick(request):
+            if not self._small:
+                request.answer.get_loop().call_soon(self._compute_small)  # with what else has come by now
             self._small.append(request)
-            asyncio.get_running_loop().call_soon(self._compute_small)  # with what else has come by now
             return request.answer
         request.answer.add_done_callback(self._leave)
         with self._changed:
@@ -171,6 +181,11 @@ class Predictor:
         name, until = self.entry[0].name, requests[0].until
         rows = self._session.rows(name, requests[0].feeds)
         return run_over(self._session, name, rows, between=lambda: _require_time(until)).arrays
+
+
+def _has(x: object, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bool:
+    """Whether it is rows of this kind, which need no look: most are."""
+    return type(x) is np.ndarray and x.dtype == dtype and x.shape[1:] == shape and x.ndim > len(shape)
 
 
 def _is_by_row(bindings: Sequence[BoundEntry]) -> bool:

@@ -116,15 +116,15 @@ async def _serve(
     report: Callable[[str], None],
     seconds: float | None,
 ) -> bool:
-    runner = web.AppRunner(
-        endpoints.application(),
+    server = web.Server(
+        endpoints.answer,
         access_log=None,
         logger=_logger(report),
         auto_decompress=False,
         keepalive_timeout=_IDLE,
-        shutdown_timeout=limits.seconds,
         handler_cancellation=True,  # who has left waits for nothing
     )
+    runner = web.ServerRunner(server, shutdown_timeout=limits.seconds)
     await runner.setup()
     await web.SockSite(runner, taken, backlog=_CONNECTIONS).start()
     loop = asyncio.get_running_loop()

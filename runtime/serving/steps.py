@@ -42,7 +42,9 @@ class Steps:
 
         Raises ExecutionError that names the op.
         """
-        feeds = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        feeds = parts[0]
+        if len(parts) > 1:
+            feeds = {name: np.concatenate([part[name] for part in parts]) for name in feeds}
         rows = len(next(iter(feeds.values())))
         steps = self.cover(rows)
         found: dict[str, Array] = {}
@@ -88,7 +90,8 @@ class Steps:
 def _fill(executor: Executor, feeds: Mapping[str, Array], start: int, count: int) -> None:
     for name, out in executor.feeds.items():
         out[:count] = feeds[name][start : start + count]
-        out[count:] = out[count - 1]
+        if count < len(out):
+            out[count:] = out[count - 1]
 
 
 def _seconds(executor: Executor) -> float:

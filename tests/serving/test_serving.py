@@ -5,6 +5,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from http.client import HTTPConnection
 from io import BytesIO
 
 import numpy as np
@@ -89,6 +90,38 @@ def test_the_answer_has_the_form_that_is_accepted(port, expected):
         406,
         f"nothing is answered as text/html; there are {JSON}, {RAW}, {NPY}, {SAFETENSORS}",
     )
+
+
+def test_a_client_that_waits_with_its_body_is_told_to_send_it(port, expected):
+    head = f"POST /predict?fetch=y HTTP/1.1\r\nHost: localhost\r\nContent-Type: {RAW}\r\nContent-Length: {X.nbytes}\r\n"
+    with socket.create_connection(("127.0.0.1", port), LONG) as connection:
+        connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(X.tobytes())
+        found = b""
+        while not found.endswith(expected["y"].tobytes()):
+            found += connection.recv(1 << 16)
+        assert found.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert refusal(port, b"[]", Expect="tea") == (417, "nothing is known of Expect: tea")
+
+
+def test_the_head_of_a_page_has_its_length_alone(port):
+    connection = HTTPConnection("127.0.0.1", port, timeout=LONG)
+    connection.request("HEAD", "/")
+    head = connection.getresponse()
+    assert (head.status, head.read()) == (200, b"")
+    connection.request("GET", "/")
+    assert len(connection.getresponse().read()) == int(head.headers["Content-Length"])
+    connection.request("PUT", "/health")
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["Allow"]) == (405, "GET,HEAD")
+    connection.close()
+
+
+def test_an_address_may_be_spelled_otherwise(port, expected):
+    body = json.dumps(X.tolist()).encode()
+    for path in ("/%70redict", f"http://localhost:{port}/predict"):
+        assert json.loads(ask(port, body, path=path)[2])["y"] == expected["y"].tolist()
 
 
 def test_what_json_lacks_is_null(port):
