@@ -9,7 +9,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from runtime.aligned_memory import aligned_bytes, view
-from runtime.dtypes import BFLOAT16, Array, array_type
+from runtime.dtypes import BFLOAT16, Array, array_type, numpy_dtype
 from runtime.one_op import call_of
 
 
@@ -54,6 +54,8 @@ def taken_in(array: Array, dtype: str) -> Array:
 
     For bfloat16, the bits of another package's bfloat16, and of float32 where every number stays what it is.
     """
+    if array.flags.c_contiguous and array.dtype == numpy_dtype(dtype):
+        return array
     if array.dtype.name == "bfloat16":
         array = np.ascontiguousarray(array).reshape(array.shape).view(BFLOAT16)
     array = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)

@@ -68,6 +68,10 @@ class Span:
         """See `Order`."""
         return positions * self._stride + self._start
 
+    def as_slice(self, start: int) -> slice:
+        """All rows from a position on: no numbers need be written down to copy them."""
+        return slice(self._start + start * self._stride, self._start + self._count * self._stride, self._stride)
+
 
 class Listed:
     """Rows whose numbers are an array."""

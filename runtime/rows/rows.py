@@ -110,10 +110,13 @@ class Rows:
 
     def fill(self, feeds: Mapping[str, Array], start: int) -> None:
         """Copy the rows from position `start` on, as many as the feeds take, into the feeds."""
+        run = self.order.as_slice(start) if isinstance(self.order, Span) else None
         for name, out in feeds.items():
             column = self.columns.get(name)
             if column is None:
                 np.copyto(out, self.whole[name])
+            elif run is not None and isinstance(column, np.ndarray):
+                np.copyto(out, column[run][: len(out)])
             elif self._window is None or not isinstance(column, StoredColumn):
                 take_rows(column, self.order.numbers(start, len(out)), out)
         if self._window is not None:
@@ -158,6 +161,8 @@ def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
     array = as_array(value, feed.type.dtype)
     shape = feed.type.static_shape
     inner = array.shape[1:] == shape[1:] and array.ndim == len(shape) if feed.by_row else array.shape == shape
+    if inner and array.dtype == numpy_dtype(feed.type.dtype):
+        return array
     found = array_type(array)
     if inner and is_cast(found.dtype, feed.type.dtype):
         say_cast(f"entry {bound.name!r}: the array for the feed {feed.name!r}")
