@@ -1,7 +1,8 @@
-"""Convolutions of channels by themselves: vectors are channels, and weights stay in registers along the places.
+"""Convolutions of channels by themselves: vectors are channels, and a few places beside each other share what they read.
 
 Forwards and back to the input it is one loop: a unit copies rows of an image with a border of zeros, and goes over the
-copy vector by vector of channels. Places beside each other share what they read.
+copy row by row, a few places with all their channels after the other. So it reads and writes memory in its order; to
+keep the weights of a vector of channels along all places would save loads, and touch a line of every pixel in turn.
 """
 
 from __future__ import annotations
@@ -56,10 +57,11 @@ class Depthwise:
             image = f.index(unit) // self.parts
             first, end = part_of(f, shape.rows.places, unit % self.parts, self.parts)
             at = self._source(work, image, first, end - first)
-            for c, tail in vectors(f, shape.groups, self.lanes):
-                for rows in shape.rows.phases:
+            for rows in shape.rows.phases:
+                stop = minimum(f.index(end), rows.places) if self.parts > 1 else rows.places
+                for row in f.range(first, stop):
                     for columns in shape.columns.phases:
-                        self._phase(work, at, image, (first, end), c, tail, rows, columns)
+                        self._row(work, at, image, first, row, rows, columns)
 
     def _source(self, work: Work, image: Value, first: Index, count: Index) -> Images:
         f, border, source, rows = work.f, self.border, work.inputs[0], self.shape.rows
@@ -71,36 +73,30 @@ class Depthwise:
         height = (count - self.most_rows) * rows.step + border.height
         return bordered(f, border, begin, work.own(0, self.element), 1, first * rows.step, height, self.vector)
 
-    def _phase(
-        self,
-        work: Work,
-        at: Images,
-        image: Value,
-        bounds: tuple[Index, Index],
-        c: Index,
-        tail: int,
-        rows: Phase,
-        columns: Phase,
+    def _row(
+        self, work: Work, at: Images, image: Value, first: Index, row: Index, rows: Phase, columns: Phase
     ) -> None:
+        """The places of a phase in a row, of a part that begins at the first one."""
         f, shape = work.f, self.shape
-        weights = self._weights(work, c, tail, rows, columns)
         height, width = (sum(phase.places for phase in axis.phases) for axis in (shape.rows, shape.columns))
-        stop = bounds[1] if self.parts == 1 else minimum(f.index(bounds[1]), rows.places)
-        stop = rows.places if self.parts == 1 else stop
+        place = (image * height + rows.first + row * shape.rows.every) * width + columns.first
+        line = at.at + (rows.start + (row - first) * shape.rows.step) * at.row
         beside = min(BESIDE, columns.places)
-        for row in f.range(bounds[0], stop):
-            place = (image * height + rows.first + row * shape.rows.every) * width + columns.first
-            line = at.at + (rows.start + (row - bounds[0]) * shape.rows.step) * at.row + c
-            for column in starts(f, columns.places, beside):
-                left = line + (columns.start + column * shape.columns.step) * at.pixel
-                made = self._sums(f, left, at, weights, beside, tail)
-                first = place + column * shape.columns.every
-                for i, x in enumerate(made):
-                    if work.finish is not None:
-                        work.finish(x, first + i * shape.columns.every, c, tail)
-                        continue
-                    to = work.outputs[0] + first * shape.groups + c
-                    f.store(x, to, i * shape.columns.every * shape.groups, tail)
+        for column in starts(f, columns.places, beside):
+            left = line + (columns.start + column * shape.columns.step) * at.pixel
+            to = place + column * shape.columns.every
+            for c, tail in vectors(f, shape.groups, self.lanes):
+                weights = self._weights(work, c, tail, rows, columns)
+                made = self._sums(f, left + c, at, weights, beside, tail)
+                self._write(work, made, to, c, tail)
+
+    def _write(self, work: Work, made: list[Value], place: Value, c: Index, tail: int) -> None:
+        every, channels = self.shape.columns.every, self.shape.groups
+        for i, x in enumerate(made):
+            if work.finish is not None:
+                work.finish(x, place + i * every, c, tail)
+                continue
+            work.f.store(x, work.outputs[0] + place * channels + c, i * every * channels, tail)
 
     def _weights(self, work: Work, c: Index, tail: int, rows: Phase, columns: Phase) -> list[tuple[int, int, Value]]:
         """Row and column of each tap of a phase, and its weights."""

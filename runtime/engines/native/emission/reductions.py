@@ -30,6 +30,15 @@ NANOSECONDS: Final = 0.06
 ABREAST: Final = 4
 """Chains side by side: vectors of results, or rows."""
 
+AHEAD: Final = 16
+"""So many rows before it is read an operand is asked for: of a part of each row a core does not see what comes next."""
+
+FAR: Final = 1 << 20
+"""Bytes of operands that are asked for."""
+
+LINE: Final = 64
+"""Bytes of a line of a cache."""
+
 PART: Final = 1 << 14
 """Elements of a part, at least."""
 
@@ -198,6 +207,11 @@ class _Reductions:
             self.f, following, task.types, stored, work.places, task.constants, given, refuse=work.refuse
         )
         names = {name for node in following for name in (*node.inputs, *node.outputs)} | {*given}
+        self.far = [
+            name
+            for name in dict.fromkeys(x for node in before_of(task) for x in node.inputs)
+            if name in work.places and shape.loops.steps[name][:1] > (0,) and task.types[name].nbytes >= FAR
+        ]
         self.steps = {name: (int(prod(task.types[name].static_shape) > 1),) for name in names if name}
 
     def unit(self, unit: Index) -> None:
@@ -285,6 +299,7 @@ class _Reductions:
 
         def rows(i: Index) -> list[Value]:
             start = first + i * abreast
+            self._ask_ahead({**at, axis: start + AHEAD}, columns)
             return [x for r in range(abreast) for x in self._elements({**at, axis: start + r}, vectors, columns)]
 
         joinings, types = self._ways(len(vectors))
@@ -295,6 +310,14 @@ class _Reductions:
             for k, (joining, x) in enumerate(zip(joinings, more, strict=True), r * width):
                 chains[k] = joining.join(chains[k], x)
         return [by_pairs(chains[k::width], joining) for k, joining in enumerate(joinings)]
+
+    def _ask_ahead(self, at: Mapping[int, Index], columns: int) -> None:
+        """Ask for what a later row has in these columns, of operands that lie beyond the near caches."""
+        index = [at.get(axis, 0) for axis in range(len(self.shape.loops.extents))]
+        for name in self.far:
+            place = self.work.places[name] + moved(index, self.shape.loops.steps[name])
+            for column in range(0, columns, LINE // max(DTYPES[self.body.types[name].dtype].bits // 8, 1)):
+                self.f.prefetch(place, column)
 
     def _along(
         self, axis: int, at: Mapping[int, Index], first: Index, size: int, vectors: Sequence[int], columns: int
