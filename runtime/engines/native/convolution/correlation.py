@@ -12,7 +12,7 @@ from typing import NamedTuple
 from runtime.engines.native.convolution.axes import Phase
 from runtime.engines.native.convolution.borders import Border, Images, bordered
 from runtime.engines.native.convolution.plan import NANOSECONDS, Plan, Shape
-from runtime.engines.native.convolution.tile import Along, choice, starts, tile
+from runtime.engines.native.convolution.tile import Ahead, Along, choice, starts, tile
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.ir.words import minimum
@@ -234,13 +234,21 @@ class _Tiles:
         right = self.packed.at + (self.rows.filters * self.shape.window[1] + self.across.filters) * self._tap
         loops, cut = self._depth()
         if not cut:
-            return tile(f, left, offsets, right, self.columns, vector, loops)
+            return tile(f, left, offsets, right, self.columns, vector, loops, self._ahead(left, offsets))
         total = self.work.own(int(self.made.has_own_copy), self.made.element)
         count = len(offsets) * -(-self.columns // vector.lanes)
         for i in range(count):
             f.store(f.constant(vector, 0), total, i * vector.lanes)
         self._add(total, count, left, offsets, right, loops, cut)
         return [f.load(total, i * vector.lanes, vector.lanes) for i in range(count)]
+
+    def _ahead(self, left: Value, offsets: list[int]) -> list[Ahead]:
+        """The places of the next tile, if they follow in memory: each lies apart, and no core sees that coming."""
+        shape, block, far = self.shape, self.plan.block, len(offsets) * self.at.pixel
+        follows = block.images == block.rows == 1 and shape.columns.step == 1
+        if shape.taps > 1 or self.plan.copies or shape.groups > 1 or not follows:
+            return []
+        return [Ahead(left + far, len(offsets))]
 
     def _add(
         self, total: Value, count: int, left: Value, offsets: list[int], right: Value, loops: list[Along], cut: int

@@ -14,7 +14,7 @@ from runtime.engines.native.convolution.correlation import by_size, lines, part_
 from runtime.engines.native.convolution.filters import DEPTH, Filters
 from runtime.engines.native.convolution.join import join_stage
 from runtime.engines.native.convolution.plan import NANOSECONDS, WANTED
-from runtime.engines.native.convolution.tile import Along, tile
+from runtime.engines.native.convolution.tile import Ahead, Along, tile
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Index, Value
 from runtime.engines.native.ir.words import minimum
@@ -37,6 +37,7 @@ class PointFilters:
         self.height = min(max(DEPTH // self.columns, 1), self.lines)
         self.blocks = -(-self.lines // self.height)
         self.parts = min(WANTED, self.blocks)
+        self.tiles = sum(many for _, many in shares(self.shape.deep, self.shape.most))
         self.panel = self.height * self.columns * self.shape.width
 
     @property
@@ -68,7 +69,7 @@ class PointFilters:
                 self._copy(work, line, count)
                 for panel in f.range(0, shape.across):
                     for columns in by_size(f, shape.wide, shape.width, f.index(panel)):
-                        self._panel(work, f.index(panel), columns, count, to, f.index(number).equal(first))
+                        self._panel(work, f.index(panel), columns, line, count, to, f.index(number).equal(first))
 
     def _copy(self, work: Work, first: Value, count: Index) -> None:
         """Copy lines of pixels of the input, and as panels those of the gradient."""
@@ -93,17 +94,34 @@ class PointFilters:
                     to = panels + (place * shape.width + whole * self.panel)
                     copied(f, at + whole * shape.width, to, tail, self.vector)
 
-    def _panel(self, work: Work, panel: Value, columns: int, count: Index, to: Value, is_first: Value) -> None:
+    def _panel(
+        self, work: Work, panel: Value, columns: int, line: Value, count: Index, to: Value, is_first: Value
+    ) -> None:
         f, shape = work.f, self.shape
         pixels, right = work.own(0, shape.element), work.own(1, shape.element) + panel * self.panel
         depth = [Along(f.index(count) * self.columns, shape.pixel, shape.width)]
-        start = 0
+        start, before = 0, panel * self.tiles
         for size, many in shares(shape.deep, shape.most):
             for c in f.range(start, start + size * many, size):
                 place = to + (f.index(c) * shape.wide + panel * shape.width)
-                sums = tile(f, pixels + c, [*range(size)], right, columns, self.vector, depth)
+                ahead = self._ahead(work, line, before + (f.index(c) - start) // size)
+                sums = tile(f, pixels + c, [*range(size)], right, columns, self.vector, depth, ahead)
                 self._add(place, lines(sums, size), columns, is_first)
-            start += size * many
+            start, before = start + size * many, before + many
+
+    def _ahead(self, work: Work, line: Value, number: Value) -> list[Ahead]:
+        """The part of the next block that is asked for by the tile of this number."""
+        shape, (x, dy) = self.shape, work.inputs
+        assert x is not None, "the input is there"
+        assert dy is not None, "the gradient of the result is there"
+        next_place = (line + self.height) * self.columns
+        asked: list[Ahead] = []
+        for operand, channels in ((x, shape.deep), (dy, shape.wide)):
+            if operand is x and shape.rows.stride * shape.columns.stride > 1:
+                continue
+            step = -(-channels // (self.tiles * shape.across))
+            asked.append(Ahead(operand + next_place * channels + number * (step * self.height * self.columns), step))
+        return asked
 
     def _add(self, place: Value, sums: list[list[Value]], columns: int, is_first: Value) -> None:
         f, shape = place.function, self.shape

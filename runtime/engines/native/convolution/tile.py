@@ -15,6 +15,9 @@ from runtime.engines.native.ir.words import minimum, where
 UNROLL: Final = 4
 """Steps of the innermost loop written out in its body."""
 
+LINE: Final = 64
+"""Bytes of a line of a cache."""
+
 
 class Along(NamedTuple):
     """A loop of the depth: how many turns, and elements from turn to turn in both operands."""
@@ -22,6 +25,18 @@ class Along(NamedTuple):
     turns: Index
     left: Index
     right: Index
+
+
+class Ahead(NamedTuple):
+    """What is asked for in the meantime, so that it is near when a later tile wants it.
+
+    Attributes:
+        at: the first element.
+        step: elements for each step of the innermost loop.
+    """
+
+    at: Value
+    step: int
 
 
 def tile(
@@ -32,6 +47,7 @@ def tile(
     columns: int,
     vector: Type,
     depth: Sequence[Along],
+    ahead: Sequence[Ahead] = (),
 ) -> list[Value]:
     """The sums of products, by row the vectors of so many columns.
 
@@ -43,10 +59,11 @@ def tile(
         columns: of the right operand.
         vector: of its elements.
         depth: the loops, the innermost last.
+        ahead: what is asked for along the innermost of them.
     """
     tails = [min(vector.lanes, columns - j) for j in range(0, columns, vector.lanes)]
     sums = [f.constant(vector, 0)] * (len(rows) * len(tails))
-    return _nested(_Step(f, rows, tails, vector.lanes), sums, left, right, depth)
+    return _nested(_Step(f, rows, tails, vector.lanes, ahead), sums, left, right, depth)
 
 
 class _Step(NamedTuple):
@@ -56,6 +73,14 @@ class _Step(NamedTuple):
     rows: Sequence[int]
     tails: Sequence[int]
     lanes: int
+    ahead: Sequence[Ahead]
+
+    def asked(self, i: Index) -> None:
+        """Ask for what belongs to the next steps that are written out."""
+        for at, step in self.ahead:
+            assert at.type.element is not None, "addresses are of elements"
+            for far in range(0, step * UNROLL, LINE * 8 // at.type.element.bits):
+                self.f.prefetch(at + i * step, far)
 
     def added(self, sums: list[Value], left: Value, right: Value) -> list[Value]:
         """The sums with what the step adds to them."""
@@ -83,6 +108,8 @@ def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along:
         loop = step.f.loop(start, stop, count, sums)
         for i, carried in loop:
             a, b = left + i * along.left, right + i * along.right
+            if count == UNROLL:
+                step.asked(i)
             for u in range(count):
                 carried = step.added(carried, a + along.left * u, b + along.right * u)
             loop.carry(carried)
