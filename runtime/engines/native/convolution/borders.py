@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from runtime.engines.native.ir import Function, Index, Type, Value
+
+ABREAST: Final = 8
+"""Vectors that are copied as one turn of a loop."""
 
 
 class Images(NamedTuple):
@@ -123,8 +126,12 @@ def _pixels(f: Function, border: Border, source: Value, to: Value, count: int, v
 def copied(f: Function, source: Value, to: Value, count: int, vector: Type) -> None:
     """Copy so many elements."""
     whole = count // vector.lanes * vector.lanes
-    for i in f.range(0, whole, vector.lanes):
-        f.store(f.load(source, i, vector.lanes), to, i)
+    many = whole // (vector.lanes * ABREAST) * vector.lanes * ABREAST
+    for start, stop, abreast in ((0, many, ABREAST), (many, whole, (whole - many) // vector.lanes)):
+        for i in f.range(start, stop, max(abreast, 1) * vector.lanes):
+            copies = [f.load(source, i + v * vector.lanes, vector.lanes) for v in range(abreast)]
+            for v, x in enumerate(copies):
+                f.store(x, to, i + v * vector.lanes)
     if tail := count - whole:
         f.store(f.load(source, whole, vector.lanes, tail), to, whole, tail)
 

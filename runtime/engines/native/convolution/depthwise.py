@@ -73,9 +73,7 @@ class Depthwise:
         height = (count - self.most_rows) * rows.step + border.height
         return bordered(f, border, begin, work.own(0, self.element), 1, first * rows.step, height, self.vector)
 
-    def _row(
-        self, work: Work, at: Images, image: Value, first: Index, row: Index, rows: Phase, columns: Phase
-    ) -> None:
+    def _row(self, work: Work, at: Images, image: Value, first: Index, row: Index, rows: Phase, columns: Phase) -> None:
         """The places of a phase in a row, of a part that begins at the first one."""
         f, shape = work.f, self.shape
         height, width = (sum(phase.places for phase in axis.phases) for axis in (shape.rows, shape.columns))
