@@ -12,7 +12,7 @@ from typing import NamedTuple
 from runtime.engines.native.convolution.axes import Phase
 from runtime.engines.native.convolution.borders import Border, Images, bordered
 from runtime.engines.native.convolution.plan import NANOSECONDS, Plan, Shape
-from runtime.engines.native.convolution.tile import Ahead, Along, choice, starts, tile
+from runtime.engines.native.convolution.tile import Along, Ask, asking, choice, starts, tile
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.ir.words import minimum
@@ -242,13 +242,13 @@ class _Tiles:
         self._add(total, count, left, offsets, right, loops, cut)
         return [f.load(total, i * vector.lanes, vector.lanes) for i in range(count)]
 
-    def _ahead(self, left: Value, offsets: list[int]) -> list[Ahead]:
+    def _ahead(self, left: Value, offsets: list[int]) -> list[Ask]:
         """The places of the next tile, if they follow in memory: each lies apart, and no core sees that coming."""
         shape, block, far = self.shape, self.plan.block, len(offsets) * self.at.pixel
         follows = block.images == block.rows == 1 and shape.columns.step == 1
         if shape.taps > 1 or self.plan.copies or shape.groups > 1 or not follows:
             return []
-        return [Ahead(left + far, len(offsets))]
+        return [asking(self.f, left + far, len(offsets))]
 
     def _add(
         self, total: Value, count: int, left: Value, offsets: list[int], right: Value, loops: list[Along], cut: int

@@ -1,4 +1,4 @@
-"""Convolutions of channels by themselves: vectors are channels, and a few places beside each other share what they read.
+"""Convolutions of channels by themselves: vectors are channels, and places beside each other share what they read.
 
 Forwards and back to the input it is one loop: a unit copies rows of an image with a border of zeros, and goes over the
 copy row by row, a few places with all their channels after the other. So it reads and writes memory in its order; to

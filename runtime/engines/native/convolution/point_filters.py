@@ -14,7 +14,7 @@ from runtime.engines.native.convolution.correlation import by_size, lines, part_
 from runtime.engines.native.convolution.filters import DEPTH, Filters
 from runtime.engines.native.convolution.join import join_stage
 from runtime.engines.native.convolution.plan import NANOSECONDS, WANTED
-from runtime.engines.native.convolution.tile import Ahead, Along, tile
+from runtime.engines.native.convolution.tile import Along, Ask, asking, tile
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Index, Value
 from runtime.engines.native.ir.words import minimum
@@ -109,18 +109,19 @@ class PointFilters:
                 self._add(place, lines(sums, size), columns, is_first)
             start, before = start + size * many, before + many
 
-    def _ahead(self, work: Work, line: Value, number: Value) -> list[Ahead]:
+    def _ahead(self, work: Work, line: Value, number: Value) -> list[Ask]:
         """The part of the next block that is asked for by the tile of this number."""
         shape, (x, dy) = self.shape, work.inputs
         assert x is not None, "the input is there"
         assert dy is not None, "the gradient of the result is there"
         next_place = (line + self.height) * self.columns
-        asked: list[Ahead] = []
+        asked: list[Ask] = []
         for operand, channels in ((x, shape.deep), (dy, shape.wide)):
             if operand is x and shape.rows.stride * shape.columns.stride > 1:
                 continue
             step = -(-channels // (self.tiles * shape.across))
-            asked.append(Ahead(operand + next_place * channels + number * (step * self.height * self.columns), step))
+            share = number * (step * self.height * self.columns)
+            asked.append(asking(work.f, operand + next_place * channels + share, step))
         return asked
 
     def _add(self, place: Value, sums: list[list[Value]], columns: int, is_first: Value) -> None:

@@ -6,7 +6,7 @@ taps: one address serves all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from runtime.engines.native.ir import Function, Index, Type, Value
@@ -27,16 +27,20 @@ class Along(NamedTuple):
     right: Index
 
 
-class Ahead(NamedTuple):
-    """What is asked for in the meantime, so that it is near when a later tile wants it.
+Ask = Callable[[Index], None]
+"""Asks, at a step of the innermost loop, for what is wanted later, so that it is near by then: see `asking`."""
 
-    Attributes:
-        at: the first element.
-        step: elements for each step of the innermost loop.
-    """
 
-    at: Value
-    step: int
+def asking(f: Function, at: Value, each: int) -> Ask:
+    """Asks for so many elements for each step, from an address on."""
+    assert at.type.element is not None, "addresses are of elements"
+    line = LINE * 8 // at.type.element.bits
+
+    def ask(i: Index) -> None:
+        for far in range(0, each * UNROLL, line):
+            f.prefetch(at + i * each, far)
+
+    return ask
 
 
 def tile(
@@ -47,7 +51,8 @@ def tile(
     columns: int,
     vector: Type,
     depth: Sequence[Along],
-    ahead: Sequence[Ahead] = (),
+    asks: Sequence[Ask] = (),
+    sums: list[Value] | None = None,
 ) -> list[Value]:
     """The sums of products, by row the vectors of so many columns.
 
@@ -59,11 +64,12 @@ def tile(
         columns: of the right operand.
         vector: of its elements.
         depth: the loops, the innermost last.
-        ahead: what is asked for along the innermost of them.
+        asks: what is asked for along the innermost of them.
+        sums: what the steps are added to; nothing unless given.
     """
     tails = [min(vector.lanes, columns - j) for j in range(0, columns, vector.lanes)]
-    sums = [f.constant(vector, 0)] * (len(rows) * len(tails))
-    return _nested(_Step(f, rows, tails, vector.lanes, ahead), sums, left, right, depth)
+    sums = sums or [f.constant(vector, 0)] * (len(rows) * len(tails))
+    return _nested(_Step(f, rows, tails, vector.lanes, asks), sums, left, right, depth)
 
 
 class _Step(NamedTuple):
@@ -73,14 +79,7 @@ class _Step(NamedTuple):
     rows: Sequence[int]
     tails: Sequence[int]
     lanes: int
-    ahead: Sequence[Ahead]
-
-    def asked(self, i: Index) -> None:
-        """Ask for what belongs to the next steps that are written out."""
-        for at, step in self.ahead:
-            assert at.type.element is not None, "addresses are of elements"
-            for far in range(0, step * UNROLL, LINE * 8 // at.type.element.bits):
-                self.f.prefetch(at + i * step, far)
+    asks: Sequence[Ask]
 
     def added(self, sums: list[Value], left: Value, right: Value) -> list[Value]:
         """The sums with what the step adds to them."""
@@ -109,7 +108,8 @@ def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along:
         for i, carried in loop:
             a, b = left + i * along.left, right + i * along.right
             if count == UNROLL:
-                step.asked(i)
+                for ask in step.asks:
+                    ask(i)
             for u in range(count):
                 carried = step.added(carried, a + along.left * u, b + along.right * u)
             loop.carry(carried)
