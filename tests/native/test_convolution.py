@@ -60,8 +60,12 @@ CASES = {
     "few from rows below each other": Case((3, 9, 21), 7, 3, (4, 5), (2, 1), (1, 2, 3, 0)),
     "few without a border": Case((9, 7, 9), 5, 2, (3, 5), padding=(0, 0, 0, 0), dtype="float64"),
     "some vectors of channels": Case((2, 6, 16), 17, 40),
-    "vectors of channels, cut": Case((1, 5, 8), 250, 70, (3, 3)),
+    "vectors of channels, cut": Case((2, 5, 8), 250, 70, (3, 3)),
     "of which units are panels": Case((3, 2, 8), 300, 70, (3, 2), padding=(2, 1, 1, 1)),
+    "a filter that is read once": Case((1, 4, 3), 70, 200),
+    "once, row by row": Case((2, 5, 4), 150, 136, (3, 2), (2, 1), dtype="float64"),
+    "once, by parts of its channels": Case((1, 3, 4), 700, 72, (3, 2)),
+    "once, without a border": Case((1, 8, 7), 67, 200, (1, 1), (2, 3), (0, 0, 0, 0)),
     "tall": Case((1, 70, 3), 2, 20, (3, 3), (1, 1), (0, 1, 0, 1)),
 }
 
@@ -104,7 +108,7 @@ def test_a_row_of_a_filter_beside_the_border_reads_no_border():
     np.testing.assert_array_equal(np.isnan(made), seen)
 
 
-@pytest.mark.parametrize("case", ["uneven border", "every other of many pixels"])
+@pytest.mark.parametrize("case", ["uneven border", "every other of many pixels", "once, row by row"])
 @pytest.mark.parametrize("op", ["conv2d", "conv2d_input_gradient", "conv2d_filter_gradient"])
 def test_threads_change_no_bit(op: str, case: str):
     """Units are shared out in two ways, to one thread and to three, whose scratch keeps what other units left there."""

@@ -6,6 +6,7 @@ borders      copies of images with zeros around them
 tile         the rows and vectors of a result that fit into registers, along a depth of several loops
 correlation  the convolution, and the gradient of its input
 folded       the same, whose vectors are channels below all columns of the filter
+streamed     a convolution whose filter is read once, in the order of memory
 filters      how the gradient of its filter is cut
 filter_loops the gradient of its filter
 point_filters  the gradient of a filter of one place

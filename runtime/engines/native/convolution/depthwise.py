@@ -58,8 +58,7 @@ class Depthwise:
             first, end = part_of(f, shape.rows.places, unit % self.parts, self.parts)
             at = self._source(work, image, first, end - first)
             for rows in shape.rows.phases:
-                stop = minimum(f.index(end), rows.places) if self.parts > 1 else rows.places
-                for row in f.range(first, stop):
+                for row in f.range(first, rows.places if self.parts == 1 else minimum(f.index(end), rows.places)):
                     for columns in shape.columns.phases:
                         self._row(work, at, image, first, row, rows, columns)
 

@@ -17,6 +17,7 @@ from runtime.engines.native.convolution.folded import Folded
 from runtime.engines.native.convolution.multiplied import added, repeated
 from runtime.engines.native.convolution.plan import Shape, planned
 from runtime.engines.native.convolution.point_filters import PointFilters
+from runtime.engines.native.convolution.streamed import Streamed
 from runtime.engines.native.forms.form import FORMS, Loops
 from runtime.engines.native.forms.stages import Stages
 from runtime.engines.native.ir import DTYPES, Type
@@ -82,9 +83,12 @@ def _stages(
     element = DTYPES[source.dtype]
     if groups > 1 and (shape.wide if is_gradient else shape.deep) == 1:
         return _by_themselves(target, element, shape)
+    plan = planned(target, element.bits, shape)
+    if Streamed.is_wanted(shape, plan):
+        return Streamed(target, element, shape, plan).stages()
     if Folded.takes(shape) and (folded := Folded(target, element, shape)).is_wanted:
         return folded.stages()
-    return correlation_stages(target, element, shape, planned(target, element.bits, shape))
+    return correlation_stages(target, element, shape, plan)
 
 
 def _there(type: TensorType | None) -> TensorType:
