@@ -230,8 +230,11 @@ class Data:
         """The rows of a table, encoded as the program's own."""
         from runtime.rows.encoding.csv_rows import read_csv
 
-        encoding = self.encoding()
         table = read_csv(self._file, self._memory)
+        try:
+            encoding = self.encoding()
+        except DataError as error:
+            raise DataError(f"{self._file}: a table is encoded as the program's own rows were; {error}") from None
         try:
             arrays = encoding.encode(table, keys)
         except DataError as error:

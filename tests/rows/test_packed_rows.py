@@ -383,6 +383,21 @@ def test_new_rows_that_cannot_be_encoded_are_named(here, capsys):
         prograd.data.decode([3], "species", "rows.safetensors")
 
 
+def test_of_two_files_that_are_missing_the_one_that_was_typed_is_named(here, capsys):
+    assert pack(*OPTIONS, "--join", "x=age,height") == 0
+    classifier()
+    Path("rows.safetensors").unlink()
+    command = ["execute", "p.pb", "--entry", "predict", "-q", "--data", "new.csv"]
+    assert runtime_main(command) == 4
+    assert capsys.readouterr().err == "runtime: new.csv: the rows cannot be read: No such file or directory\n"
+    Path("new.csv").write_text("age,height\n1,1\n")
+    assert runtime_main(command) == 4
+    assert capsys.readouterr().err == (
+        "runtime: new.csv: a table is encoded as the program's own rows were; rows.safetensors: the program's file "
+        "cannot be read: No such file or directory\n"
+    )
+
+
 def test_a_file_that_was_not_packed_or_lies_is_one_sentence(here):
     prograd.data.write("rows.safetensors", {"x": [1]})
     wanted = "rows.safetensors: the file does not say how its rows were made; compiler data pack writes one that does"
