@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from compiler.build.plugins import use_plugin as use_plugin
     from compiler.build.program import Program as Program
     from compiler.errors import CompileError as CompileError
+    from compiler.errors import LimitError as LimitError
     from compiler.train import clipping as clipping
     from compiler.train import initialisers as initialisers
     from compiler.train import metrics as metrics
@@ -51,7 +52,7 @@ _NAMES = {
     "compiler.build.compiled": "Compiled",
     "compiler.build.plugins": "use_plugin",
     "compiler.build.program": "Program",
-    "compiler.errors": "CompileError",
+    "compiler.errors": "CompileError LimitError",
     "compiler.train.backward": "gradients",
     "compiler.train.schedules": "warmup_cosine",
     "registry": "OpError Value ops",

@@ -126,10 +126,10 @@ class Compiled:
         if bind_last_batch(self.desc, folder) and self._planned is not None:
             budget, threads, spill, seconds = self._planned
             plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
-        names = set(data_files(self.desc, folder))
-        names |= {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
+        rows = set(data_files(self.desc, folder))
+        names = rows | {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
         del self.desc.files[:]
-        self.desc.files.extend(_file_desc(folder, name) for name in sorted(names))
+        self.desc.files.extend(_file_desc(folder, name, is_rows=name in rows) for name in sorted(names))
         require_columns(self.desc, folder)
 
 
@@ -233,13 +233,16 @@ def _add_binding(entry: pb.EntryDesc, sizes: Mapping[str, int]) -> None:
     entry.bindings.add(dims=[pb.SymbolSize(symbol=symbol, size=size) for symbol, size in sorted(sizes.items())])
 
 
-def _file_desc(folder: Path, name: str) -> pb.FileDesc:
+def _file_desc(folder: Path, name: str, *, is_rows: bool) -> pb.FileDesc:
     path = folder / name
     try:
         with open_regular(path) as file:
             digest, size = hashlib.file_digest(file, "sha256").digest(), file.tell()
     except FileNotFoundError:
-        raise CompileError(f"{path}: no such file; the program reads it, so it must lie beside the program") from None
+        how = "; prograd.data.write and compiler data pack make files of rows" if is_rows else ""
+        raise CompileError(
+            f"{path}: no such file; the program reads it, so it must lie beside the program{how}"
+        ) from None
     except OSError as error:
         raise CompileError(f"{path}: the program reads it, and it cannot be read: {error.strerror or error}") from None
     return pb.FileDesc(path=name, bytes=size, sha256=digest)

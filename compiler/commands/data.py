@@ -9,9 +9,9 @@ from compiler.data.options import PackOptions
 from compiler.data.pack import packed, packed_like
 from compiler.data.show import lines_of
 from compiler.data.write import write
-from compiler.errors import UsageError
 from prograd_proto.printable import result_line
 from runtime.command_line.streams import put
+from runtime.errors import UsageError
 from runtime.rows.encoding.encoding import Encoding
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from compiler.errors import UsageError
+from runtime.errors import UsageError
 
 
 def extra(module: str, what: str) -> ModuleType:

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.data.options import PackOptions, matches
-from compiler.errors import DataError
 from runtime.dtypes import Array
+from runtime.errors import DataError
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
 from runtime.rows.encoding.tokens import words_of

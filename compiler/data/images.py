@@ -9,8 +9,8 @@ import numpy as np
 
 from compiler.data.extras import extra
 from compiler.data.options import PackOptions
-from compiler.errors import DataError
 from runtime.dtypes import Array, array_type
+from runtime.errors import DataError
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.images import Images
 

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from operator import index
 from typing import Any, Final, Literal, cast
 
-from compiler.errors import UsageError
 from prograd_proto.spelling import closest
+from runtime.errors import UsageError
 
 By = Literal["random", "stratified", "time", "group"]
 WAYS: Final = ("random", "stratified", "time", "group")

@@ -22,9 +22,9 @@ from compiler.data.options import PackOptions, matches
 from compiler.data.splits import require_times, split_rows
 from compiler.data.tables import as_column, as_columns, frame_columns, levels_of, read_arrays_of, read_csv, read_parquet
 from compiler.data.texts import read_lines, read_windows
-from compiler.errors import DataError, UsageError
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array
+from runtime.errors import DataError, UsageError
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.images import Images
 from runtime.rows.encoding.lists import is_listed
@@ -187,8 +187,15 @@ def _require_named(source: Source, options: PackOptions) -> None:
     for option, patterns in options.named.items():
         for pattern in patterns:
             _require_column(source, option, pattern)
-    if (options.of is None) != (options.by == "random"):
-        raise UsageError(f"splits by {options.by} go by a column; name one, as in --by {options.by}=NAME")
+    if options.of is None and options.by != "random":
+        raise UsageError(
+            f"splits by {options.by} go by a column; name it: --by {options.by}=NAME, or of={source.names[-1]!r} in Python"
+        )
+    if options.of is not None and options.by == "random":
+        raise UsageError(
+            f"of={options.of!r} is a column that splits go by, and splits at random go by none; "
+            'give by="stratified", "time" or "group" with it'
+        )
     if options.of is not None and options.of not in source.names:
         raise UsageError(f"by: there is no column {options.of!r}{closest(options.of, source.names)}")
     for name in (*options.split, *options.join):

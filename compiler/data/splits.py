@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from compiler.data.options import By
-from compiler.errors import DataError, UsageError
 from runtime.dtypes import Array
+from runtime.errors import DataError, UsageError
 from runtime.philox import permutation
 from runtime.rows.encoding.values import shown
 

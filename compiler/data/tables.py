@@ -11,9 +11,8 @@ from typing import Any, Final, cast
 import numpy as np
 
 from compiler.data.extras import extra
-from compiler.errors import DataError
 from runtime.dtypes import Array
-from runtime.errors import DataError as NotRead
+from runtime.errors import DataError
 from runtime.files.tensor_files import read_npy
 from runtime.rows.encoding.csv_rows import read_csv as read_csv
 from runtime.rows.encoding.values import texts_of
@@ -107,7 +106,7 @@ def read_arrays_of(path: Path) -> dict[str, Array]:
     except Exception as error:
         if "Object arrays" in str(error):
             raise DataError(f"{path}: there are objects of Python in it; save arrays of numbers or of texts") from None
-        if isinstance(error, NotRead):
+        if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: this cannot be read as a npz file: {error}") from None
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.errors import DataError
 from runtime.dtypes import Array
+from runtime.errors import DataError
 from runtime.rows.encoding.csv_rows import text_of
 
 

@@ -8,12 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from compiler.errors import DataError, UsageError
 from prograd_proto.ragged_names import OFFSETS, PADDING
 from runtime.dtypes import Array, array_type
-from runtime.errors import DataError as NotRagged
+from runtime.errors import DataError, UsageError
 from runtime.files.safetensors_file import WORDS
-from runtime.files.tensor_files import write_safetensors
+from runtime.files.tensor_files import has_safetensors, write_safetensors
 from runtime.rows.ragged import RaggedColumn
 
 HEADER: Final = "__metadata__"
@@ -30,7 +29,7 @@ def write(
     metadata: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> None:
-    """Write a file of rows that `program.data` reads.
+    """Write a file of rows that `program.data` reads. If the very same is there already, that is well.
 
     Args:
         path: of the file, as in "rows.safetensors".
@@ -41,7 +40,8 @@ def write(
         metadata: texts for the header.
         force: replace a file that is there.
 
-    Raises DataError for arrays of other lengths, of dtypes that programs do not have, or a row number that is none.
+    Raises DataError for arrays of other lengths, of dtypes that programs do not have, or a row number that is none;
+    UsageError if another file is there.
     """
     if not os.fspath(path).endswith(".safetensors"):
         raise UsageError(f"{os.fspath(path)}: the name of a file of rows ends in .safetensors")
@@ -58,7 +58,9 @@ def write(
         if length != count:
             raise DataError(f"the arrays differ in their number of rows: {first!r} has {count}, {name!r} {length}")
     numbers = {name: _numbers(name, rows, values, count) for name, values in (splits or {}).items()}
-    write_safetensors(path, rows | numbers, dict(metadata or {}), force=force)
+    arrays, texts = rows | numbers, dict(metadata or {})
+    if force or not has_safetensors(path, arrays, texts):
+        write_safetensors(path, arrays, texts, force=force)
 
 
 def as_rows(name: str, values: object) -> Array:
@@ -83,16 +85,13 @@ def as_rows(name: str, values: object) -> Array:
 
 def _counts(rows: Mapping[str, Array]) -> dict[str, int]:
     """How many rows each array has; those of unequal length have as many as their offsets say."""
-    ragged = {name: _ragged(name, rows) for name in rows if name + OFFSETS in rows}
+    ragged = {
+        name: RaggedColumn(name, rows[name], rows[name + OFFSETS], rows.get(name + PADDING))
+        for name in rows
+        if name + OFFSETS in rows
+    }
     belonging = {name + ending for name in ragged for ending in (OFFSETS, PADDING)}
     return {name: len(ragged.get(name, array)) for name, array in rows.items() if name not in belonging}
-
-
-def _ragged(name: str, rows: Mapping[str, Array]) -> RaggedColumn:
-    try:
-        return RaggedColumn(name, rows[name], rows[name + OFFSETS], rows.get(name + PADDING))
-    except NotRagged as error:
-        raise DataError(str(error)) from None
 
 
 def _numbers(name: str, rows: Mapping[str, Array], values: object, count: int) -> Array:

@@ -44,6 +44,19 @@ def write_safetensors(
     write_output(path, write, force=force)
 
 
+def has_safetensors(path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> bool:
+    """Whether a file is what `write_safetensors` would write; False if it cannot be read."""
+    names, header = safetensors_header({name: array_type(array) for name, array in tensors.items()}, metadata)
+    try:
+        with open_regular(path) as stream:
+            if stream.read(len(header)) != header:
+                return False
+            arrays = (as_little(tensors[name]).reshape(-1).view(np.uint8).data for name in names)
+            return all(memoryview(stream.read(len(array))) == array for array in arrays) and not stream.read(1)
+    except OSError:
+        return False
+
+
 def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """All tensors of a file, and its metadata. Raises Damaged if it is none, DataError if it cannot be read."""
     with unverified(path) as reader:

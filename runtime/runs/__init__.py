@@ -6,7 +6,6 @@ standing           where the training of a run stands in this process
 
 begin_training     from what was asked to the events of a training run
 course             what to train, how long and on which rows
-same_rows          whether a run goes on with the rows that it began with
 training           the training loop: steps, epochs, evaluations, the best states, checkpoints
 evaluation         running an entry over rows without training: evaluation and prediction
 predictions        what entries fetch for rows that are given, any number of them

@@ -17,13 +17,13 @@ from runtime.errors import DataError, UsageError
 from runtime.rows.orders import ShuffledBySteps
 from runtime.rows.rows import SHUFFLING_BYTES, Rows
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
+from runtime.runs.checkpoints.same_rows import require_same_rows
 from runtime.runs.course import Course, Plan, TrainingOptions, course_of
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import CheckpointWritten, Event
 from runtime.runs.interrupts import Interrupts
 from runtime.runs.metrics import Metrics, scalar_fetches
 from runtime.runs.position import Position
-from runtime.runs.same_rows import require_same_rows
 from runtime.runs.session import Session
 from runtime.runs.standing import Standing
 from runtime.runs.training import Deeds, MakeSteps, Training

@@ -29,6 +29,7 @@ def test_the_wheel_has_five_names_and_their_types(wheel: Path):
     assert {f"{top}/py.typed" for top in tops} <= set(names)
     assert wheel.name.endswith("-py3-none-any.whl")
     assert "prograd_proto/program.proto" in names
+    assert [name for name in names if name.endswith(".safetensors")] == ["prograd/digits.safetensors"]
 
 
 def test_the_runtime_works_when_registry_and_compiler_are_deleted(wheel: Path, tmp_path: Path):
@@ -53,7 +54,7 @@ def test_the_runtime_works_when_registry_and_compiler_are_deleted(wheel: Path, t
 
 def test_the_wheel_is_the_same_to_the_byte_wherever_and_whenever_it_is_built(wheel: Path, tmp_path: Path):
     copy = tmp_path / "elsewhere"
-    kept = ("pyproject.toml", "README.md", "LICENSE", "compiler", "prograd", "registry", "runtime", "proto")
+    kept = ("examples", "pyproject.toml", "README.md", "LICENSE", "compiler", "prograd", "registry", "runtime", "proto")
     copy.mkdir()
     for name in kept:
         source = ROOT / name

@@ -9,7 +9,6 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
-import compiler.errors
 import prograd
 import runtime
 from compiler.__main__ import main as compiler_main
@@ -32,6 +31,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text(PEOPLE)
     return tmp_path
+
+
+EXISTS = "a.safetensors: the file exists; use force to replace it"
 
 
 def pack(*options: str, source: str = "people.csv", out: str = "rows.safetensors") -> int:
@@ -233,7 +235,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("arrays", "splits", "sentence"), WRONG)
 def test_what_cannot_be_written_is_one_sentence(here, arrays, splits, sentence):
-    with pytest.raises(compiler.errors.DataError) as caught:
+    with pytest.raises(runtime.DataError) as caught:
         prograd.data.write("rows.safetensors", arrays, splits=splits)
     assert str(caught.value).startswith(sentence)
 
@@ -489,7 +491,7 @@ OPTIONS_THAT_ARE_NONE = [
 
 @pytest.mark.parametrize(("options", "sentence"), OPTIONS_THAT_ARE_NONE)
 def test_options_that_are_none_are_one_sentence(here, options, sentence):
-    with pytest.raises(compiler.errors.UsageError) as caught:
+    with pytest.raises(runtime.UsageError) as caught:
         prograd.data.pack({"a": [1, 2]}, "rows.safetensors", **options)
     assert str(caught.value) == sentence
 
@@ -507,7 +509,7 @@ COLUMNS = [
 @pytest.mark.parametrize(("column", "sentence"), COLUMNS)
 def test_a_column_that_is_none_is_one_sentence(here, column, sentence):
     whole = ["a"] if "int64" in sentence else []
-    with pytest.raises((compiler.errors.DataError, runtime.DataError)) as caught:
+    with pytest.raises(runtime.DataError) as caught:
         prograd.data.pack({"a": column}, "rows.safetensors", whole=whole)
     assert str(caught.value) == sentence
 
@@ -557,3 +559,62 @@ def test_folders_that_are_no_classes_are_said(here, capsys):
     Path("bad/a/1.png").write_bytes(b"no")
     wanted = "bad/a/1.png: the image cannot be read: it is none that pillow knows, or is damaged"
     assert refused(capsys, source="bad") == wanted
+
+
+def test_what_is_there_already_may_be_written_again_and_something_else_may_not(here):
+    """A script or a cell of a notebook is run again."""
+    arrays = {"x": np.arange(3), "y": np.eye(3, dtype="f")}
+    for _ in range(2):
+        prograd.data.write("a.safetensors", arrays, splits={"train": [0]}, metadata={"by": "me"})
+    before = Path("a.safetensors").stat()
+    prograd.data.write("a.safetensors", arrays, splits={"train": [0]}, metadata={"by": "me"})
+    assert Path("a.safetensors").stat() == before  # not even written anew
+    for other in ({"splits": {"train": [1]}, "metadata": {"by": "me"}}, {"splits": {"train": [0]}}):
+        with pytest.raises(runtime.UsageError) as caught:
+            prograd.data.write("a.safetensors", arrays, **other)
+        assert str(caught.value) == EXISTS
+    with Path("a.safetensors").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(runtime.UsageError):
+        prograd.data.write("a.safetensors", arrays, splits={"train": [0]}, metadata={"by": "me"})
+
+
+def test_rows_that_come_with_prograd(here):
+    for _ in range(2):
+        prograd.data.sample("digits", "digits.safetensors")
+    rows = load_file("digits.safetensors")
+    assert {name: array.shape for name, array in rows.items()} == {
+        "image": (1797, 8, 8, 1), "label": (1797,), "train": (1198,), "test": (599,)
+    }  # fmt: skip
+    Path("digits.safetensors").write_bytes(b"mine")
+    for arguments, sentence in (
+        (("digits", "digits.safetensors"), EXISTS.replace("a.safe", "digits.safe")),
+        (("digist", "d.safetensors"), "there are no rows 'digist'; there are digits"),
+    ):
+        with pytest.raises(runtime.UsageError) as caught:
+            prograd.data.sample(*arguments)
+        assert str(caught.value) == sentence
+    prograd.data.sample("digits", "digits.safetensors", force=True)
+    assert load_file("digits.safetensors").keys() == rows.keys()
+
+
+def test_errors_of_packing_are_those_that_prograd_names(here):
+    Path("empty.csv").write_text("")
+    for by, sentence in (
+        ({"by": "time"}, "splits by time go by a column; name it: --by time=NAME, or of='species' in Python"),
+        (
+            {"of": "age"},
+            "of='age' is a column that splits go by, and splits at random go by none; "
+            'give by="stratified", "time" or "group" with it',
+        ),
+    ):
+        with pytest.raises(prograd.UsageError) as caught:
+            prograd.data.pack("people.csv", "rows.safetensors", **by)
+        assert str(caught.value) == sentence
+    for error, act in (
+        (prograd.DataError, lambda: prograd.data.pack("empty.csv", "rows.safetensors")),
+        (prograd.DataError, lambda: prograd.data.write("rows.safetensors", {})),
+        (prograd.UsageError, lambda: prograd.data.pack("people.csv", "rows.safetensors", of="name")),
+    ):
+        with pytest.raises(error):
+            act()

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-import compiler.errors
 import prograd
 import runtime
 from compiler import CompileError, Program, ops, sgd, zeros
@@ -275,11 +274,11 @@ def test_rows_of_unequal_length_are_written_and_their_offsets_checked(tmp_path: 
     assert {name: array.tolist() for name, array in load_file(tmp_path / "rows.safetensors").items()} == {
         name: array.tolist() for name, array in arrays.items()
     } | {"train": [1]}
-    with pytest.raises(compiler.errors.DataError) as refused:
+    with pytest.raises(runtime.DataError) as refused:
         prograd.data.write(tmp_path / "other.safetensors", arrays | {"text.offsets": np.array([0, 2, 5])})
     assert str(refused.value) == (
         "text.offsets does not rise from 0 to 6, the number of elements that 'text' has in all"
     )
-    with pytest.raises(compiler.errors.DataError) as refused:
+    with pytest.raises(runtime.DataError) as refused:
         prograd.data.write(tmp_path / "other.safetensors", arrays | {"label": np.arange(3)})
     assert str(refused.value) == "the arrays differ in their number of rows: 'text' has 2, 'label' 3"

@@ -246,7 +246,8 @@ def test_a_pattern_without_files_is_one_sentence(tmp_path):
     with pytest.raises(CompileError) as caught:
         with_data(tmp_path, "part-*.safetensors")
     assert str(caught.value).replace(f"{tmp_path}/", "") == (
-        "part-*.safetensors: no such file; the program reads it, so it must lie beside the program"
+        "part-*.safetensors: no such file; the program reads it, so it must lie beside the program; "
+        "prograd.data.write and compiler data pack make files of rows"
     )
     path = save(linear(), tmp_path)
     found = refused(lambda: trained(path, data=tmp_path / "none-*.safetensors"), tmp_path)

@@ -2,5 +2,6 @@
 
 checkpoint         all states of a run and where it stands, in one safetensors file
 checkpoint_folder  a folder of checkpoints: named by step, the newest few kept
+same_rows          whether a run goes on with the rows that it began with
 folder_lock        one process at a time writes into a folder
 """
