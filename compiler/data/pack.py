@@ -189,7 +189,8 @@ def _require_named(source: Source, options: PackOptions) -> None:
             _require_column(source, option, pattern)
     if options.of is None and options.by != "random":
         raise UsageError(
-            f"splits by {options.by} go by a column; name it: --by {options.by}=NAME, or of={source.names[-1]!r} in Python"
+            f"splits by {options.by} go by a column; name it: --by {options.by}=NAME, "
+            f"or of={source.names[-1]!r} in Python"
         )
     if options.of is not None and options.by == "random":
         raise UsageError(
