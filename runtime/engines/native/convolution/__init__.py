@@ -10,6 +10,7 @@ streamed     a convolution whose filter is read once, in the order of memory
 filters      how the gradient of its filter is cut
 filter_loops the gradient of its filter
 point_filters  the gradient of a filter of one place
+line_filters the gradient of a filter to few channels
 depthwise    channels by themselves: the convolution, and the gradient of its input
 depthwise_filters  the gradient of their filter
 multiplied   channels by themselves that make several

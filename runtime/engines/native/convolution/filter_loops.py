@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from runtime.engines.native.convolution.borders import Images, bordered, copied
 from runtime.engines.native.convolution.correlation import by_size, lines, part_of
-from runtime.engines.native.convolution.filters import Filters, Side
+from runtime.engines.native.convolution.filters import Filters, Side, runs
 from runtime.engines.native.convolution.join import join_stage
 from runtime.engines.native.convolution.plan import NANOSECONDS
 from runtime.engines.native.convolution.tile import Along, choice, tile
@@ -40,7 +40,7 @@ def filter_stages(target: Target, shape: Filters) -> Stages:
         stages.append(join_stage(shape.element, shape.lanes, shape.size, shape.parts))
     images, rows = shape.block
     own = [images * rows * shape.columns.places * shape.width * item if shape.packs else 64]
-    if shape.is_merged:
+    if shape.is_merged and shape.is_bordered:
         own.append(images * shape.border.size * item)
     return Stages(tuple(stages), tuple(shared), tuple(own))
 
@@ -142,27 +142,38 @@ class _Loops:
     def _merged(
         self, work: Work, seen: _Block, group: Value
     ) -> Iterator[tuple[Value, list[int], Index, Value, list[Along]]]:
-        f, shape, border, source = work.f, self.shape, self.shape.border, work.inputs[0]
-        assert source is not None, "the input is there"
-        rows, columns = shape.rows, shape.columns
-        begin = source + seen.first * (border.rows * border.columns * border.between)
-        height = (seen.rows - shape.block[1]) * rows.stride + border.height
-        to = work.own(1, shape.element)
-        at = bordered(f, border, begin, to, seen.images, seen.row * rows.stride, height, self.vector)
-        line = shape.deep * columns.window
+        f, shape = work.f, self.shape
+        rows, columns, line = shape.rows, shape.columns, shape.line
+        at = self._seen(work, seen)
         depth = self._depth(seen, at, seen.rows, columns.places)
-        start = 0
-        for size, count in shares(rows.window, shape.most // line):
+        if line > shape.most:
+            for i in f.range(0, rows.window):
+                for start, size, c in runs(f, shape.tiles):
+                    left = at.at + f.index(i) * (rows.dilation * at.row) + start
+                    yield left + c, [*range(size)], f.index(i) * line + start + c, seen.panel, depth
+            return
+        for start, size, i in runs(f, shares(rows.window, shape.most // line)):
             offsets = [
                 i * rows.dilation * at.row + j * columns.dilation * at.pixel + c
                 for i in range(size)
                 for j in range(columns.window)
                 for c in range(shape.deep)
             ]
-            for i in f.range(start, start + size * count, size):
-                left = at.at + f.index(i) * (rows.dilation * at.row) + group * shape.deep
-                yield left, offsets, i * line, seen.panel, depth
-            start += size * count
+            left = at.at + (f.index(i) + start) * (rows.dilation * at.row) + group * shape.deep
+            yield left, offsets, (f.index(i) + start) * line, seen.panel, depth
+
+    def _seen(self, work: Work, seen: _Block) -> Images:
+        """What a block of places sees, with its border."""
+        shape, border, source = self.shape, self.shape.border, work.inputs[0]
+        assert source is not None, "the input is there"
+        row = border.columns * border.between
+        begin = source + seen.first * (border.rows * row)
+        first = seen.row * shape.rows.stride
+        if not shape.is_bordered:
+            return Images(begin + first * row, border.rows * row, row, border.between)
+        height = (seen.rows - shape.block[1]) * shape.rows.stride + border.height
+        to = work.own(1, shape.element)
+        return bordered(work.f, border, begin, to, seen.images, first, height, self.vector)
 
     def _by_taps(
         self, work: Work, seen: _Block, group: Value
@@ -186,11 +197,8 @@ class _Loops:
                 panel = seen.panel + (f.index(top - seen.row) * columns.places + left) * (seen.line * shape.together)
                 depth = self._depth(seen, at, height, width)
                 tap = (i * columns.window + j) * shape.deep
-                start = 0
-                for size, count in shares(shape.deep, shape.most):
-                    for c in f.range(start, start + size * count, size):
-                        yield begin + c, [*range(size)], tap + c, panel, depth
-                    start += size * count
+                for start, size, c in runs(f, shape.tiles):
+                    yield begin + start + c, [*range(size)], tap + start + c, panel, depth
 
     def _depth(self, seen: _Block, at: Images, rows: Index, columns: Index) -> list[Along]:
         shape = self.shape

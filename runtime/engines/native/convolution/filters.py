@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from runtime.engines.native.convolution.borders import Border
 from runtime.engines.native.convolution.plan import CONFLICTS, WANTED
-from runtime.engines.native.ir import Type
+from runtime.engines.native.ir import Function, Index, Type
 from runtime.engines.native.product.plan import MOST_ROWS, shares
 from runtime.engines.native.target import Target
 
 DEPTH: Final = 256
 """Places in a block."""
 
-FEW: Final = 4
-"""Below so many channels a tile has rows for several taps."""
+FEW: Final = 16
+"""Below so many channels a tile may have rows for several taps."""
+
+APART: Final = 0.97
+"""Of the cycles of taps together, those of each by itself: they leave out the border."""
 
 TOGETHER: Final = 32
 """Images of a block whose lines are short, at most."""
@@ -66,6 +70,7 @@ class Filters:
         lanes: of a vector.
         vectors: of a tile.
         most: rows of a tile, at most.
+        is_merged: whether a tile has rows for several taps.
     """
 
     element: Type
@@ -78,16 +83,23 @@ class Filters:
     lanes: int
     vectors: int = 1
     most: int = 1
+    is_merged: bool = False
 
     def planned(self, target: Target) -> Filters:
         """With the tile that takes the fewest cycles."""
-        costs: dict[Filters, float] = {}
-        for vectors, most in MOST_ROWS[target.registers, target.fma].items():
-            made = replace(self, vectors=vectors, most=most)
-            tiles = [(size, count * made.turns) for size, count in made.tiles]
-            cycles = sum(n * max(r * vectors / 2, (r + vectors) / 1.8, 4) for r, n in tiles)
-            costs[made] = cycles * made.across * (1 + UNEVEN * (len(tiles) - 1))
-        return min(costs, key=lambda made: costs[made])
+        ways = [
+            replace(self, vectors=vectors, most=most, is_merged=is_merged)
+            for vectors, most in MOST_ROWS[target.registers, target.fma].items()
+            for is_merged in (False, True)
+        ]
+        return min((way for way in ways if way.is_merged <= way.may_merge), key=lambda way: way.cycles)
+
+    @property
+    def cycles(self) -> float:
+        """About so many for a place of the result."""
+        tiles = [(size, count * self.turns) for size, count in self.tiles]
+        cycles = sum(n * max(r * self.vectors / 2, (r + self.vectors) / 1.8, 4) for r, n in tiles)
+        return cycles * self.across * (1 + UNEVEN * (len(tiles) - 1)) * (1 if self.is_merged else APART)
 
     @property
     def width(self) -> int:
@@ -110,22 +122,31 @@ class Filters:
         return self.rows.window * self.columns.window * self.deep * self.groups * self.wide
 
     @property
-    def is_merged(self) -> bool:
-        """Whether a tile has rows for several taps."""
-        return self.deep < FEW and self.deep * self.columns.window <= self.most
+    def line(self) -> int:
+        """Elements of a row of the filter, for a channel of the result."""
+        return self.deep * self.columns.window
+
+    @property
+    def may_merge(self) -> bool:
+        """Whether taps may be rows of a tile together: those of whole rows of the filter, or a part of one row."""
+        in_parts = self.groups == self.columns.dilation == 1
+        return self.deep < FEW and self.columns.window > 1 and (in_parts or self.line <= self.most)
 
     @property
     def tiles(self) -> list[tuple[int, int]]:
-        """Rows of tiles and how many there are: of the filter if they are merged, else of each tap."""
+        """Rows of tiles, and how many there are: of the filter or of a row of it if they are merged, else of a tap."""
         if not self.is_merged:
             return shares(self.deep, self.most)
-        line = self.deep * self.columns.window
-        return [(size * line, count) for size, count in shares(self.rows.window, self.most // line)]
+        if self.line > self.most:
+            return shares(self.line, self.most)
+        return [(size * self.line, count) for size, count in shares(self.rows.window, self.most // self.line)]
 
     @property
     def turns(self) -> int:
         """How often all tiles are made for a block of places."""
-        return 1 if self.is_merged else self.rows.window * self.columns.window
+        if not self.is_merged:
+            return self.rows.window * self.columns.window
+        return self.rows.window if self.line > self.most else 1
 
     @property
     def block(self) -> tuple[int, int]:
@@ -170,7 +191,21 @@ class Filters:
         return min(-(-WANTED // self.panels), self.blocks)
 
     @property
+    def is_bordered(self) -> bool:
+        """Whether taps see anything but the input."""
+        return any(side.before or side.span(side.places) > side.source for side in (self.rows, self.columns))
+
+    @property
     def border(self) -> Border:
         """How a block of the input is copied."""
         channels = self.groups * self.deep
         return Border.around(self.rows, self.columns, self.block[1], channels, channels)
+
+
+def runs(f: Function, tiles: list[tuple[int, int]]) -> Iterator[tuple[int, int, Index]]:
+    """Tiles of each size and how many there are: where those of a size begin, the size, and how far on a tile is."""
+    start = 0
+    for size, count in tiles:
+        for at in f.range(0, size * count, size):
+            yield start, size, at
+        start += size * count

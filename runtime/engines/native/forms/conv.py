@@ -14,6 +14,7 @@ from runtime.engines.native.convolution.depthwise_filters import DepthwiseFilter
 from runtime.engines.native.convolution.filter_loops import filter_stages
 from runtime.engines.native.convolution.filters import DEPTH, Filters, Side
 from runtime.engines.native.convolution.folded import Folded
+from runtime.engines.native.convolution.line_filters import LineFilters
 from runtime.engines.native.convolution.multiplied import added, repeated
 from runtime.engines.native.convolution.plan import Shape, planned
 from runtime.engines.native.convolution.point_filters import PointFilters
@@ -58,6 +59,8 @@ def filter_gradient(
         stages = DepthwiseFilters(target, element, n, rows, columns, groups * wide).stages()
         return stages if wide == 1 else repeated(stages, element, lanes, (0, prod(x.static_shape)), wide)
     shape = Filters(element, n, rows, columns, groups, deep, wide, lanes)
+    if LineFilters.takes(shape) and (of_lines := LineFilters(target, shape)).is_wanted(target):
+        return of_lines.stages()
     of_points = PointFilters(target, shape)
     return of_points.stages() if of_points.is_wanted else filter_stages(target, shape)
 
