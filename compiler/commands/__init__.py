@@ -1,8 +1,8 @@
 """The verbs of the command `compiler`; how they are told, speak and end is in `runtime.command_line`.
 
 A verb is the function of that name in the file of that name, but for thaw, which is in freeze, and the two of data;
-`arguments` is their table, and `compiler --help` prints it: check, compile, data pack, data show, diff, draw, freeze,
-ops, passes, place, plan, show, summary, upgrade.
+`arguments` is their table, and `compiler --help` prints it: check, compile, completion, data pack, data show, diff,
+draw, freeze, ops, passes, place, plan, show, summary, upgrade.
 What they use:
 
 arguments       what can be said on the command line: the verbs, and the options of each

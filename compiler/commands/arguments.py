@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
-from runtime.command_line.parsing import add_old_word, add_verb, new_parser, parsed
+from runtime.command_line.parsing import add_completion, add_old_word, add_verb, new_parser, parsed
 from runtime.command_line.values import duration, one_of, positive, positive_size, size
 
 
@@ -22,6 +22,7 @@ def command_parser() -> tuple[argparse.ArgumentParser, Any]:
     programs = _show, _summary, _draw, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
     for add in (*programs, add_pack, add_show):
         add(verbs)
+    add_completion(verbs, "completion").set_defaults(module="completion")
     return parser, verbs
 
 

@@ -4,6 +4,7 @@ process     a command as a process: signals from its first moment on, streams to
 wakeup      a wait of the main thread that no signal misses
 parsing     parsers whose errors are one sentence, and the options that every verb has
 values      what options are given: sizes, times, whole numbers, words of a list
+completion  a script by which shells complete a command
 streams     stdout and stderr, whatever happens to them
 outputs     files that are to be written, looked at before
 ending      exit codes, and the sentence of an error

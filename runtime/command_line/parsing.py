@@ -10,6 +10,10 @@ from prograd_proto.printable import sentence
 from prograd_proto.spelling import closest
 from runtime.command_line.ending import EXIT_USAGE
 from runtime.command_line.streams import put, say
+from runtime.command_line.values import one_of
+
+SHELLS = ("bash", "zsh", "fish")
+"""That complete the words of a command."""
 
 
 def new_parser(command: str, description: str) -> tuple[argparse.ArgumentParser, Any]:
@@ -44,6 +48,22 @@ def add_verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> 
         "--traceback", action="store_true", default=argparse.SUPPRESS, help="show where in the code an error arose"
     )
     verb.set_defaults(verb=name)
+    return verb
+
+
+def add_completion(verbs: Any, name: str) -> argparse.ArgumentParser:
+    """The verb that prints a script for a shell, the same for both commands."""
+    command = verbs._prog_prefix
+    verb = add_verb(
+        verbs,
+        name,
+        "print a script by which a shell completes verbs, options and their words",
+        "Put one of the lines into the file that your shell reads when it starts.",
+        f'eval "$({command} {name} bash)"    # in ~/.bashrc',
+        f'eval "$({command} {name} zsh)"     # in ~/.zshrc, below compinit',
+        f"{command} {name} fish | source     # in ~/.config/fish/config.fish",
+    )
+    verb.add_argument("shell", type=one_of(*SHELLS), metavar=f"{{{','.join(SHELLS)}}}", help="which shell")
     return verb
 
 

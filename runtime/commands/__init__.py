@@ -1,7 +1,7 @@
 """The verbs of the command `runtime`; how they are told, speak and end is in `runtime.command_line`.
 
 A verb is the function of that name in the file of that name; `arguments` is their table, and `runtime --help` prints
-it: bench, cache, check, execute, plot, profile, replay, serve, sweep. What they use:
+it: bench, cache, check, completion, execute, plot, profile, replay, serve, sweep. What they use:
 
 arguments  the verbs, and what each can be told
 options    the options that several verbs have

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runtime.command_line.parsing import add_verb, new_parser, parsed
+from runtime.command_line.parsing import add_completion, add_verb, new_parser, parsed
 from runtime.command_line.values import (
     choices,
     counts,
@@ -58,6 +58,7 @@ def command_parser() -> tuple[argparse.ArgumentParser, Any]:
         ("sweep", _sweep),
         ("serve", _serve),
         ("plot", _plot),
+        ("completion", add_completion),
     ):
         add(verbs, name)
     return parser, verbs

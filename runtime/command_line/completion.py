@@ -1,0 +1,154 @@
+"""Completion of verbs, options and their words in shells: a script made from the parser of a command.
+
+The script has all words in it: pressing Tab starts no Python. Where there are none to offer, files are offered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from shlex import quote
+from typing import Any, NamedTuple
+
+
+class Option(NamedTuple):
+    """What can be asked of a verb: `takes` says that a value follows, `words` are all it may be, if they are few."""
+
+    flags: Sequence[str]
+    help: str
+    takes: bool
+    words: Sequence[str]
+
+
+class Verb(NamedTuple):
+    """A verb of a command, of one word or two; `words` are those that may stand in the place of a file."""
+
+    name: str
+    help: str
+    options: Sequence[Option]
+    words: Sequence[str]
+
+
+def completion_script(shell: str, command: str, made: tuple[argparse.ArgumentParser, Any]) -> str:
+    """What `eval "$(command completion shell)"` reads in the start-up file of a shell."""
+    scripts = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+    return "\n".join(scripts[shell](command, list(_verbs(made[1])))) + "\n"
+
+
+def _verbs(verbs: Any) -> Iterator[Verb]:
+    summaries = {action.dest: action.help or "" for action in verbs._choices_actions}
+    for name, parser in verbs.choices.items():
+        shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+        options = [
+            Option(action.option_strings, action.help or "", action.nargs != 0, _words(action))
+            for action in shown
+            if action.option_strings
+        ]
+        words = [word for action in shown if not action.option_strings for word in _words(action)]
+        yield Verb(name, summaries[name], options, words)
+
+
+def _words(action: argparse.Action) -> list[str]:
+    """The words of `{one,other}`, as the parsers of both commands show what an option takes."""
+    if action.choices is not None:
+        return list(action.choices)
+    found = re.fullmatch(r"\{(.*)\}", action.metavar if isinstance(action.metavar, str) else "")
+    return found[1].split(",") if found else []
+
+
+def _bash(command: str, verbs: Sequence[Verb]) -> Iterator[str]:
+    yield from (
+        f"_prograd_{command}() {{",
+        "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}",
+        "    local verb=${COMP_WORDS[1]} words=",
+        '    if [[ "$verb" == data ]]; then verb="data ${COMP_WORDS[2]}"; fi',
+        f"    if (( COMP_CWORD == 1 )); then words={quote(_first_words(verbs))}",
+        *(
+            f'    elif [[ "{a}" == "$previous" ]] && (( COMP_CWORD == 2 )); then words={quote(b)}'
+            for a, b in _pairs(verbs)
+        ),
+        '    else case "$verb $previous" in',
+    )
+    for verb in verbs:
+        for option in verb.options:
+            if option.takes:
+                flags = "|".join(quote(f"{verb.name} {flag}") for flag in option.flags)
+                yield f"        {flags}) words={quote(' '.join(option.words))} ;;"
+    yield from ('        *) case "$verb" in',)
+    for verb in verbs:
+        flags = " ".join(flag for option in verb.options for flag in option.flags)
+        yield f"            {quote(verb.name)}) words={quote(' '.join(verb.words))}"
+        yield f"                if [[ $current == -* ]]; then words={quote(flags)}; fi ;;"
+    yield from (
+        "        esac ;;",
+        "    esac; fi",
+        '    COMPREPLY=($(compgen -W "$words" -- "$current"))',
+        "}",
+        f"complete -o default -F _prograd_{command} {command}",
+    )
+
+
+def _zsh(command: str, verbs: Sequence[Verb]) -> Iterator[str]:
+    yield from (
+        f"#compdef {command}",
+        f"_prograd_{command}() {{",
+        "    if (( CURRENT == 2 )); then",
+        "        local -a verbs=(",
+    )
+    seconds = dict(_pairs(verbs))
+    yield from (f"            {quote(f'{v.name}:{v.help}')}" for v in verbs if " " not in v.name)
+    yield from (f"            {quote(f'{first}:{words}')}" for first, words in seconds.items())
+    yield from ("        )", "        _describe verb verbs", "        return", "    fi")
+    for first, words in seconds.items():
+        yield f"    if [[ $words[2] == {first} ]]; then"
+        yield f"        if (( CURRENT == 3 )); then compadd {words}; return; fi"
+        yield f'        words=("${{words[1]}}" "{first} ${{words[3]}}" "${{(@)words[4,-1]}}"); (( CURRENT-- ))'
+        yield "    fi"
+    yield from ("    local verb=$words[2]", "    shift words; (( CURRENT-- ))", '    case "$verb" in')
+    for verb in verbs:
+        rest = f"*:word:({' '.join(verb.words)})" if verb.words else "*:file:_files"
+        specs = [_zsh_spec(option, flag) for option in verb.options for flag in option.flags]
+        yield f"        {quote(verb.name)}) _arguments {' '.join(map(quote, [*specs, rest]))} ;;"
+    yield from ("    esac", "}", f"compdef _prograd_{command} {command}")
+
+
+def _zsh_spec(option: Option, flag: str) -> str:
+    said = re.sub(r"([\[\]:\\])", r"\\\1", option.help)
+    value = "" if not option.takes else f":value:({' '.join(option.words)})" if option.words else ":value:_files"
+    return f"*{flag}[{said}]{value}"
+
+
+def _fish(command: str, verbs: Sequence[Verb]) -> Iterator[str]:
+    """Fish offers files where nothing forbids it."""
+    first = f"complete -c {command} -n '__fish_is_nth_token 1' -f"
+    for verb in verbs:
+        if " " not in verb.name:
+            yield f"{first} -a {_in_fish(verb.name)} -d {_in_fish(verb.help)}"
+    for word, words in _pairs(verbs):
+        yield f"{first} -a {word} -d {_in_fish(words)}"
+        second = f"__fish_is_nth_token 2; and __fish_seen_subcommand_from {word}"
+        yield f"complete -c {command} -n '{second}' -f -a {_in_fish(words)}"
+    for verb in verbs:
+        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in verb.name.split())
+        start = f"complete -c {command} -n '{seen}'"
+        if verb.words:
+            yield f"{start} -f -a {_in_fish(' '.join(verb.words))}"
+        for option in verb.options:
+            flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
+            value = f" -x -a {_in_fish(' '.join(option.words))}" if option.words else " -r" if option.takes else ""
+            yield f"{start} {flags}{value} -d {_in_fish(option.help)}"
+
+
+def _in_fish(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _first_words(verbs: Sequence[Verb]) -> str:
+    return " ".join(dict.fromkeys(verb.name.partition(" ")[0] for verb in verbs))
+
+
+def _pairs(verbs: Sequence[Verb]) -> list[tuple[str, str]]:
+    """Of verbs of two words, the first with all that may follow it."""
+    firsts = dict.fromkeys(verb.name.partition(" ")[0] for verb in verbs if " " in verb.name)
+    return [(first, " ".join(v.name.split()[1] for v in verbs if v.name.startswith(f"{first} "))) for first in firsts]
