@@ -66,6 +66,7 @@ CASES = {
     "once, row by row": Case((2, 5, 4), 150, 136, (3, 2), (2, 1), dtype="float64"),
     "once, by parts of its channels": Case((1, 3, 4), 700, 72, (3, 2)),
     "once, without a border": Case((1, 8, 7), 67, 200, (1, 1), (2, 3), (0, 0, 0, 0)),
+    "to few of several images": Case((8, 13, 13), 3, 6, (5, 5), padding=(2, 2, 2, 2)),
     "tall": Case((1, 70, 3), 2, 20, (3, 3), (1, 1), (0, 1, 0, 1)),
 }
 

@@ -154,6 +154,11 @@ class Filters:
         together = self.together
         if together > 1:
             return together, min(max(2 * DEPTH // (together * self.columns.places), 1), self.rows.places)
+        return self.whole_lines
+
+    @property
+    def whole_lines(self) -> tuple[int, int]:
+        """Whole images of so many places together as a block has, or else rows of one of them."""
         image = self.rows.places * self.columns.places
         if image <= DEPTH:
             return min(DEPTH // image, self.images), self.rows.places

@@ -54,7 +54,7 @@ class LineFilters:
         self.across = self.margin + max(columns.places, columns.source + columns.before)
         self.taps = shares(shape.rows.window, max(most // shape.deep, 1))
         self.channels = shares(shape.deep, most)
-        images, rows = shape.block
+        images, rows = shape.whole_lines
         self.block = images, -(-shape.rows.places // -(-shape.rows.places // rows))
         self.down = -(-shape.rows.places // self.block[1])
         self.blocks = -(-shape.images // images) * self.down
