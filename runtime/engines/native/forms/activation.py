@@ -35,15 +35,16 @@ def celu(x: Value, *, alpha: float) -> Value:
 
 
 def gelu(x: Value, *, approximate: str) -> Value:
-    """By erf: near to the last place of x, but of a result that is small beside x not to its own.
+    """By erfc, of the argument that the gradient gives it: where both are in one loop, it is computed once.
 
     By tanh: through the sigmoid of twice the argument, which is half of 1 + tanh and precise where small.
     """
     if approximate == "tanh":
         turned = (x * x * (-2 * 0.044715 * sqrt(2 / pi)) - 2 * sqrt(2 / pi)) * x
         return x / (math.exp(turned) + 1)
+    share = math.erfc(x * -sqrt(0.5))
     x = maximum(x, -50.0) if x.type.bits == 32 else x  # of -inf the kernel of float32 gives 0, that of float64 NaN
-    return x * 0.5 * (math.erf(x * sqrt(0.5)) + 1)
+    return x * 0.5 * share
 
 
 def mish(x: Value) -> Value:
