@@ -66,6 +66,20 @@ def test_a_large_product_copies_its_right_operand_once_for_all_parts(
     check(made, [a, b, of(m, n, dtype=dtype)], this_machine(), threads=2)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("k", "m", "n"), [(1024, 96, 1030), (517, 512, 260)])
+def test_a_large_gradient_of_weights_is_cut_into_columns_of_all_rows(k: int, m: int, n: int, dtype: str):
+    """One thread does all units, or each some: the last is smaller, and so is the last block of the depth."""
+
+    def made(a: Value, b: Value, w: Value) -> list[Value]:
+        return [w - outer_sum(a, b) * 0.1]
+
+    operands = [of(k, m, dtype=dtype), of(k, n, dtype=dtype), of(m, n, dtype=dtype)]
+    first, *others = [check(made, operands, this_machine(), NEAR[dtype], threads) for threads in (1, 2, 3)]
+    for found in others:
+        np.testing.assert_array_equal(first[0], found[0])
+
+
 def test_a_product_of_a_matrix_with_itself_is_cut_too():
     x = of(256, 256)
     first, second = (

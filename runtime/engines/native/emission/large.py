@@ -3,6 +3,10 @@
 A part that copied operands for itself would copy the same as others, and one of few columns would read all of the left
 operand again, which may be larger than a cache. Here a unit reads its rows of the left operand once, and panels that
 lie in a cache of all.
+
+Of a gradient of weights with few rows, units are columns of all rows. Nobody else needs their part of the right operand
+then, so a unit copies it for itself, a block of the depth at a time, which stays near; and the left operand, along
+whose rows the result's lie, is read where it is.
 """
 
 from __future__ import annotations
@@ -11,12 +15,12 @@ from math import prod
 from typing import Final
 
 from runtime.engines.native.emission.body import Body
-from runtime.engines.native.emission.cutting import LEFT, RIGHT, Shape, cost_of
+from runtime.engines.native.emission.cutting import LEFT, RIGHT, Shape, cost_of, plan_of
 from runtime.engines.native.emission.nest import along, piece, pieces_of
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
-from runtime.engines.native.product import Matrix, Plan, packed_right, plan_rows, product
+from runtime.engines.native.product import Ahead, Matrix, Plan, packed_right, plan_rows, product
 from runtime.engines.native.target import Target
 
 LEAST: Final = 1 << 26
@@ -31,6 +35,12 @@ ROWS: Final = 128
 UNITS: Final = 8
 """At least: where there are not as many blocks of rows, columns are cut too."""
 
+ALL_ROWS: Final = range(96, 513)
+"""Of a gradient of weights whose units are columns of all rows."""
+
+LEAST_COLUMNS: Final = 64
+"""Of such a unit."""
+
 LIGHT: Final = 2
 """Nodes after a product that need no more than registers."""
 
@@ -41,14 +51,21 @@ COPY_NANOSECONDS: Final = 0.2
 def is_large(shape: Shape) -> bool:
     """Whether it pays to copy the right operand first."""
     work = shape.m * shape.n * shape.k
-    return work >= LEAST and shape.m >= LEAST_ROWS and not prod(shape.loops.extents[:-2]) > 1
+    rows = shape.m >= LEAST_ROWS or _is_of_all_rows(shape)
+    return work >= LEAST and rows and not prod(shape.loops.extents[:-2]) > 1
+
+
+def _is_of_all_rows(shape: Shape) -> bool:
+    """Whether units are columns of all rows."""
+    is_wide = shape.n >= 2 * LEAST_COLUMNS and shape.right[1] == 1
+    return shape.is_of_weights and shape.m in ALL_ROWS and is_wide
 
 
 def large_stages(target: Target, task: Task, shape: Shape) -> Stages:
-    """A stage that copies, a unit for each panel, and one that multiplies."""
+    """A stage that copies, a unit for each panel, and one that multiplies; or that one alone."""
     element = DTYPES[task.types[task.group.nodes[0].outputs[0]].dtype]
     item = element.bits // 8
-    blocks = _Blocks(target, element.bits, shape)
+    blocks = _blocks(target, element.bits, shape)
     plan, panels = blocks.plan, pieces_of(shape.n, blocks.plan.width)
 
     def copy(work: Work, start: Value, stop: Value) -> None:
@@ -60,17 +77,33 @@ def large_stages(target: Target, task: Task, shape: Shape) -> Stages:
     def write(work: Work, start: Value, stop: Value) -> None:
         emission = _Emission(work, task, shape, blocks)
         for unit in work.f.range(start, stop):
-            for row, m in piece(work.f, work.f.index(unit) // blocks.columns.pieces, blocks.rows):
-                for column, n in piece(work.f, work.f.index(unit) % blocks.columns.pieces, blocks.columns):
-                    emission.block(row, column, m, n)
+            emission.unit(work.f.index(unit))
 
     copied = plan.depths * plan.depth * blocks.width
     waiting = blocks.rows.size * blocks.apart if _sums_wait(task, shape, plan) else 0
-    stages = (
-        Stage(copy, panels.pieces, copied * COPY_NANOSECONDS),
-        Stage(write, blocks.rows.pieces * blocks.columns.pieces, cost_of(target, element.bits, shape)),
-    )
-    return Stages(stages, (copied * item,), (max(plan.scratch * item, 64), max(waiting * item, 64)))
+    own = (max(plan.scratch * item, 64), max(waiting * item, 64))
+    multiply = Stage(write, blocks.rows.pieces * blocks.columns.pieces, cost_of(target, element.bits, shape))
+    if not copied:
+        return Stages((multiply,), (), own)
+    return Stages((Stage(copy, panels.pieces, copied * COPY_NANOSECONDS), multiply), (copied * item,), own)
+
+
+def _blocks(target: Target, bits: int, shape: Shape) -> _Columns | _Blocks:
+    return _Columns(target, bits, shape) if _is_of_all_rows(shape) else _Blocks(target, bits, shape)
+
+
+class _Columns:
+    """A result that is cut into columns of all rows; see `_Blocks`."""
+
+    width = 0
+
+    def __init__(self, target: Target, bits: int, shape: Shape) -> None:
+        lanes = target.lanes(bits)
+        parts = min(shape.n // LEAST_COLUMNS, UNITS)
+        self.rows = pieces_of(shape.m, shape.m)
+        self.columns = pieces_of(shape.n, -(-shape.n // (parts * lanes)) * lanes)
+        self.plan: Plan = plan_of(target, bits, shape, shape.m, self.columns.size, shape.k)
+        self.apart = self.columns.size + lanes
 
 
 class _Blocks:
@@ -79,7 +112,7 @@ class _Blocks:
     Attributes:
         rows, columns: of the result.
         plan: of a block.
-        width: of all panels together.
+        width: of all panels together; 0 if every unit makes its own.
         apart: elements from one row of sums that wait to the next, which is no power of two.
     """
 
@@ -115,7 +148,7 @@ def _sums_wait(task: Task, shape: Shape, plan: Plan) -> bool:
 
 
 class _Emission:
-    def __init__(self, work: Work, task: Task, shape: Shape, blocks: _Blocks) -> None:
+    def __init__(self, work: Work, task: Task, shape: Shape, blocks: _Blocks | _Columns) -> None:
         self.work, self.shape, self.blocks = work, shape, blocks
         node, nodes = task.group.nodes[0], task.group.nodes[1:]
         self.result, self.element = node.outputs[0], DTYPES[task.types[node.outputs[0]].dtype]
@@ -138,6 +171,13 @@ class _Emission:
         """Where the copy of a block of the right operand begins."""
         return self.work.shared(0, self.element) + (p * self.blocks.width + column * self.blocks.plan.depth)
 
+    def unit(self, number: Value) -> None:
+        """One block of the result."""
+        rows, columns = self.blocks.rows, self.blocks.columns
+        for row, m in piece(self.work.f, number // columns.pieces, rows):
+            for column, n in piece(self.work.f, number % columns.pieces, columns):
+                self.block(row, column, m, n)
+
     def block(self, row: Index, column: Index, m: int, n: int) -> None:
         """Some rows and columns of the result."""
         shape, plan, work = self.shape, self.blocks.plan, self.work
@@ -147,6 +187,8 @@ class _Emission:
         def finished(x: Value, i: Index, j: Index, count: int) -> None:
             self.body.at(shape.loops.steps, [row + i, column + j], plan.lanes, count, {self.result: x})
 
+        left = Matrix(self.left + shape.loops.offset(LEFT, []), *shape.left).moved(row, 0)
+        right = Matrix(self.right + shape.loops.offset(RIGHT, []), *shape.right).moved(0, column)
         product(
             work.f,
             plan,
@@ -154,16 +196,22 @@ class _Emission:
             m,
             n,
             shape.k,
-            Matrix(self.left + shape.loops.offset(LEFT, []), *shape.left).moved(row, 0),
-            Matrix(self.right + shape.loops.offset(RIGHT, []), *shape.right).moved(0, column),
+            left,
+            right,
             finished if waiting is None else None,
             partial=waiting,
             scratch=work.own(0, self.element) if plan.scratch else None,
-            panels=lambda p, j: self._lies(p, column + j),
+            panels=(lambda p, j: self._lies(p, column + j)) if self.blocks.width else None,
+            ahead=[] if self.blocks.width else self._ahead(left, right, m, n),
         )
         if waiting is not None:
             for i in work.f.range(0, m):
                 self._row(waiting.moved(i, 0), row + i, column, n)
+
+    def _ahead(self, left: Matrix, right: Matrix, m: int, n: int) -> list[Ahead]:
+        """Both operands; the next unit has the same rows, and the columns behind these."""
+        rows = Matrix(left.at, left.column)
+        return [Ahead(rows, m, rows), Ahead(right, n, right.moved(0, n))]
 
     def _row(self, waiting: Matrix, row: Index, column: Index, columns: int) -> None:
         """What follows from a row of sums."""

@@ -144,10 +144,10 @@ class Function:
         self.module.declare(f"declare void @{name}({x.type}, ptr, i32, {mask.type})")
         self.line(f"call void @{name}({x.type} {x.text}, ptr {address.text}, i32 {align}, {mask.type} {mask.text})")
 
-    def prefetch(self, base: Value, at: Index = 0) -> None:
-        """Ask for the cache line there, which may lie anywhere: nothing is read, and nothing can go wrong."""
+    def prefetch(self, base: Value, at: Index = 0, level: int = 1) -> None:
+        """Ask for the cache line there, into this cache: it may lie anywhere, nothing is read, nothing can go wrong."""
         self.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.line(f"call void @llvm.prefetch.p0(ptr {(base + at).text}, i32 0, i32 3, i32 1)")
+        self.line(f"call void @llvm.prefetch.p0(ptr {(base + at).text}, i32 0, i32 {4 - level}, i32 1)")
 
     def local(self, start: Index = 0) -> Value:
         """A word of the function's own, where an endless loop keeps what changes; asked for before any loop."""

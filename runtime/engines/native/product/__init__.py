@@ -7,6 +7,7 @@ packing   blocks of operands copied to where the tile reads them without conflic
 loops     the loops around the tile
 """
 
+from runtime.engines.native.product.loops import Ahead as Ahead
 from runtime.engines.native.product.loops import in_blocks as in_blocks
 from runtime.engines.native.product.loops import in_tiles as in_tiles
 from runtime.engines.native.product.loops import product as product

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.engines.native.ir import Function, Index, Type, Value
-from runtime.engines.native.ir.words import minimum
+from runtime.engines.native.ir.words import minimum, where
 from runtime.engines.native.product.matrix import Matrix
 from runtime.engines.native.product.packing import packed_left, packed_right
-from runtime.engines.native.product.plan import Plan, shares
+from runtime.engines.native.product.plan import UNROLL, Plan, shares
 from runtime.engines.native.product.tile import Sums, tile
 
 LINE: Final = 64
@@ -29,6 +29,20 @@ Epilogue = Callable[[Value, Index, Index, int], None]
 
 Panels = Callable[[Index, Index], Value]
 """From a row and a column of the right operand, where a block begins, to where its panels lie."""
+
+
+class Ahead(NamedTuple):
+    """An operand that is asked for ahead of its use.
+
+    Attributes:
+        matrix: its rows lie along the depth.
+        columns: of it.
+        next: what is asked for in the last block of the depth: the first one of what is computed next.
+    """
+
+    matrix: Matrix
+    columns: int
+    next: Matrix
 
 
 def stored(result: Matrix) -> Epilogue:
@@ -55,6 +69,7 @@ def product(
     scratch: Value | None = None,
     panels: Panels | None = None,
     beside: Sequence[Matrix] = (),
+    ahead: Sequence[Ahead] = (),
 ) -> None:
     """Write the product of m x k by k x n.
 
@@ -72,6 +87,7 @@ def product(
         scratch: `plan.scratch` elements; needed if that is not 0.
         panels: where a copy of the right operand lies by panels, if there is one; the plan then copies none.
         beside: m x n elements each that the epilogue reads or writes: asked for while a tile is computed.
+        ahead: operands that are asked for while the block of the depth before theirs is computed.
     """
     assert plan.depths == 1 or partial is not None, "sums of a depth that is cut need a place"
     assert not plan.scratch or scratch is not None, "copies of operands need a place"
@@ -81,7 +97,7 @@ def product(
     vector = element.of(plan.lanes)
     for j, columns in in_blocks(f, n, plan.block_columns):
         for p in f.range(0, k, plan.depth) if k else [0]:
-            part = _Part(f, plan, vector, k, p, epilogue, partial, j, beside)
+            part = _Part(f, plan, vector, k, p, epilogue, partial, j, beside, ahead)
             b = right.moved(p, j)
             if panels is not None:
                 b = Matrix(panels(p, j), plan.width)
@@ -110,32 +126,62 @@ class _Part:
         partial: Matrix | None,
         j: Index,
         beside: Sequence[Matrix],
+        ahead: Sequence[Ahead],
     ) -> None:
         self.f, self.plan, self.vector, self.p, self.k, self.j = f, plan, vector, p, k, j
         self.epilogue, self.partial = epilogue, partial if plan.depths > 1 else None
         self.beside = beside
         self.depth: Index = k if plan.depths == 1 else _least(k - p, plan.depth)
+        self.ahead = [(_following(each, f.index(p) + self.depth, k), each) for each in ahead]
 
     def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int, *, by_panels: bool) -> None:
         """All tiles of a block of rows, panel by panel."""
         for j, width in in_blocks(self.f, columns, self.plan.width):
             beside = replace(b, at=b.at + j * self.plan.depth) if by_panels else b.moved(0, j)
             for r, size in in_tiles(self.f, rows, self.plan.rows):
-                self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width)
+                self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width, self._along(j, r, size, rows, columns))
 
-    def tile(self, a: Matrix, b: Matrix, i: Index, j: Index, rows: int, columns: int) -> None:
+    def _along(self, j: Index, r: Index, size: int, rows: int, columns: int) -> Callable[[Index], None] | None:
+        """Asks for the part of what is needed next that falls to a tile: lines of every UNROLL rows of the depth."""
+        if not self.ahead:
+            return None
+        panels, line = -(-columns // self.plan.width), LINE * 8 // self.vector.bits
+        asked: list[tuple[Value, Index]] = []
+        for at, each in self.ahead:
+            lines = -(-each.columns // line)
+            first = (self.f.index(j) // self.plan.width * rows + r) * (lines * UNROLL) // (panels * rows)
+            for n in range(-(-lines * UNROLL * size // (panels * rows))):
+                slot = first + n
+                asked.append((at + (slot // lines * each.matrix.row + slot % lines * line), each.matrix.row))
+
+        def along(k: Index) -> None:
+            for at, row in asked:
+                self.f.prefetch(at, k * row, 2)
+
+        return along
+
+    def tile(
+        self,
+        a: Matrix,
+        b: Matrix,
+        i: Index,
+        j: Index,
+        rows: int,
+        columns: int,
+        along: Callable[[Index], None] | None = None,
+    ) -> None:
         """One tile: its sums go to the epilogue, or wait for those of the next block of the depth."""
         if self.partial is None:
             for matrix in self.beside:
                 self._ask_for(matrix.moved(i, j), rows, columns)
-            sums = tile(self.f, a, b, rows, columns, self.vector, self.depth)
+            sums = tile(self.f, a, b, rows, columns, self.vector, self.depth, along=along)
             assert self.epilogue is not None, "one depth has one"
             for r, c, tail, x in self._vectors(sums, columns):
                 self.epilogue(x, i + r, j + c, tail)
             return
         at = self.partial.moved(i, j)
         self._ask_for(at, rows, columns)
-        sums = tile(self.f, a, b, rows, columns, self.vector, self.depth)
+        sums = tile(self.f, a, b, rows, columns, self.vector, self.depth, along=along)
         self._add(at, sums, columns)
         if self.epilogue is None:
             return
@@ -189,3 +235,8 @@ def in_tiles(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
 
 def _least(a: Index, b: int) -> Index:
     return min(a, b) if isinstance(a, int) else minimum(a, b)
+
+
+def _following(ahead: Ahead, p: Value, k: int) -> Value:
+    """Where the block of the depth lies that is needed next: from p on, or if that is the end, the next one's first."""
+    return where(p >= k, ahead.next.at, ahead.matrix.moved(p, 0).at)

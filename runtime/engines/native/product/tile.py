@@ -6,6 +6,8 @@ it spreads over the lanes. Nothing is stored until the depth is done, so sums ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.product.matrix import Matrix
 from runtime.engines.native.product.plan import UNROLL
@@ -24,11 +26,13 @@ def tile(
     depth: Index,
     *,
     turns: bool = True,
+    along: Callable[[Index], None] | None = None,
 ) -> Sums:
     """The sums of products of `rows` rows of the left operand with `columns` columns of the right one.
 
     The right operand lies along its rows; a last vector that is not full is read in part. A depth that is not known
-    while the IR is written is at least UNROLL, or `turns` is False.
+    while the IR is written is at least UNROLL, or `turns` is False. `along` is called with the first of every UNROLL
+    steps.
     """
     lanes = vector.lanes
     tails = [min(lanes, columns - j) for j in range(0, columns, lanes)]
@@ -45,6 +49,8 @@ def tile(
         loop = f.loop(start, stop, count, sums, turns=turns)
         for k, carried in loop:
             at, beside = left.moved(0, k), right.moved(k, 0)
+            if along is not None and count == UNROLL:
+                along(k)
             for u in range(count):
                 carried = step(carried, at, beside, u)
             loop.carry(carried)
