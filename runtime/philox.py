@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -32,6 +32,22 @@ _HALF = np.array(32, np.uint64)
 _FACTORS = [np.array(multiplier, np.uint64) for multiplier in _MULTIPLIERS]
 
 
+class Words(Protocol):
+    """Makes words as `fill_words` does."""
+
+    def __call__(self, out: Array, seed: int, stream: int, step: int, first: int) -> bool:
+        """Fill `out`, or say that it is not worth while."""
+        ...
+
+
+_faster: list[Words] = []
+
+
+def make_words_by(words: Words) -> None:
+    """Have words made by another function from now on, where it takes them: they are the same, and sooner there."""
+    _faster[:] = [words]
+
+
 def fill_words(out: Array, work: Array, *, seed: int, stream: int, step: int, first: int = 0) -> None:
     """Fill `out` with the words 4 * first, 4 * first + 1, ... of a stream.
 
@@ -43,6 +59,12 @@ def fill_words(out: Array, work: Array, *, seed: int, stream: int, step: int, fi
         step: from 0, below 2**64.
         first: the number of the first block, of 32 bits.
     """
+    if not (_faster and _faster[0](out, seed, stream, step, first)):
+        words_by_numpy(out, work, seed=seed, stream=stream, step=step, first=first)
+
+
+def words_by_numpy(out: Array, work: Array, *, seed: int, stream: int, step: int, first: int = 0) -> None:
+    """The same, always made here."""
     # Rows 2 and 0 of the counter lie together, and so do what a round combines with them: the low halves of the
     # products before, rows 3 and 1. Every step of a round but the products is one call for both.
     even, products, odd = work[0:2], work[2:4], work[4:6]

@@ -15,7 +15,7 @@ from runtime.engines.native.ir import INT64, UINT32, Module, pointer
 from runtime.engines.native.math import philox
 from runtime.engines.native.step import bind_compiled, lowered
 from runtime.engines.native.target import this_machine
-from runtime.philox import WORK_ROWS, fill_words
+from runtime.philox import WORK_ROWS, words_by_numpy
 
 SHAPES = [(1, 1), (3, 7), (2, 131)]
 FLOATS = ("float32", "float64")
@@ -59,7 +59,7 @@ def test_words_are_those_of_the_reference_stream(target):
     numbers = np.array([SEED, STEP, first])
     jit.load(jit.compiled(module), target).function("built", 2)(got.ctypes.data, numbers.ctypes.data)
     work = np.zeros((WORK_ROWS, blocks), np.uint64)
-    fill_words(wanted, work, seed=SEED, stream=2**32 - 3, step=STEP, first=first)
+    words_by_numpy(wanted, work, seed=SEED, stream=2**32 - 3, step=STEP, first=first)
     np.testing.assert_array_equal(got, wanted)
 
 

@@ -20,6 +20,7 @@ compiled   the code of a step: kept by an earlier run, or compiled and kept
 cache/     a room of its own: compiled code in the user's cache folder
 jit        from IR to functions that can be called
 objects/   a room of its own: objects of compiled code, read and made callable without LLVM
+words      random words for who draws many outside of steps
 math/      a room of its own: elementary functions
 product/   a room of its own: products of matrices
 convolution/  a room of its own: convolutions of images

@@ -18,10 +18,12 @@ from runtime.engines.native.executor import NativeExecutor, watched_ops
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.step import Lowered, bind_compiled, lowered
 from runtime.engines.native.target import this_machine
+from runtime.engines.native.words import CompiledWords
 from runtime.engines.room import Room
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
 from runtime.memory_limit import MemoryLimit
+from runtime.philox import make_words_by
 
 COMPILER_BYTES: Final = 96 << 20
 """Of memory, for LLVM and what it compiles; counted if code is kept too, so that a limit means the same each time."""
@@ -53,6 +55,7 @@ class NativeEngine:
         self._options = options
         self._target = this_machine()
         driver_code(self._target)  # every step needs it; where it is not kept, it shows whether LLVM can be loaded
+        make_words_by(CompiledWords(self._target))
         self.instructions = self._target.name
         self._known: dict[int, Lowered] = {}  # by the number of the block
 

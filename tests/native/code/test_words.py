@@ -1,0 +1,47 @@
+"""Words that compiled code makes outside of steps are those that NumPy makes."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from native.building import every_target
+from native.guarded import guarded
+
+from runtime import philox
+from runtime.engines.native.words import ENOUGH, CompiledWords, words_code
+from runtime.philox import BLOCKS, WORK_ROWS, fill_words, make_words_by, permutation, words_by_numpy
+
+NUMBERS = [(-(2**63), 0, 2**40 + 3, 0), (7, 2**32 - 1, 0, 2**32 - 5), (2**63 - 1, 5, 2**62, 11)]
+
+
+def by_numpy(blocks, seed, stream, step, first):
+    out, work = np.empty(4 * blocks, np.uint32), np.empty((WORK_ROWS, blocks), np.uint64)
+    words_by_numpy(out, work, seed=seed, stream=stream, step=step, first=first)
+    return out
+
+
+@every_target
+@pytest.mark.parametrize("numbers", NUMBERS)
+def test_any_number_of_blocks_is_made(target, numbers):
+    function = words_code(target).function("words", 6)
+    for blocks in (*range(1, 20), BLOCKS):
+        out = guarded(np.zeros(4 * blocks, np.uint32))
+        function(out.ctypes.data, blocks, *numbers)
+        np.testing.assert_array_equal(out, by_numpy(blocks, *numbers))
+
+
+@every_target
+def test_few_are_left_to_numpy_and_many_are_not(target, monkeypatch):
+    monkeypatch.setattr(philox, "_faster", [])
+    make_words_by(CompiledWords(target))
+    [words] = philox._faster
+    out = np.empty(ENOUGH // 4, np.uint32)
+    assert [words(out, 1, 2, 3, 4) for _ in range(5)] == [False] * 3 + [True] * 2
+    np.testing.assert_array_equal(out, by_numpy(out.size // 4, 1, 2, 3, 4))
+    drawn = np.empty_like(out)
+    fill_words(drawn, np.empty((0,), np.uint64), seed=1, stream=2, step=3, first=4)  # which needs no room then
+    np.testing.assert_array_equal(drawn, out)
+    order = permutation(1, 2, 10_000)
+    monkeypatch.setattr(philox, "_faster", [])
+    np.testing.assert_array_equal(order, permutation(1, 2, 10_000))
