@@ -128,3 +128,73 @@ def test_random_blocks(block):
         np.testing.assert_array_equal(a, b)
         near = np.isclose(a, wanted, rtol=1e-4, atol=1e-4)
         assert near.mean() > 0.999, "a comparison of nearly equal numbers may go otherwise, here and there"
+
+
+ONE_PLACE = {"stride": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
+"""A convolution of one place."""
+
+OPERANDS = {
+    "one place": ((16, 16, 16, 24), (1, 1, 24, 37), ONE_PLACE),
+    "every other pixel": ((9, 49, 43, 35), (1, 1, 35, 9), {**ONE_PLACE, "stride": (2, 2)}),
+    "by themselves": ((3, 9, 7, 53), (3, 3, 1, 53), {**ONE_PLACE, "padding": (1, 0, 2, 1), "groups": 53}),
+    "with strides": (
+        (2, 11, 10, 80),
+        (3, 2, 1, 80),
+        {**ONE_PLACE, "padding": (1,) * 4, "stride": (2, 1), "groups": 80},
+    ),
+}
+
+
+def of_operand(case: str, dtype: str = "float32"):
+    """A convolution and the gradient of its filter, of an image that is cheap to make; the same with the image."""
+    image, window, attributes = OPERANDS[case]
+    places = [
+        (n + attributes["padding"][i] + attributes["padding"][i + 2] - window[i]) // attributes["stride"][i] + 1
+        for i, n in enumerate(image[1:3])
+    ]
+    shapes = [image, image[-1:], (1,), window, (image[0], *places, window[3])]
+
+    def write(x, scale, bias, w, dy):
+        made = OPS["relu6"](OPS["add"](OPS["mul"](x, scale), bias))
+        gradient = OPS["conv2d_filter_gradient"](made, dy, shape=window, **attributes)
+        return OPS["conv2d"](made, w, **attributes), gradient
+
+    def kept(x, scale, bias, w, dy):
+        return *write(x, scale, bias, w, dy), OPS["relu6"](OPS["add"](OPS["mul"](x, scale), bias))
+
+    return write, kept, [numbers(*shape, seed=i, dtype=dtype) for i, shape in enumerate(shapes)]
+
+
+@every_target
+@pytest.mark.parametrize("case", list(OPERANDS))
+def test_the_operand_of_a_convolution_is_made_where_it_is_copied(target, case):
+    write, _, operands = of_operand(case, "float64" if case == "with strides" else "float32")
+    assert large(Made(write, operands)) == []
+    assert all(name.startswith("mul+add+relu6+conv2d") for name in Made(write, operands).groups(target))
+    check(write, operands, target, near=1e-4)
+
+
+@pytest.mark.parametrize("case", list(OPERANDS))
+def test_it_has_the_bits_of_one_that_is_stored_by_any_number_of_threads(case):
+    write, kept, operands = of_operand(case)
+    wanted = Made(kept, operands)
+    assert "mul+add+relu6" in wanted.groups(this_machine())
+    results = wanted.native(this_machine())
+    for threads in (1, 2, 3):
+        for a, b in zip(Made(write, operands).native(this_machine(), threads), results, strict=False):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_an_operand_that_a_filter_is_made_of_too_or_that_is_read_otherwise_is_stored():
+    def twice(x, dy):
+        made = OPS["relu"](x)
+        return OPS["conv2d_filter_gradient"](made, made, shape=(1, 1, 24, 24), **ONE_PLACE)
+
+    def turned(x, w):
+        made = OPS["relu"](OPS["transpose"](x, axes=(0, 2, 1, 3)))
+        return OPS["conv2d"](made, w, **ONE_PLACE), OPS["conv2d"](OPS["add"](made, x), w, **ONE_PLACE)
+
+    image = numbers(16, 16, 16, 24)
+    assert large(Made(twice, [image, image])) == ["relu"]
+    check(twice, [image, image], this_machine(), near=1e-4)
+    check(turned, [image, numbers(1, 1, 24, 37)], this_machine(), near=1e-4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
+from runtime.engines.native.forms.stages import Made, Work
 from runtime.engines.native.ir import Function, Index, Type, Value
 
 ABREAST: Final = 8
@@ -24,6 +25,18 @@ class Images(NamedTuple):
     image: int
     row: int
     pixel: int
+
+
+def first_operand(work: Work) -> Value | Made:
+    """The address of the source of a convolution, or how it is made."""
+    source = work.made or work.inputs[0]
+    assert source is not None, "a convolution has a source"
+    return source
+
+
+def onward(source: Value | Made, pixels: Index, channels: int) -> Value | Made:
+    """So many pixels further."""
+    return source.onward(pixels) if isinstance(source, Made) else source + pixels * channels
 
 
 class Extent(Protocol):
@@ -93,7 +106,14 @@ class Border(NamedTuple):
 
 
 def bordered(
-    f: Function, border: Border, source: Value, to: Value, images: Index, first: Index, height: Index, vector: Type
+    f: Function,
+    border: Border,
+    source: Value | Made,
+    to: Value,
+    images: Index,
+    first: Index,
+    height: Index,
+    vector: Type,
 ) -> Images:
     """Copies of so many images: `height` rows, from the one at `first` of the image with its border."""
     line = border.width * border.pixel
@@ -107,7 +127,8 @@ def bordered(
             with f.when(exists):
                 begin = (f.index(image) * border.rows + wanted) * border.columns + max(-border.before, 0)
                 zeros(f, place, start * border.pixel, vector)
-                _pixels(f, border, source + begin * border.between, place + start * border.pixel, inside, vector)
+                within = onward(source, begin, border.between)
+                _pixels(f, border, within, place + start * border.pixel, inside, vector)
                 end = (start + inside) * border.pixel
                 zeros(f, place + end, line - end, vector)
             with f.when(~exists):
@@ -115,7 +136,11 @@ def bordered(
     return Images(to, border.size, line, border.pixel)
 
 
-def _pixels(f: Function, border: Border, source: Value, to: Value, count: int, vector: Type) -> None:
+def _pixels(f: Function, border: Border, source: Value | Made, to: Value, count: int, vector: Type) -> None:
+    if isinstance(source, Made):
+        for i in f.range(0, count):
+            made(f, source.onward(i), to + i * border.pixel, border.channels, vector)
+        return
     if border.between == border.pixel == border.channels:
         copied(f, source, to, count * border.channels, vector)
         return
@@ -134,6 +159,15 @@ def copied(f: Function, source: Value, to: Value, count: int, vector: Type) -> N
                 f.store(x, to, i + v * vector.lanes)
     if tail := count - whole:
         f.store(f.load(source, whole, vector.lanes, tail), to, whole, tail)
+
+
+def made(f: Function, source: Made, to: Value, count: int, vector: Type, first: Index = 0) -> None:
+    """Write so many channels of a pixel, from the first one on."""
+    whole = count // vector.lanes * vector.lanes
+    for i in f.range(0, whole, vector.lanes):
+        f.store(source.read(source.first, first + i, vector.lanes), to, i)
+    if tail := count - whole:
+        f.store(source.read(source.first, first + whole, tail), to, whole, tail)
 
 
 def zeros(f: Function, to: Value, count: int, vector: Type) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from runtime.engines.native.convolution.axes import Phase
-from runtime.engines.native.convolution.borders import Border, Images, bordered
+from runtime.engines.native.convolution.borders import Border, Images, bordered, first_operand, onward
 from runtime.engines.native.convolution.plan import NANOSECONDS, Plan, Shape
 from runtime.engines.native.convolution.tile import Along, Ask, asking, choice, starts, tile
 from runtime.engines.native.forms.stages import Stage, Stages, Work
@@ -121,12 +121,12 @@ class Correlation:
 
     def _source(self, work: Work, region: Region) -> Images:
         """The part of the source that a region sees, with its border."""
-        f, border, plan, source = work.f, self.border, self.plan, work.inputs[0]
-        assert source is not None, "a convolution has a source"
+        f, border, plan = work.f, self.border, self.plan
         line = border.columns * border.between
         first = region.rows[0] * self.shape.rows.step
-        begin = source + region.images[0] * (border.rows * line)
+        begin = onward(first_operand(work), region.images[0] * (border.rows * border.columns), border.between)
         if not plan.copies:
+            assert isinstance(begin, Value), "it is in memory"
             return Images(begin + first * line, border.rows * line, line, border.between)
         if plan.by_panels:
             return Images(work.shared(0, self.element), border.size, border.width * border.pixel, border.pixel)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from runtime.engines.native.convolution.axes import Phase
-from runtime.engines.native.convolution.borders import Border, Images, bordered
+from runtime.engines.native.convolution.borders import Border, Images, bordered, first_operand, onward
 from runtime.engines.native.convolution.correlation import part_of
 from runtime.engines.native.convolution.plan import WANTED, Shape
 from runtime.engines.native.convolution.tile import starts
@@ -30,7 +30,8 @@ NANOSECONDS: Final = 0.3
 class Depthwise:
     """The loops, for groups of one channel each."""
 
-    def __init__(self, target: Target, element: Type, shape: Shape) -> None:
+    def __init__(self, target: Target, element: Type, shape: Shape, is_made: bool = False) -> None:
+        """`is_made` says that the source is made where it is copied."""
         self.element, self.shape = element, shape
         self.lanes = target.lanes(element.bits)
         self.vector = element.of(self.lanes)
@@ -40,13 +41,13 @@ class Depthwise:
         wanted = -(-WANTED // shape.images) if shape.images < WANTED else 1
         self.parts = min(max(-(-rows.places // most), wanted), rows.places)
         self.most_rows = -(-rows.places // self.parts)
-        self.is_bordered = rows.is_bordered or columns.is_bordered
+        self.is_copied = is_made or rows.is_bordered or columns.is_bordered
         self.border = Border.around(rows, columns, self.most_rows, channels, channels)
 
     def stages(self) -> Stages:
         """One stage, whose units are parts of the rows of each image."""
         shape = self.shape
-        own = self.border.size * self.element.bits // 8 if self.is_bordered else 64
+        own = self.border.size * self.element.bits // 8 if self.is_copied else 64
         cost = shape.steps / self.lanes * NANOSECONDS
         return Stages((Stage(self.compute, shape.images * self.parts, cost),), (), (own,))
 
@@ -63,11 +64,11 @@ class Depthwise:
                         self._row(work, at, image, first, row, rows, columns)
 
     def _source(self, work: Work, image: Value, first: Index, count: Index) -> Images:
-        f, border, source, rows = work.f, self.border, work.inputs[0], self.shape.rows
-        assert source is not None, "a convolution has a source"
+        f, border, rows = work.f, self.border, self.shape.rows
         line = border.columns * border.between
-        begin = source + image * (border.rows * line)
-        if not self.is_bordered:
+        begin = onward(first_operand(work), image * (border.rows * border.columns), border.between)
+        if not self.is_copied:
+            assert isinstance(begin, Value), "it is in memory"
             return Images(begin + first * rows.step * line, 0, line, border.between)
         height = (count - self.most_rows) * rows.step + border.height
         return bordered(f, border, begin, work.own(0, self.element), 1, first * rows.step, height, self.vector)

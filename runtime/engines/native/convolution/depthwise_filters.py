@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.engines.native.convolution.borders import Border, Images, bordered, zeros
+from runtime.engines.native.convolution.borders import Border, Images, bordered, first_operand, onward, zeros
 from runtime.engines.native.convolution.correlation import part_of
 from runtime.engines.native.convolution.depthwise import vectors
 from runtime.engines.native.convolution.filters import Side
@@ -64,15 +64,14 @@ class DepthwiseFilters:
 
     def _block(self, work: Work, number: Value, to: Value) -> None:
         f, border, rows = work.f, self.border, self.rows
-        x, dy = work.inputs
-        assert x is not None, "the input is there"
+        dy = work.inputs[1]
         assert dy is not None, "the gradient of the result is there"
         down = -(-rows.places // self.height)
         image, first = number // down, number % down * self.height
         count: Index = self.height
         if rows.places % self.height:
             count = minimum(rows.places - first, self.height)
-        begin = x + image * (border.rows * border.columns * self.channels)
+        begin = onward(first_operand(work), image * (border.rows * border.columns), self.channels)
         height = (count - self.height) * rows.stride + border.height
         at = bordered(f, border, begin, work.own(0, self.element), 1, first * rows.stride, height, self.vector)
         given = dy + (image * rows.places + first) * (self.columns.places * self.channels)

@@ -122,12 +122,12 @@ class Plan(NamedTuple):
         return self.block.vectors * self.lanes
 
 
-def planned(target: Target, bits: int, shape: Shape) -> Plan:
-    """Cut a convolution of elements of so many bits."""
+def planned(target: Target, bits: int, shape: Shape, is_made: bool = False) -> Plan:
+    """Cut a convolution of elements of so many bits; `is_made` says that its source is made where it is copied."""
     lanes, item = target.lanes(bits), bits // 8
     channels = shape.groups * shape.deep
     conflicts = channels * item % CONFLICTS == 0
-    copies = shape.rows.is_bordered or shape.columns.is_bordered or (conflicts and shape.taps > 1)
+    copies = is_made or shape.rows.is_bordered or shape.columns.is_bordered or (conflicts and shape.taps > 1)
     pixel = channels + (lanes if conflicts and copies else 0)
     image = shape.rows.span(shape.rows.places) * shape.columns.span(shape.columns.places) * pixel * item
     parts = -(-image // max(target.l2_bytes // 4, 1)) if copies else 1

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.engines.native.convolution.borders import copied
+from runtime.engines.native.convolution.borders import copied, first_operand, made, onward
 from runtime.engines.native.convolution.correlation import by_size, lines, part_of
 from runtime.engines.native.convolution.filters import DEPTH, Filters
 from runtime.engines.native.convolution.join import join_stage
 from runtime.engines.native.convolution.plan import NANOSECONDS, WANTED
 from runtime.engines.native.convolution.tile import Along, Ask, asking, tile
-from runtime.engines.native.forms.stages import Stage, Stages, Work
+from runtime.engines.native.forms.stages import Made, Stage, Stages, Work
 from runtime.engines.native.ir import Index, Value
 from runtime.engines.native.ir.words import minimum
 from runtime.engines.native.product.plan import shares
@@ -73,8 +73,7 @@ class PointFilters:
 
     def _copy(self, work: Work, first: Value, count: Index) -> None:
         """Copy lines of pixels of the input, and as panels those of the gradient."""
-        f, shape, (x, dy) = work.f, self.shape, work.inputs
-        assert x is not None, "the input is there"
+        f, shape, x, dy = work.f, self.shape, first_operand(work), work.inputs[1]
         assert dy is not None, "the gradient of the result is there"
         pixels, panels = work.own(0, shape.element), work.own(1, shape.element)
         rows, columns = shape.rows, shape.columns
@@ -83,8 +82,12 @@ class PointFilters:
             row = line // rows.places * rows.source + line % rows.places * rows.stride
             for column in f.range(0, self.columns):
                 place = f.index(i) * self.columns + column
-                at = x + (row * columns.source + f.index(column) * columns.stride) * shape.deep
-                copied(f, at, pixels + place * shape.pixel, shape.deep, self.vector)
+                pixel, to = row * columns.source + f.index(column) * columns.stride, pixels + place * shape.pixel
+                at = onward(x, pixel, shape.deep)
+                if isinstance(at, Made):
+                    made(f, at, to, shape.deep, self.vector)
+                else:
+                    copied(f, at, to, shape.deep, self.vector)
                 at = dy + (line * self.columns + column) * shape.wide
                 whole = shape.wide // shape.width
                 for panel in f.range(0, whole):
@@ -112,13 +115,13 @@ class PointFilters:
     def _ahead(self, work: Work, line: Value, number: Value) -> list[Ask]:
         """The part of the next block that is asked for by the tile of this number."""
         shape, (x, dy) = self.shape, work.inputs
-        assert x is not None, "the input is there"
         assert dy is not None, "the gradient of the result is there"
         next_place = (line + self.height) * self.columns
+        of_x = work.made.operands if work.made else [x] if x else []
+        if shape.rows.stride * shape.columns.stride > 1:
+            of_x = []
         asked: list[Ask] = []
-        for operand, channels in ((x, shape.deep), (dy, shape.wide)):
-            if operand is x and shape.rows.stride * shape.columns.stride > 1:
-                continue
+        for operand, channels in (*((of, shape.deep) for of in of_x), (dy, shape.wide)):
             step = -(-channels // (self.tiles * shape.across))
             share = number * (step * self.height * self.columns)
             asked.append(asking(work.f, operand + next_place * channels + share, step))

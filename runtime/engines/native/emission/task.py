@@ -86,7 +86,8 @@ class Task:
     def key(self) -> str:
         """Equal for groups that are the same but for addresses."""
         number = {name: str(i) for i, name in enumerate(self.table)}
-        made = {name: f"m{i}" for i, name in enumerate(self.group.makes)}
+        before = [name for node in self.group.before for name in node.outputs]
+        made = {name: f"m{i}" for i, name in enumerate([*self.group.makes, *before])}
         known = {name: op.attributes[0].SerializeToString().hex() for name, op in self.constants.items()}
 
         def named(name: str) -> str:
@@ -95,7 +96,7 @@ class Task:
             return number.get(name) or known.get(name, "")
 
         parts = [f"{self.group.domain}"]
-        for node in self.group.nodes:
+        for node in (*self.group.before, *self.group.nodes):
             operands = [f"{named(name)}:{self.types[name]}{self._gaps(name)}" if name else "" for name in node.inputs]
             results = [f"{named(name)}:{self.types[name]}" for name in node.outputs]
             attributes = [attribute.SerializeToString().hex() for attribute in node.op.attributes]
@@ -114,10 +115,11 @@ def stream_of(name: str) -> str:
 
 def task_of(block: Nodes, group: Group, stored: Sequence[str]) -> Task:
     """A group, and the table of what it reads and writes."""
-    made = set(group.makes)
-    reads = dict.fromkeys(name for node in group.nodes for name in node.inputs if name and name not in made)
+    nodes = [*group.before, *group.nodes]
+    made = {name for node in nodes for name in node.outputs}
+    reads = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
     known = {name for name in reads if name in block.constants and _is_one(block.types[name])}
-    ones = known - {name for node in group.nodes if not isinstance(node.form, Pointwise) for name in node.inputs}
+    ones = known - {name for node in nodes if not isinstance(node.form, Pointwise) for name in node.inputs}
     table = [name for name in reads if name not in ones] + [name for name in stored if name not in reads]
     constants = {name: block.constants[name] for name in reads if name in ones}
     accesses = {name: block.accesses[name] for name in reads if name in block.accesses}

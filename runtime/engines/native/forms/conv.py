@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -33,6 +34,20 @@ def convolution(target: Target, inputs: Types, outputs: Sequence[TensorType], at
     return _stages(target, x, w, outputs[0], attributes)
 
 
+def convolution_of_made(
+    target: Target, inputs: Sequence[TensorType], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> Stages | None:
+    """The same of an image that is made where it is copied, if each pixel is copied about once."""
+    x, w = inputs
+    element, shape = DTYPES[x.dtype], _shape(x, w, outputs[0], attributes)
+    if _is_by_itself(shape):
+        return Depthwise(target, element, shape, is_made=True).stages() if shape.deep * shape.wide == 1 else None
+    plan = planned(target, element.bits, shape, is_made=True)
+    if plan.by_panels or plan.columns > 1 or (Folded.takes(shape) and Folded(target, element, shape).is_wanted):
+        return None
+    return correlation_stages(target, element, shape, plan)
+
+
 def input_gradient(
     target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> Stages:
@@ -46,23 +61,47 @@ def filter_gradient(
 ) -> Stages:
     """Backwards to the filter."""
     x, dy = (_there(type) for type in inputs)
+    found = _filter_gradient(target, x, dy, outputs[0], attributes)
+    if not isinstance(found, Filters):
+        return found.stages()
+    if not _has_own_channels(found):
+        if LineFilters.takes(found) and (of_lines := LineFilters(target, found)).is_wanted(target):
+            return of_lines.stages()
+        return filter_stages(target, found)
+    alone = replace(found, groups=found.groups * found.wide, wide=1)
+    stages = DepthwiseFilters(target, found.element, alone.images, alone.rows, alone.columns, alone.groups).stages()
+    return repeated(stages, found.element, found.lanes, (0, prod(x.static_shape)), found.wide)
+
+
+def filter_gradient_of_made(
+    target: Target, inputs: Sequence[TensorType], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> Stages | None:
+    """The same of an image that is made where it is copied, if each pixel is copied about once."""
+    found = _filter_gradient(target, inputs[0], inputs[1], outputs[0], attributes)
+    return None if isinstance(found, Filters) else found.stages()
+
+
+def _filter_gradient(
+    target: Target, x: TensorType, dy: TensorType, w: TensorType, attributes: Mapping[str, Any]
+) -> DepthwiseFilters | PointFilters | Filters:
+    """Loops for channels by themselves or filters of one place; of others what they are of."""
     stride, padding, dilation, groups = (attributes[name] for name in ("stride", "padding", "dilation", "groups"))
-    window, element = outputs[0].static_shape[:2], DTYPES[x.dtype]
+    window, element = w.static_shape[:2], DTYPES[x.dtype]
     n, *extents, _ = x.static_shape
     places = list(dy.static_shape[1:3])
     if window == stride == (1, 1) and not any(padding) and extents[0] * extents[1] <= DEPTH:
         extents = places = [1, extents[0] * extents[1]]
     rows, columns = (Side(extents[i], places[i], window[i], stride[i], padding[i], dilation[i]) for i in range(2))
     deep, wide = x.static_shape[3] // groups, dy.static_shape[3] // groups
-    lanes = target.lanes(element.bits)
-    if groups > 1 and deep == 1:
-        stages = DepthwiseFilters(target, element, n, rows, columns, groups * wide).stages()
-        return stages if wide == 1 else repeated(stages, element, lanes, (0, prod(x.static_shape)), wide)
-    shape = Filters(element, n, rows, columns, groups, deep, wide, lanes)
-    if LineFilters.takes(shape) and (of_lines := LineFilters(target, shape)).is_wanted(target):
-        return of_lines.stages()
+    shape = Filters(element, n, rows, columns, groups, deep, wide, target.lanes(element.bits))
+    if _has_own_channels(shape):
+        return DepthwiseFilters(target, element, n, rows, columns, groups) if wide == 1 else shape
     of_points = PointFilters(target, shape)
-    return of_points.stages() if of_points.is_wanted else filter_stages(target, shape)
+    return of_points if of_points.is_wanted else shape
+
+
+def _has_own_channels(shape: Filters) -> bool:
+    return shape.groups > 1 and shape.deep == 1
 
 
 def _stages(
@@ -73,6 +112,20 @@ def _stages(
     attributes: Mapping[str, Any],
     is_gradient: bool = False,
 ) -> Stages:
+    element, shape = DTYPES[source.dtype], _shape(source, w, result, attributes, is_gradient)
+    if _is_by_itself(shape):
+        return _by_themselves(target, element, shape)
+    plan = planned(target, element.bits, shape)
+    if Streamed.is_wanted(shape, plan):
+        return Streamed(target, element, shape, plan).stages()
+    if Folded.takes(shape) and (folded := Folded(target, element, shape)).is_wanted:
+        return folded.stages()
+    return correlation_stages(target, element, shape, plan)
+
+
+def _shape(
+    source: TensorType, w: TensorType, result: TensorType, attributes: Mapping[str, Any], is_gradient: bool = False
+) -> Shape:
     stride, padding, dilation, groups = (attributes[name] for name in ("stride", "padding", "dilation", "groups"))
     window = w.static_shape[:2]
     n, *extents, channels = source.static_shape
@@ -82,16 +135,11 @@ def _stages(
     axis = backwards if is_gradient else forwards
     axes = [axis(extents[i], window[i], stride[i], padding[i], dilation[i], places[i]) for i in range(2)]
     wide = result.static_shape[3] // groups
-    shape = Shape(n, axes[0], axes[1], groups, channels // groups, wide, (window[0], window[1]), is_gradient)
-    element = DTYPES[source.dtype]
-    if groups > 1 and (shape.wide if is_gradient else shape.deep) == 1:
-        return _by_themselves(target, element, shape)
-    plan = planned(target, element.bits, shape)
-    if Streamed.is_wanted(shape, plan):
-        return Streamed(target, element, shape, plan).stages()
-    if Folded.takes(shape) and (folded := Folded(target, element, shape)).is_wanted:
-        return folded.stages()
-    return correlation_stages(target, element, shape, plan)
+    return Shape(n, axes[0], axes[1], groups, channels // groups, wide, (window[0], window[1]), is_gradient)
+
+
+def _is_by_itself(shape: Shape) -> bool:
+    return shape.groups > 1 and (shape.wide if shape.turned else shape.deep) == 1
 
 
 def _there(type: TensorType | None) -> TensorType:
@@ -111,6 +159,6 @@ def _by_themselves(target: Target, element: Type, shape: Shape) -> Stages:
     return repeated(stages, element, lanes, (0, shape.source), times)
 
 
-FORMS["conv2d"] = Loops(convolution, is_finished=True)
+FORMS["conv2d"] = Loops(convolution, is_finished=True, made=convolution_of_made)
 FORMS["conv2d_input_gradient"] = Loops(input_gradient)
-FORMS["conv2d_filter_gradient"] = Loops(filter_gradient)
+FORMS["conv2d_filter_gradient"] = Loops(filter_gradient, made=filter_gradient_of_made)

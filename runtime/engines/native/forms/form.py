@@ -142,6 +142,7 @@ class Loops:
             computes it. None of them is without elements.
         is_finished: whether its result, one of channels last, goes through `Work.finish`, so that pointwise ops may
             follow; else no other op joins.
+        made: its stages where its first operand is made as it is copied, see `Work.made`; None if it copies nothing.
         variant: what sets it apart from the form of the op, where a pass put it in its place.
     """
 
@@ -151,6 +152,7 @@ class Loops:
         lambda inputs, outputs, attributes: True
     )
     is_finished: bool = False
+    made: Callable[[Target, Sequence[TensorType], Sequence[TensorType], Mapping[str, Any]], Stages | None] | None = None
     variant: str = ""
 
 

@@ -23,6 +23,28 @@ Finish = Callable[[Value, Index, Index, int], None]
 given a vector twice, if it is the same."""
 
 
+Read = Callable[[Index, Index, int], Value]
+"""Gives a vector of channels: of the pixel of this number, from this channel on, so many."""
+
+
+class Made(NamedTuple):
+    """An operand of channels last that is not in memory, but made where it is copied.
+
+    Attributes:
+        read: makes a vector of it.
+        operands: the addresses of what it is made of that is as large.
+        first: the number of its first pixel.
+    """
+
+    read: Read
+    operands: Sequence[Value]
+    first: Index = 0
+
+    def onward(self, pixels: Index) -> Made:
+        """So many pixels further."""
+        return self._replace(first=self.first + pixels)
+
+
 class Work(NamedTuple):
     """What a stage is written with.
 
@@ -35,6 +57,7 @@ class Work(NamedTuple):
         places: the addresses of all tensors of the group by name.
         refuse: writes that something was found which the op refuses; see `Stages.refuses`.
         finish: what becomes of the result instead of being written, if there is something; see `Finish`.
+        made: the first operand, if it is made where it is copied.
     """
 
     f: Function
@@ -45,6 +68,7 @@ class Work(NamedTuple):
     places: Mapping[str, Value]
     refuse: Callable[[], None]
     finish: Finish | None = None
+    made: Made | None = None
 
 
 Write = Callable[[Work, Value, Value], None]

@@ -47,6 +47,7 @@ class Group:
         rank: where it stands among the groups.
         joined: the axes that its reductions join; all join the same.
         of_rows: tensors that it makes with one element for each row of those axes.
+        before: pointwise nodes that make the first operand of its convolution where that is copied.
     """
 
     domain: tuple[int, ...]
@@ -55,6 +56,7 @@ class Group:
     rank: float = 0
     joined: frozenset[int] = frozenset()
     of_rows: set[str] = field(default_factory=set[str])
+    before: list[Node] = field(default_factory=list[Node])
 
     @property
     def makes(self) -> list[str]:
@@ -101,7 +103,7 @@ class Group:
     @property
     def ops(self) -> list[pb.OpDesc]:
         """The ops of the block that it has a part of, in order."""
-        return list({id(node.op): node.op for node in self.nodes}.values())
+        return list({id(node.op): node.op for node in (*self.before, *self.nodes)}.values())
 
 
 def fuse(block: Nodes) -> list[Group]:

@@ -3,17 +3,19 @@
 A tensor that pointwise nodes make out of others, such as the mask of an activation or deviations from a mean, leaves
 memory if all groups that read it element by element can make it again, and what they have to read for that is less
 than what writing and reading it costs. They read nothing that would otherwise not be in memory by then, but for as many
-bytes as the tensor itself took.
+bytes as the tensor itself took. A convolution that copies its first operand makes it while it does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Final
 
+from prograd_proto import TensorType
 from runtime.engines.native.emission.instructions import instructions
-from runtime.engines.native.forms import Pointwise
+from runtime.engines.native.forms import Loops, Pointwise
 from runtime.engines.native.lowering.groups import MOST, Group
 from runtime.engines.native.lowering.nodes import Node, Nodes
 from runtime.engines.native.target import Target
@@ -93,16 +95,56 @@ class _Remaking:
 
     def _plan(self, name: str, group: Group, reader: Group) -> _Plan | None:
         """How a group could make a tensor of an earlier one, if it reads it element by element."""
-        if not _takes_copies(reader) or reader.domain != self.types[name].static_shape:
-            return None
         if any(self.root[x] == name and x != name for node in reader.nodes for x in node.inputs if x):
             return None
         nodes = self._chain(name, group)
         if nodes is None or len(nodes) + len(reader.nodes) > MOST:
             return None
+        if not (self._takes_copies(reader, name) or self._makes_operand(reader, name, nodes)):
+            return None
         made = {node.outputs[0] for node in nodes}
         leaves = {self.root[x] for node in nodes for x in node.inputs if x and x not in made}
         return _Plan(reader, nodes, {root for root in leaves - reader.reads if root not in self.block.constants})
+
+    def _takes_copies(self, group: Group, name: str) -> bool:
+        """Whether a group goes over such a domain once, and asks nobody what is wrong with what it reads."""
+        refuses = any(isinstance(node.form, Pointwise) and node.form.refused for node in group.nodes)
+        fits = group.domain == self.types[name].static_shape
+        return fits and not (group.is_alone or group.is_rows or group.product or refuses)
+
+    def _makes_operand(self, group: Group, name: str, nodes: Sequence[Node]) -> bool:
+        """Whether a group is a convolution that may make this operand, and no other one, of what these nodes read."""
+        node, *others = group.nodes
+        if not isinstance(node.form, Loops) or node.form.made is None or node.inputs[0] != name:
+            return False
+        if name in node.inputs[1:] or any(name in other.inputs for other in others) or group.before:
+            return False
+        type = self.types[name]
+        if not all(self._is_made_by_channels(other, type) for other in nodes):
+            return False
+        inputs, outputs = ([self.types[x] for x in names if x] for names in (node.inputs, node.outputs))
+        return node.form.made(self.target, inputs, outputs, node.attributes) is not None
+
+    def _is_made_by_channels(self, node: Node, type: TensorType) -> bool:
+        """Whether a node makes a tensor like this one, of others like it, or of numbers for channels or for all."""
+        form, made = node.form, self.types[node.outputs[0]]
+        if not isinstance(form, Pointwise) or form.before or form.places or form.is_random or form.refused:
+            return False
+        channels = type.static_shape[-1]
+        return made.static_shape == type.static_shape and all(
+            prod(read.static_shape) == 1
+            or (
+                x not in self.block.accesses
+                and read.dtype in (type.dtype, "bool")
+                and (
+                    read.static_shape == type.static_shape
+                    or read.static_shape[-1] == prod(read.static_shape) == channels
+                )
+            )
+            for x in node.inputs
+            if x
+            for read in [self.types[x]]
+        )
 
     def _chain(self, name: str, group: Group) -> list[Node] | None:
         """The nodes of the group that make a tensor, in order, if they are few and cheap."""
@@ -128,14 +170,18 @@ class _Remaking:
     def _make(self, plan: _Plan, name: str) -> None:
         """Put copies of the nodes, under names of their own, before those of the group."""
         reader, new = plan.group, dict[str, str]()
+        is_operand = reader.product is not None or reader.is_alone
         for node in plan.nodes:
             old = node.outputs[0]
             if (reader, old) not in self.names:
                 again = self.names[reader, old] = f"{old} again {len(self.names)}"
                 self.types[again], self.root[again] = self.types[old], again
                 copy = node._replace(inputs=tuple(new.get(x, x) for x in node.inputs), outputs=(again,))
-                reader.nodes.insert(self.copies[reader], copy)
-                self.copies[reader] += 1
+                if is_operand:
+                    reader.before.append(copy)
+                else:
+                    reader.nodes.insert(self.copies[reader], copy)
+                    self.copies[reader] += 1
             new[old] = self.names[reader, old]
         for i, node in enumerate(reader.nodes[self.copies[reader] :], self.copies[reader]):
             reader.nodes[i] = node._replace(inputs=tuple(new[x] if x == name else x for x in node.inputs))
@@ -157,17 +203,13 @@ class _Remaking:
         group.nodes[:] = kept
         made = set(group.makes)
         group.of_rows &= made
-        group.reads = {root for node in kept for root in _roots(self.root, node.inputs)} - made
+        before = {name for node in group.before for name in node.outputs}
+        nodes = (*group.before, *kept)
+        group.reads = {root for node in nodes for root in _roots(self.root, node.inputs)} - made - before
 
 
 def _copy(group: Group) -> Group:
     return replace(group, nodes=list(group.nodes), reads=set(group.reads), of_rows=set(group.of_rows))
-
-
-def _takes_copies(group: Group) -> bool:
-    """Whether a group goes over its domain once, and asks nobody what is wrong with what it reads."""
-    refuses = any(isinstance(node.form, Pointwise) and node.form.refused for node in group.nodes)
-    return not (group.is_alone or group.is_rows or group.product or refuses)
 
 
 def _roots(root: Mapping[str, str], names: Iterable[str]) -> set[str]:
