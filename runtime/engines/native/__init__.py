@@ -5,6 +5,7 @@ executor   a bound entry, ready to step
 driver     what makes the phases of a step
 helpers    threads that help to make them
 step       a bound entry lowered, compiled and bound to memory
+arranging  when its groups are computed, and in which order
 lowering/  a room of its own: from a block to groups with places in memory
 forms/     a room of its own: what ops are as loops
 emission/  a room of its own: from groups to code

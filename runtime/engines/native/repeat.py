@@ -78,7 +78,7 @@ class Repeated:
         phases, chunks = compiled.driver.phases[: self._count], compiled.driver.chunks.copy()
         chunks[:, 1] += taken.words.ctypes.data - compiled.tables.words.ctypes.data
         shifted = np.concatenate([[[0, len(records)]], phases + np.array([len(records), 0])])
-        first = np.array(records, np.int64).reshape(-1, CHUNK_WORDS)
+        first = np.array([(*record, 0) for record in records], np.int64).reshape(-1, CHUNK_WORDS)
         tables = np.ascontiguousarray(shifted, np.int64), np.concatenate([first, chunks])
         alarm = compiled.refusals.words
         return Driver(step.target, step.threads, *tables, alarm, (taken, rows, compiled))

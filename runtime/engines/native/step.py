@@ -11,6 +11,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.aligned_memory import view
 from runtime.constants import constant_array
 from runtime.dtypes import Array
+from runtime.engines.native.arranging import in_phases
 from runtime.engines.native.compiled import compiled_code
 from runtime.engines.native.driver import Driver
 from runtime.engines.native.emission.code import ADDRESS, emit
@@ -18,19 +19,18 @@ from runtime.engines.native.emission.driver import CHUNK_WORDS
 from runtime.engines.native.emission.kinds import stages_of
 from runtime.engines.native.emission.task import Task, task_of
 from runtime.engines.native.forms import Stages
-from runtime.engines.native.host import host_call, scratch_of_node
+from runtime.engines.native.host import host_call
 from runtime.engines.native.lowering.accesses import with_accesses
-from runtime.engines.native.lowering.chunks import Stretch, in_order, stretches
+from runtime.engines.native.lowering.chunks import Chunk, Stretch, chunks_of, stretches
 from runtime.engines.native.lowering.groups import Group, fuse, unfused
 from runtime.engines.native.lowering.layers import with_layers
-from runtime.engines.native.lowering.memory import Memory, place_groups, updates_in_place
+from runtime.engines.native.lowering.memory import Memory, place_groups
 from runtime.engines.native.lowering.nodes import Nodes, read_nodes
 from runtime.engines.native.lowering.order import updates_late
-from runtime.engines.native.lowering.phases import Phases, phases_of
+from runtime.engines.native.lowering.phases import Phases
 from runtime.engines.native.lowering.remake import remade
 from runtime.engines.native.refusals import Refusals
 from runtime.engines.native.target import Target
-from runtime.placement.alignment import aligned
 
 Call = Callable[[], object]
 
@@ -89,16 +89,8 @@ def lowered(
     nodes, again = (nodes, fused) if watched else remade(target, nodes, fused)
     groups = again if watched else updates_late(nodes, again)
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
-    stages = _divided_alike(target, everything)
-    in_state = updates_in_place(nodes, groups)
-    scratch = [
-        [type.nbytes for type in scratch_of_node(nodes, group.nodes[0])]
-        if group.is_host
-        else [*staged.shared, *(aligned(size) * threads for size in staged.own)]
-        for group, staged in zip(groups, stages, strict=True)
-    ]
-    counts = [max(len(staged.stages), 1) for staged in stages]
-    phases = phases_of(nodes, groups, counts, in_state, [sum(map(aligned, sizes)) for sizes in scratch], threads, room)
+    staged = _divided_alike(target, everything)
+    groups, everything, phases, in_state, scratch = in_phases(nodes, groups, everything, staged, threads, room)
     memory = place_groups(nodes, groups, phases, in_state, scratch, watched)
     tasks = [
         task if task is None or task.stored == stored else task_of(nodes, group, stored)
@@ -198,13 +190,8 @@ def bind_compiled(
     functions = {i: [code.address(name) for name in names] for i, names in zip(native, named, strict=True)}
     refusals = Refusals(len(step.groups), step.nodes.types)
     tables = _tables(step, arrays, arena, refusals)
-    whole, alone = _divided(step)
-    records = [
-        (functions[s.group][s.stage], tables.starts[s.group], s.start, s.stop)
-        for phase in (*whole, *alone)
-        for s in phase
-    ]
-    chunks = np.array(records, np.int64).reshape(-1, CHUNK_WORDS)
+    whole, alone = chunks_of(step.stages, step.phases, step.threads), _alone(step)
+    chunks = _records([chunk for phase in (*whole, *alone) for chunk in phase], functions, tables)
     driver = Driver(step.target, step.threads, _begins([*whole, *alone]), chunks, refusals.words, (code, tables.words))
     hosts = {
         i: host_call(step.nodes, group.nodes[0], step.memory.scratch[i], arrays, arena)
@@ -216,19 +203,31 @@ def bind_compiled(
     )
 
 
-def _divided(step: Lowered) -> tuple[list[list[Stretch]], list[list[Stretch]]]:
-    """The chunks of every phase; and of every stage of every group by itself, in order."""
-    phases: list[list[tuple[list[Stretch], float]]] = [[] for _ in range(step.phases.count)]
-    alone: list[list[Stretch]] = []
-    for i, staged in enumerate(step.stages):
-        for j, stage in enumerate(staged.stages):
-            chunks = [Stretch(i, j, start, stop) for start, stop in stretches(stage, step.threads)]
-            phases[step.phases.first[i] + j].append((chunks, stage.cost))
-            alone.append(chunks)
-    return [in_order(phase) for phase in phases], alone
+def _alone(step: Lowered) -> list[list[Chunk]]:
+    """The chunks of every stage of every group by itself, in order."""
+    return [
+        [(Stretch(i, j, start, stop),) for start, stop in stretches(stage, step.threads)]
+        for i, staged in enumerate(step.stages)
+        for j, stage in enumerate(staged.stages)
+    ]
 
 
-def _begins(phases: Sequence[Sequence[Stretch]]) -> Array:
+def _records(chunks: Sequence[Chunk], functions: Mapping[int, Sequence[int]], tables: Tables) -> Array:
+    """The driver's table: the first stretch of each chunk, and behind all of them those that follow it."""
+    heads: list[tuple[int, ...]] = []
+    rest: list[tuple[int, ...]] = []
+    for place, (first, *others) in enumerate(chunks):
+        further = [len(chunks) + len(rest) - place, *[1] * (len(others) - 1), 0] if others else [0]
+        first, *others = (
+            (functions[s.group][s.stage], tables.starts[s.group], s.start, s.stop, on)
+            for s, on in zip((first, *others), further, strict=True)
+        )
+        heads.append(first)
+        rest += others
+    return np.array([*heads, *rest], np.int64).reshape(-1, CHUNK_WORDS)
+
+
+def _begins(phases: Sequence[Sequence[Chunk]]) -> Array:
     """For each phase its first chunk and how many there are."""
     counts = np.array([len(phase) for phase in phases], np.int64)
     return np.ascontiguousarray(np.stack([np.cumsum(counts) - counts, counts], axis=1))

@@ -19,10 +19,11 @@ from runtime.engines.native.target import target
 UNITS = 40
 
 
-def counting(threads: int, phases: list[list[tuple[int, int]]]) -> tuple[Driver, np.ndarray]:
+def counting(threads: int, phases: list[list[tuple[int, int]]], *, chained: bool = False) -> tuple[Driver, np.ndarray]:
     """A driver of phases of chunks, each of which adds its number of phases so far to the words of its units.
 
-    A word is read by the next phase at another place, so a phase that begins too early leaves wrong numbers.
+    A word is read by the next phase at another place, so a phase that begins too early leaves wrong numbers. If they
+    are chained, all but the first unit of a chunk are further records, one for each.
     """
     module = Module(target(HERE[0]))
     f = module.function("add", [pointer(INT64), INT64, INT64, INT64])
@@ -37,7 +38,11 @@ def counting(threads: int, phases: list[list[tuple[int, int]]]) -> tuple[Driver,
     records, begins = [], []
     for i, chunks in enumerate(phases):
         begins.append((len(records), len(chunks)))
-        records += [(code.address("add"), tables[i].ctypes.data, start, stop) for start, stop in chunks]
+        records += [[code.address("add"), tables[i].ctypes.data, start, stop, 0] for start, stop in chunks]
+    for place, record in enumerate(list(records) if chained else []):
+        function, table, start, stop, _ = record
+        record[3:] = start + 1, len(records) - place if stop > start + 1 else 0
+        records += [[function, table, unit, unit + 1, int(unit + 1 < stop)] for unit in range(start + 1, stop)]
     arrays = np.array(begins, np.int64), np.array(records, np.int64)
     return Driver(module.target, threads, *arrays, np.zeros(1, np.int64), (code, words, tables)), words
 
@@ -49,15 +54,16 @@ def expected(phases: int) -> np.ndarray:
     return words
 
 
+@pytest.mark.parametrize("chained", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
-def test_every_chunk_is_done_once_in_its_phase(threads: int):
+def test_every_chunk_is_done_once_in_its_phase(threads: int, chained: bool):
     whole = [(0, UNITS)]
     halves = [(0, UNITS // 2), (UNITS // 2, UNITS)]
     single = [(i, i + 1) for i in range(UNITS)]
     phases = [single, halves, single, whole, single, halves, whole, single]
-    driver, words = counting(threads, phases)
+    driver, words = counting(threads, phases, chained=chained)
     helpers = Helpers(threads - 1)
-    for turn in range(400):
+    for turn in range(300):
         words[...] = 0
         with helpers.helping(driver):
             driver.drive(0, len(phases))
@@ -90,8 +96,8 @@ def test_a_helper_stays_while_a_chunk_takes_longer_than_its_patience():
     f.end()
     code = jit.load(jit.compiled(module), module.target)
     words = np.zeros(4, np.int64)
-    records = [(code.address("while"), 0, 1 << 20, 0)]
-    records += [(code.address("meet"), words.ctypes.data, i, i + 1) for i in range(2)]
+    records = [(code.address("while"), 0, 1 << 20, 0, 0)]
+    records += [(code.address("meet"), words.ctypes.data, i, i + 1, 0) for i in range(2)]
     begins = np.array([(0, 1), (1, 2)], np.int64)
     driver = Driver(module.target, 2, begins, np.array(records, np.int64), np.zeros(1, np.int64), (code, words))
     helpers = Helpers(1)

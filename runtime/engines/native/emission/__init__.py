@@ -11,6 +11,7 @@ making      groups that begin with a convolution, one of whose operands they mak
 finishing   groups that begin with a convolution
 products    groups that begin with a product
 cutting     how a product is divided for threads
+strips      units that are rows of a batch, and what they read
 one_column  those whose product has one column
 large       products that copy their right operand first, once for all threads
 reductions  groups that end with reductions

@@ -57,7 +57,14 @@ LEAST_DEPTH: Final = 128
 
 
 class Shape(NamedTuple):
-    """A product as matrices: loops around it, rows, columns, depth, and the strides of its operands."""
+    """A product as matrices.
+
+    Attributes:
+        loops: around it, and its rows and columns.
+        m, n, k: rows, columns, depth.
+        left, right: the strides of its operands.
+        is_turned: whether these have changed places, and rows and columns with them: one column is computed as a row.
+    """
 
     loops: Nest
     m: int
@@ -65,11 +72,12 @@ class Shape(NamedTuple):
     k: int
     left: tuple[int, int]
     right: tuple[int, int]
+    is_turned: bool = False
 
     @property
     def is_of_weights(self) -> bool:
         """Whether the result is a gradient of weights: rows of a batch are its depth, and along those the left lies."""
-        return self.left[1] != 1
+        return self.is_turned or self.left[1] != 1
 
     @property
     def keeps_batch(self) -> bool:
@@ -78,7 +86,15 @@ class Shape(NamedTuple):
         What goes is the weights, read and written again, or a result for every row of the batch.
         """
         batch = self.k if self.is_of_weights else self.m
-        inputs = self.m if self.is_of_weights else self.k if self.right[1] == 1 else self.n
+        inputs = (
+            max(self.m, self.n)
+            if self.is_turned
+            else self.m
+            if self.is_of_weights
+            else self.k
+            if self.right[1] == 1
+            else self.n
+        )
         return batch >= TIMES * inputs
 
     @property
@@ -109,15 +125,20 @@ def product_shape(task: Task) -> Shape:
     is_row = bool(rows.extents) and not rows.steps[RIGHT][-1]  # else the last axis has a right factor for each place
     m, around = (rows.extents[-1], rows.extents[:-1]) if is_row else (1, rows.extents)
     kept = {name: (*step, *(() if is_row else (0,)), steps[name][-1]) for name, step in rows.steps.items()}
-    left, right = kept[LEFT], kept[RIGHT]
-    return Shape(
-        Nest((*around, m, domain[-1]), kept),
-        m,
-        domain[-1],
-        factors.depth,
-        (left[-2], factors.left[-1]),
-        (factors.right[-1], right[-1]),
-    )
+    left, right = (kept[LEFT][-2], factors.left[-1]), (factors.right[-1], kept[RIGHT][-1])
+    shape = Shape(Nest((*around, m, domain[-1]), kept), m, domain[-1], factors.depth, left, right)
+    return _turned(shape) if domain[-1] == 1 < m and left[0] == 1 != left[1] else shape
+
+
+def _turned(shape: Shape) -> Shape:
+    """One column as a row, along which the left operand lies, if all that is read with it goes on evenly."""
+    steps = {name: (*step[:-2], step[-1], step[-2]) for name, step in shape.loops.steps.items()}
+    steps[LEFT], steps[RIGHT] = steps[RIGHT], steps[LEFT]
+    if any(step[-1] not in (0, 1) for step in steps.values()):
+        return shape
+    loops = Nest((*shape.loops.extents[:-2], shape.n, shape.m), steps)
+    (row, left), (right, column) = shape.left, shape.right
+    return Shape(loops, shape.n, shape.m, shape.k, (column, right), (left, row), is_turned=True)
 
 
 class Cut(NamedTuple):
@@ -157,6 +178,8 @@ def divided(target: Target, bits: int, shape: Shape, matrices: int) -> Cut:
     """
     m, n, k, lanes = shape.m, shape.n, shape.k, target.lanes(bits)
     wanted = min(int(cost_of(target, bits, shape) / PART_NANOSECONDS), MOST_PARTS) if matrices < MANY else 1
+    if matrices == 1 and shape.keeps_batch and shape.kept * bits // 8 >= LEAST_BYTES:
+        wanted = max(wanted, 2)  # each thread has its rows
     whole = Cut(*(pieces_of(extent, max(extent, 1)) for extent in (m, n, k)))
     if matrices == 1 and _in_halves(shape, bits):
         beside = max(min(wanted // 2, n // (2 * lanes)), 1)

@@ -1,7 +1,8 @@
 """The function that makes a step: phases in order, the chunks of each by whoever is there.
 
 It is the same for all programs: what there is to do stands in two tables of words, of phases (the first chunk and how
-many) and of chunks (the function, its table of addresses, its first unit and the one after its last).
+many) and of chunks (the function, its table of addresses, its first unit and the one after its last, and how many
+records on stands what the same thread does next; 0 for nothing).
 
 A phase is open while its claim word says so: `phase << 44 | taken from the end << 22 | taken from the start`. A thread
 takes a chunk by adding to that word; what it was before says which phase that was and which chunk is its own, so a
@@ -31,7 +32,7 @@ CLOSED: Final = MOST_CHUNKS >> 1
 SPINS: Final = 4096
 """How often the caller looks for the last chunk before it lets others have its core, each time some 20 to 50 ns."""
 
-PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, 4, 4, 3
+PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, 5, 4, 3
 """Of a phase, of a chunk, of the head of a table of steps, and of each result in it."""
 
 ROWS_WORDS, PLACE_WORDS = 3, 2
@@ -186,9 +187,14 @@ def _read(word: Value) -> _Claim:
 
 
 def _run(f: Function, chunks: Value, number: Index, thread: Value) -> None:
-    record = chunks + number * CHUNK_WORDS
-    function, table = f.address_at(record, 0, INT64), f.address_at(record, 1, INT64)
-    f.call_at(function, table, f.load(record, 2), f.load(record, 3), thread)
+    """Make a chunk, and what follows it."""
+    records = f.repeat([f.index(number)])
+    for [place] in records:
+        record = chunks + place * CHUNK_WORDS
+        function, table = f.address_at(record, 0, INT64), f.address_at(record, 1, INT64)
+        f.call_at(function, table, f.load(record, 2), f.load(record, 3), thread)
+        further = f.load(record, 4)
+        records.carry([place + further], further.not_equal(0))
 
 
 def _wait(f: Function, count: Value, most: Value, give_way: Value) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from runtime.engines.native.emission.body import Body, counted
 from runtime.engines.native.emission.nest import Nest, along, leading, nest, over, spread
+from runtime.engines.native.emission.strips import strips_of_places
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Stage, Stages, Work
 from runtime.engines.native.ir import Index, Value
@@ -46,7 +47,8 @@ def element_stages(target: Target, task: Task) -> Stages:
 
         spread(f, loops.extents[:count], start, stop, places)
 
-    return Stages((Stage(write, prod(loops.extents[:count]), cost),))
+    units = prod(loops.extents[:count])
+    return Stages((Stage(write, units, cost, strips=strips_of_places(task, units)),))
 
 
 def _of_one_axis(target: Target, task: Task, loops: Nest, cost: float) -> Stages:
@@ -65,7 +67,8 @@ def _of_one_axis(target: Target, task: Task, loops: Nest, cost: float) -> Stages
             with f.when(stop * block >= extent):
                 body.at(loops.steps, [whole], body.lanes, extent - whole)
 
-    return Stages((Stage(write, -(-extent // block), cost),))
+    strips = None if extent % block else strips_of_places(task, extent // block)
+    return Stages((Stage(write, -(-extent // block), cost, strips=strips),))
 
 
 def _body(work: Work, task: Task) -> Body:

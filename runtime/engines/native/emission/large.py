@@ -155,7 +155,8 @@ class _Emission:
         self.body = Body(
             work.f, nodes, task.types, task.stored, work.places, task.constants, node.outputs, refuse=work.refuse
         )
-        self.left, self.right = (work.places[name] for name in node.inputs)
+        places = [work.places[name] for name in node.inputs]
+        self.left, self.right = places[::-1] if shape.is_turned else places
         self.wait = _sums_wait(task, shape, blocks.plan)
 
     def panel(self, column: Index, columns: int) -> None:

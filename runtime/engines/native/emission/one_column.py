@@ -1,7 +1,7 @@
 """Groups that begin with a product of one column: vectors are rows of it, as a column would use one lane of them alone.
 
-Where the left operand lies along its rows, each is multiplied and joined in lanes, and as many rows as there are lanes
-become one vector. Where it lies along its columns, each lane joins a row of its own. Both in the tree of reductions.
+The left operand lies along its rows: each is multiplied and joined in lanes, in the tree of reductions, and as many
+rows as there are lanes become one vector. One that lies along its columns is turned instead, see `cutting`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import Final
 from runtime.engines.native.emission.body import Body
 from runtime.engines.native.emission.cutting import LEFT, RIGHT, Shape, product_shape
 from runtime.engines.native.emission.nest import moved, unravelled
+from runtime.engines.native.emission.strips import has_rows_apart, strips_of_places
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
 from runtime.engines.native.ir.words import shuffle
 from runtime.engines.native.product import Matrix
-from runtime.engines.native.reduction import SUM, down_rows, in_lanes
+from runtime.engines.native.reduction import SUM, in_lanes
 from runtime.engines.native.target import Target
-
-ABREAST: Final = 4
-"""Vectors whose lanes are rows, side by side: an addition waits for the one before it."""
 
 NANOSECONDS: Final = 0.04
 """For a multiplication and an addition: a guess."""
@@ -32,16 +30,14 @@ def is_one_column(task: Task) -> bool:
     """Whether a group's product is of one column whose rows can be vectors."""
     shape = product_shape(task)
     beside = [step[-2] for name, step in shape.loops.steps.items() if name not in (LEFT, RIGHT)]
-    lies = _along_rows(shape) or shape.left[0] == 1
-    return shape.n == 1 < shape.m and shape.k > 0 and lies and all(step in (0, 1) for step in beside)
+    return shape.n == 1 < shape.m and shape.k > 0 and _along_rows(shape) and all(step in (0, 1) for step in beside)
 
 
 def column_stages(target: Target, task: Task) -> Stages:
     """One stage: a unit is a vector of rows."""
     shape = product_shape(task)
     lanes = target.lanes(DTYPES[task.types[task.group.nodes[0].outputs[0]].dtype].bits)
-    size = lanes * (1 if _along_rows(shape) else ABREAST)
-    around, (whole, rest) = shape.loops.extents[:-2], divmod(shape.m, size)
+    around, (whole, rest) = shape.loops.extents[:-2], divmod(shape.m, lanes)
     parts = whole + bool(rest)
 
     def write(work: Work, start: Value, stop: Value) -> None:
@@ -51,12 +47,16 @@ def column_stages(target: Target, task: Task) -> Stages:
             is_whole = f.index(part) < whole
             if whole:
                 with f.when(is_whole):
-                    column.rows(at, f.index(part) * size, size)
+                    column.rows(at, f.index(part) * lanes, lanes)
             if rest:
                 with f.when(~is_whole):
-                    column.rows(at, whole * size, rest)
+                    column.rows(at, whole * lanes, rest)
 
-    return Stages((Stage(write, prod(around) * parts, prod(around) * shape.m * shape.k * NANOSECONDS),))
+    node, is_plain = task.group.nodes[0], not rest and not around
+    left = [x for x in node.inputs[:1] if x not in node.inputs[1:] and has_rows_apart(task, x, shape.m, shape.left[0])]
+    strips = strips_of_places(task, whole, left) if is_plain else None
+    cost = prod(around) * shape.m * shape.k * NANOSECONDS
+    return Stages((Stage(write, prod(around) * parts, cost, strips=strips),))
 
 
 def _along_rows(shape: Shape) -> bool:
@@ -75,25 +75,12 @@ class _Column:
         self.left, self.right = (work.places[name] for name in node.inputs)
 
     def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
-        """So many rows from one on, of the matrix at these places of the axes around it."""
+        """So many rows from one on, one vector at most, of the matrix at these places of the axes around it."""
         left = Matrix(self.left + moved(at, self.steps[LEFT]), *self.shape.left).moved(row, 0)
         right = Matrix(self.right + moved(at, self.steps[RIGHT]), *self.shape.right)
-        sums = self._from_rows if _along_rows(self.shape) else self._from_columns
-        for i, x in zip(range(0, count, self.lanes), sums(left, right, count), strict=True):
-            self.body.at(self.steps, [*at, row + i], self.lanes, min(self.lanes, count - i), {self.result: x})
-
-    def _from_columns(self, left: Matrix, right: Matrix, count: int) -> list[Value]:
-        starts = range(0, count, self.lanes)
-
-        def products(k: Index) -> list[Value]:
-            x = self.f.splat(right.element(k, 0), self.lanes)
-            return [left.along_column(i, k, self.lanes, min(self.lanes, count - i)) * x for i in starts]
-
-        return down_rows(self.f, self.shape.k, products, [SUM] * len(starts), [self.type] * len(starts))
-
-    def _from_rows(self, left: Matrix, right: Matrix, count: int) -> list[Value]:
         rows = [self._row(left.moved(i, 0), right) for i in range(count)]
-        return [transposed_sum(rows + [self.f.constant(self.type, 0)] * (self.lanes - count))]
+        x = transposed_sum(rows + [self.f.constant(self.type, 0)] * (self.lanes - count))
+        self.body.at(self.steps, [*at, row], self.lanes, count, {self.result: x})
 
     def _row(self, left: Matrix, right: Matrix) -> Value:
         """Products of a row, joined to one vector."""

@@ -14,8 +14,9 @@ from runtime.engines.native.emission.body import Body
 from runtime.engines.native.emission.cutting import LEFT, RIGHT, Cut, Shape, cost_of, divided, plan_of, product_shape
 from runtime.engines.native.emission.large import is_large, large_stages
 from runtime.engines.native.emission.nest import Pieces, along, moved, piece, pieces_of, row_major, unravelled
+from runtime.engines.native.emission.strips import has_rows_apart, strips, strips_of_places
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Stage, Stages, Work
+from runtime.engines.native.forms import Stage, Stages, Strips, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
 from runtime.engines.native.product import Matrix, product, stored
 from runtime.engines.native.target import Target
@@ -47,7 +48,8 @@ def product_stages(target: Target, task: Task) -> Stages:
         for unit in work.f.range(start, stop):
             emission.part(unravelled(work.f, unit, (*around, *cut.counts)))
 
-    parts = Stage(write, prod(around) * cut.parts, prod(around) * cost_of(target, bits, shape))
+    cost = prod(around) * cost_of(target, bits, shape)
+    parts = Stage(write, prod(around) * cut.parts, cost, strips=_strips(task, shape, cut))
     if cut.depth.pieces == 1:
         return Stages((parts,), *scratch)
     joins = pieces_of(shape.n, JOINED_COLUMNS), pieces_of(shape.m, JOINED_ROWS)
@@ -62,6 +64,23 @@ def product_stages(target: Target, task: Task) -> Stages:
     return Stages(stages, *scratch, halved=not shape.is_of_weights)
 
 
+def _strips(task: Task, shape: Shape, cut: Cut) -> Strips | None:
+    """Parts that are rows of the batch: of the result, or along the depth of a gradient of weights."""
+    inputs = task.group.nodes[0].inputs
+    left, right = inputs[::-1] if shape.is_turned else inputs
+    if len(shape.loops.extents) > 2:
+        return None
+    if cut.depth.pieces > 1:
+        whole = has_rows_apart(task, left, shape.k, shape.left[1]) and has_rows_apart(
+            task, right, shape.k, shape.right[0]
+        )
+        return strips(task, cut.depth.pieces, shape.k, (left, right)) if whole and shape.is_of_weights else None
+    if cut.columns.pieces > 1 or cut.rows.size != cut.rows.last or task.group.domain[0] != shape.m:
+        return None
+    own = left != right and has_rows_apart(task, left, shape.m, shape.left[0])
+    return strips_of_places(task, cut.rows.pieces, (left,) if own else ())
+
+
 class _Emission:
     def __init__(self, target: Target, work: Work, task: Task, shape: Shape, cut: Cut) -> None:
         self.f, self.work, self.shape, self.cut = work.f, work, shape, cut
@@ -70,7 +89,8 @@ class _Emission:
         self.result = node.outputs[0]
         nodes, given = task.group.nodes[1:], node.outputs
         self.body = Body(self.f, nodes, task.types, task.stored, work.places, task.constants, given, refuse=work.refuse)
-        self.left, self.right = (work.places[name] for name in node.inputs)
+        places = [work.places[name] for name in node.inputs]
+        self.left, self.right = places[::-1] if shape.is_turned else places
 
     def part(self, place: list[Index]) -> None:
         """A part at a place of the axes around a matrix, and along its depth, rows and columns."""

@@ -10,13 +10,15 @@ results are computed with each of them as soon as it is there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
 from runtime.engines.native.emission.body import Body, counted
 from runtime.engines.native.emission.nest import Nest, Pieces, Steps, moved, nest, piece, pieces_of, unravelled
+from runtime.engines.native.emission.strips import strips_of_places
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Reduction, Stage, Stages, Work, in_register, register_type
+from runtime.engines.native.forms import Reduction, Stage, Stages, Strips, Work, in_register, register_type
 from runtime.engines.native.ir import DTYPES, Function, Index, Type, Value
 from runtime.engines.native.ir.words import across, convert
 from runtime.engines.native.lowering.fitting import axes_of
@@ -39,7 +41,7 @@ FAR: Final = 1 << 20
 LINE: Final = 64
 """Bytes of a line of a cache."""
 
-PART: Final = 1 << 14
+PART: Final = 1 << 13
 """Elements of a part, at least."""
 
 WANTED: Final = 32
@@ -90,12 +92,22 @@ def reduction_stages(target: Target, task: Task) -> Stages:
             reductions.joined_parts(unit)
 
     cost = prod(task.group.domain) * (2 + len(task.group.nodes)) * NANOSECONDS
-    stages = (Stage(write, prod(shape.units), cost),)
+    stages = (Stage(write, prod(shape.units), cost, strips=_strips(task, shape)),)
     if shape.parts.pieces == 1:
         return Stages(stages)
     rooms = [shape.parts.pieces * shape.results * of.accumulator.bits // 8 for of in joinings_of(task, shape)]
     vectors = -(-shape.results // shape.lanes)
     return Stages((*stages, Stage(join, vectors, vectors * shape.parts.pieces * 2.0)), tuple(rooms))
+
+
+def _strips(task: Task, shape: Shape) -> Strips | None:
+    """Parts of the first axis of the domain, if that is joined and each has as much of it."""
+    parts = shape.parts
+    if parts.pieces == 1 or parts.size != parts.last or 0 not in task.group.joined or shape.joined[0] != 0:
+        return None
+    made = {name for other in before_of(task) for name in other.outputs}
+    before = replace(task, stored=[name for name in task.stored if name in made - task.group.of_rows])
+    return strips_of_places(before, parts.pieces)
 
 
 def shape_of(target: Target, task: Task) -> Shape:

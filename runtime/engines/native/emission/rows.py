@@ -14,6 +14,7 @@ from runtime.engines.native.emission.body import Body, counted
 from runtime.engines.native.emission.nest import Nest, moved, nest, row_major, unravelled
 from runtime.engines.native.emission.reductions import Joined, joined_by, kept_steps
 from runtime.engines.native.emission.row_passes import Pass, passes_of
+from runtime.engines.native.emission.strips import strips_of_places
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Reduction, Stage, Stages, Work, in_memory, in_register
 from runtime.engines.native.ir import DTYPES, UINT8, Index, Value
@@ -70,7 +71,8 @@ def row_stages(target: Target, task: Task) -> Stages:
     kept = {name for one in shape.passes for name in one.kept}
     room = len(kept) * aligned(shape.length * WIDEST)
     rows = prod(shape.loops.extents[axis] for axis in shape.rows)
-    return Stages((Stage(write, rows, cost),), own=(max(room, WIDEST),))
+    strips = strips_of_places(task, rows) if 0 not in task.group.joined else None
+    return Stages((Stage(write, rows, cost, strips=strips),), own=(max(room, WIDEST),))
 
 
 def shape_of(target: Target, task: Task) -> Shape:

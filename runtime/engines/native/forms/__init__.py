@@ -92,4 +92,5 @@ from runtime.engines.native.forms.registers import in_register as in_register
 from runtime.engines.native.forms.registers import register_type as register_type
 from runtime.engines.native.forms.stages import Stage as Stage
 from runtime.engines.native.forms.stages import Stages as Stages
+from runtime.engines.native.forms.stages import Strips as Strips
 from runtime.engines.native.forms.stages import Work as Work

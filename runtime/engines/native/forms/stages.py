@@ -75,6 +75,20 @@ Write = Callable[[Work, Value, Value], None]
 """Writes the loop over units, from a first to before a last one."""
 
 
+class Strips(NamedTuple):
+    """Units that are equal strips of rows, in order.
+
+    Attributes:
+        parts: how many; there may be several units in each.
+        rows: of all strips together: the first axis of what they read and write.
+        reads: places in the group's table of what a strip reads its own rows of, and no others.
+    """
+
+    parts: int
+    rows: int
+    reads: frozenset[int]
+
+
 class Stage(NamedTuple):
     """Work that is done by as many threads as there are.
 
@@ -83,12 +97,14 @@ class Stage(NamedTuple):
         units: how many.
         cost: nanoseconds that all units take together, on one thread of a machine of today; a guess to divide by.
         first: the number of the first unit.
+        strips: if its units are strips of rows, which also write their own rows only.
     """
 
     write: Write
     units: int
     cost: float
     first: int = 0
+    strips: Strips | None = None
 
 
 class Stages(NamedTuple):

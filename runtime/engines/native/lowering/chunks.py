@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
-from runtime.engines.native.forms import Stage
+from runtime.engines.native.forms import Stage, Stages
+from runtime.engines.native.lowering.phases import Phases
 
 LEAST_NANOSECONDS: Final = 1500.0
 """Of a chunk: taking one costs some 50."""
@@ -14,7 +15,7 @@ LEAST_NANOSECONDS: Final = 1500.0
 FOR_EACH_THREAD: Final = 4
 """Chunks, so that a thread that comes late finds some left."""
 
-Chunk = TypeVar("Chunk")
+Kind = TypeVar("Kind")
 
 
 class Stretch(NamedTuple):
@@ -26,12 +27,44 @@ class Stretch(NamedTuple):
     stop: int
 
 
+Chunk = tuple[Stretch, ...]
+"""Stretches that one thread does one after the other."""
+
+
+def chunks_of(stages: Sequence[Stages], phases: Phases, threads: int) -> list[list[Chunk]]:
+    """The chunks of every phase, in the order in which they are taken."""
+    found: list[list[tuple[list[Chunk], float]]] = [[] for _ in range(phases.count)]
+    chain_of = {i: chain for chain in phases.chains for i in chain}
+    for i, staged in enumerate(stages):
+        for j, stage in enumerate(staged.stages):
+            chain = chain_of.get(i, [i]) if j == 0 else [i]
+            if len(chain) == 1:
+                chunks: list[Chunk] = [(Stretch(i, j, *units),) for units in stretches(stage, threads)]
+                found[phases.first[i] + j].append((chunks, stage.cost))
+            elif i == chain[0]:
+                cost = sum(stages[link].stages[0].cost for link in chain)
+                found[phases.first[i]].append((strips(stages, chain, threads), cost))
+    return [in_order(phase) for phase in found]
+
+
+def strips(stages: Sequence[Stages], chain: Sequence[int], threads: int) -> list[Chunk]:
+    """A chain of groups as a chunk for each thread: its share of the units of each."""
+    first = {i: stages[i].stages[0] for i in chain}
+    return [
+        tuple(
+            Stretch(i, 0, stage.first + stage.units * n // threads, stage.first + stage.units * (n + 1) // threads)
+            for i, stage in first.items()
+        )
+        for n in range(threads)
+    ]
+
+
 def stretches(stage: Stage, threads: int) -> list[tuple[int, int]]:
     """The units of a stage cut into chunks of nearly the same size."""
     return [(stage.first + start, stage.first + stop) for start, stop in cut(stage.units, stage.cost, threads)]
 
 
-def in_order(stages: Sequence[tuple[list[Chunk], float]]) -> list[Chunk]:
+def in_order(stages: Sequence[tuple[list[Kind], float]]) -> list[Kind]:
     """The chunks of a phase, whose stages take so many nanoseconds: in the order in which they are taken.
 
     Half of the threads take them from the start, half from the end, so the first halves of all stages come first and
@@ -39,7 +72,7 @@ def in_order(stages: Sequence[tuple[list[Chunk], float]]) -> list[Chunk]:
     for whoever is done, unless it takes so long that others have to wait for it.
     """
     long = sum(cost for _, cost in stages) / 4
-    placed: list[tuple[float, Chunk]] = []
+    placed: list[tuple[float, Kind]] = []
     for chunks, cost in stages:
         if len(chunks) == 1:
             placed.append((0.0 if cost > long else 0.5, chunks[0]))

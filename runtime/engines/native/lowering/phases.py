@@ -2,7 +2,7 @@
 
 Groups keep their order: a group is in the phase of the one before it, or in the first later one that it may be in. So
 what the order of the block keeps small, such as a program that recomputes, stays small. A group of several stages is in
-as many phases. A host op is in a phase alone.
+as many phases. A host op is in a phase alone. Groups of a chain follow each other in one phase, strip by strip.
 
 What is computed at the same time is alive at the same time. So one thread, which gains nothing by it, has every group
 in phases of its own; and for several a group waits for the next phase where all would else take more room than there
@@ -20,7 +20,7 @@ from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Nodes
 from runtime.placement.alignment import aligned
 
-LITTLE: Final = 384 << 10
+LITTLE: Final = 448 << 10
 """Bytes of memory: to save some of so few is not worth that threads wait for each other."""
 
 
@@ -32,11 +32,15 @@ class Phases:
         first: by group, the phase of its first stage; the others follow it one by one.
         last: by group, the phase of its last stage.
         count: how many phases there are.
+        chains: groups in one phase of which each goes on with the strips of those before it: see `lowering.chains`.
+        most: bytes that are alive at the same time, at most, as far as they can be told before they are placed.
     """
 
     first: list[int]
     last: list[int]
     count: int
+    chains: list[list[int]]
+    most: int
 
 
 def phases_of(
@@ -47,6 +51,7 @@ def phases_of(
     scratch: Sequence[int],
     threads: int,
     room: int | None,
+    chains: Sequence[Sequence[int]] = (),
 ) -> Phases:
     """The phases of groups of so many stages.
 
@@ -58,17 +63,26 @@ def phases_of(
         scratch: bytes that each group needs besides what it makes.
         threads: that compute.
         room: bytes that all may take for several threads, if they can do with it; None for as many as they like.
+        chains: groups that may follow each other in one phase.
     """
     live = _Live(block, groups, in_state, scratch)
-    alone = _divided(block, groups, stages, in_state, live, limit=0)
+    alone = _divided(block, groups, stages, in_state, live, 0, ())
     limit = max(live.most, LITTLE, inf if room is None else room)
-    return alone if threads == 1 else _divided(block, groups, stages, in_state, live.again(), limit)
+    return alone if threads == 1 else _divided(block, groups, stages, in_state, live.again(), limit, chains)
 
 
 def _divided(
-    block: Nodes, groups: Sequence[Group], stages: Sequence[int], in_state: Mapping[str, str], live: _Live, limit: float
+    block: Nodes,
+    groups: Sequence[Group],
+    stages: Sequence[int],
+    in_state: Mapping[str, str],
+    live: _Live,
+    limit: float,
+    chains: Sequence[Sequence[int]],
 ) -> Phases:
     """The phases, of which none has several groups that take more bytes than a limit."""
+    chain_of = {i: number for number, chain in enumerate(chains) for i in chain}
+    made_in: dict[str, int] = {}  # by root, the chain whose strips make it
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
     made: dict[str, int] = {}  # by root, the last phase of the group that makes it
     read: dict[str, int] = {}  # by root, the last phase in which it is read
@@ -77,8 +91,9 @@ def _divided(
     here = count = 0
     for i, (group, length) in enumerate(zip(groups, stages, strict=True)):
         written = [tensor_of[in_state[name]] for name in group.makes if in_state.get(name) in tensor_of]
-        needs = [made[name] + 1 for name in group.reads if name in made]
-        needs += [read[name] + 1 for name in written if name in read]
+        chain = chain_of.get(i, -1)
+        needs = [made[name] + (chain < 0 or made_in.get(name) != chain) for name in group.reads if name in made]
+        needs += [read[name] + 1 - (0 if chain < 0 else length - 1) for name in written if name in read]
         start = max([here, *needs, count if group.is_host else 0])
         if start > here or not i:
             live.begin(i, start, last)
@@ -88,11 +103,19 @@ def _divided(
         live.add(i)
         end = start + length - 1
         made.update((name, end) for name in group.makes)
+        made_in.update((name, chain) for name in group.makes)
         read.update((name, max(end, read.get(name, 0))) for name in group.reads)
         here, count = (end + 1 if group.is_host else start), max(count, end + 1)
         first.append(start)
         last.append(end)
-    return Phases(first, last, count)
+    return Phases(first, last, count, _together(chains, first), live.most)
+
+
+def _together(chains: Sequence[Sequence[int]], first: Sequence[int]) -> list[list[int]]:
+    """The chains, each as parts that are in one phase."""
+    phases = (dict.fromkeys(first[i] for i in chain) for chain in chains)
+    parts = [[i for i in chain if first[i] == phase] for chain, of in zip(chains, phases, strict=True) for phase in of]
+    return [part for part in parts if len(part) > 1]
 
 
 class _Live:

@@ -1,0 +1,72 @@
+"""In which order groups are computed, when, and what they write over states: chains stand together if there is room."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from runtime.engines.native.emission.task import Task
+from runtime.engines.native.forms import Stages
+from runtime.engines.native.host import scratch_of_node
+from runtime.engines.native.lowering.chains import chains_of, side_by_side
+from runtime.engines.native.lowering.groups import Group
+from runtime.engines.native.lowering.memory import updates_in_place
+from runtime.engines.native.lowering.nodes import Nodes
+from runtime.engines.native.lowering.phases import LITTLE, Phases, phases_of
+from runtime.placement.alignment import aligned
+
+
+class Arranged(NamedTuple):
+    """Groups in the order in which they are computed, with what each has to do, and when.
+
+    Attributes:
+        groups: in order.
+        tasks: of each.
+        phases: when.
+        in_state: the tensors that are written over a state.
+        scratch: bytes of what each group needs besides what it makes.
+    """
+
+    groups: list[Group]
+    tasks: list[Task | None]
+    phases: Phases
+    in_state: dict[str, str]
+    scratch: list[list[int]]
+
+
+def in_phases(
+    nodes: Nodes, groups: list[Group], tasks: list[Task | None], stages: list[Stages], threads: int, room: int | None
+) -> Arranged:
+    """The phases of groups; chains stand together, unless that takes memory that there is none for."""
+    plain = _arranged(nodes, groups, tasks, stages, threads, room, [])
+    tables = [() if task is None else task.table for task in tasks]
+    chains = chains_of(nodes, groups, tables, stages, threads) if threads > 1 else []
+    if not chains:
+        return plain
+    order = side_by_side(len(groups), chains)
+    at = {i: place for place, i in enumerate(order)}
+    moved = [[at[i] for i in chain.links] for chain in chains]
+    ordered = [groups[i] for i in order], [tasks[i] for i in order], [stages[i] for i in order]
+    chained = _arranged(nodes, *ordered, threads, room, moved)
+    return chained if chained.phases.most <= max(plain.phases.most, LITTLE) else plain
+
+
+def _arranged(
+    nodes: Nodes,
+    groups: list[Group],
+    tasks: list[Task | None],
+    stages: list[Stages],
+    threads: int,
+    room: int | None,
+    chains: list[list[int]],
+) -> Arranged:
+    in_state = updates_in_place(nodes, groups)
+    scratch = [
+        [type.nbytes for type in scratch_of_node(nodes, group.nodes[0])]
+        if group.is_host
+        else [*staged.shared, *(aligned(size) * threads for size in staged.own)]
+        for group, staged in zip(groups, stages, strict=True)
+    ]
+    counts = [max(len(staged.stages), 1) for staged in stages]
+    besides = [sum(map(aligned, sizes)) for sizes in scratch]
+    phases = phases_of(nodes, groups, counts, in_state, besides, threads, room, chains)
+    return Arranged(groups, tasks, phases, in_state, scratch)
