@@ -87,10 +87,9 @@ def decode(numbers: object, column: str, like: Path_) -> Array:
 
 
 def __getattr__(name: str) -> object:
-    from prograd_proto.spelling import closest
+    from prograd_proto.spelling import no_name
 
-    hint = "" if name.startswith("_") else closest(name, __dir__())
-    raise AttributeError(f"prograd.data has no {name!r}{hint}")
+    raise no_name("prograd.data", name, __dir__())
 
 
 def __dir__() -> list[str]:

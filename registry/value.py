@@ -145,6 +145,11 @@ class Value:
     def __getitem__(self, key: Key) -> Value:
         return take(self, key if isinstance(key, tuple) else (key,))
 
+    def __setitem__(self, key: Key, value: object) -> None:
+        raise TypeError(
+            f"{self!r} is not changed where it is; ops.where chooses elements, ops.scatter puts some elsewhere"
+        )
+
     def __bool__(self) -> bool:
         raise TypeError(f"{self!r} has no value while the program is built; use ops.where to choose by it")
 

@@ -56,3 +56,9 @@ def _require_positive(name: str, limit: Number) -> None:
         require_within(f"{name}: limit", limit, Interval(least=0.0, without_least=True))
     elif not limit > 0:
         raise OpError(f"{name}: limit={limit} is not above 0")
+
+
+def __getattr__(name: str) -> object:
+    from prograd_proto.spelling import no_name
+
+    raise no_name("prograd.clipping", name, __all__)

@@ -169,3 +169,9 @@ _DISTRIBUTIONS: dict[str, Callable[[float], Initialiser]] = {
 
 def _dtype(type: TensorType) -> Any:
     return type.dtype
+
+
+def __getattr__(name: str) -> object:
+    from prograd_proto.spelling import no_name
+
+    raise no_name("prograd.initialisers", name, __all__)

@@ -343,3 +343,9 @@ def rate_for(block: Block, rate: Value, w: Value, scale: float) -> Value:
     """The optimizer's rate in w's dtype, times the parameter's own scale."""
     scaled = rate if scale == 1.0 else rate * scale
     return scaled if scaled.dtype == w.dtype else ops.cast(scaled, dtype=w.dtype)
+
+
+def __getattr__(name: str) -> object:
+    from prograd_proto.spelling import no_name
+
+    raise no_name("prograd.optimizers", name, __all__)

@@ -278,3 +278,15 @@ def _falling(a: Number, b: Number, part: Value) -> Value:
 
 def _begin(n: Value, period: int, growth: float) -> Value:
     return (growth**n - 1.0) * (period / (growth - 1.0))
+
+
+def __getattr__(name: str) -> object:
+    from prograd_proto.spelling import no_name
+
+    raise no_name("prograd.schedules", name, __dir__())
+
+
+def __dir__() -> list[str]:
+    """What a notebook completes."""
+    own = globals().items()
+    return sorted(name for name, thing in own if name[0] != "_" and getattr(thing, "__module__", "") == __name__)

@@ -138,3 +138,9 @@ def _ratio(a: Value, b: Value) -> Value:
     """The quotient a / b of two numbers that are not negative, or 1 where either is 0."""
     defined = (a > 0.0) & (b > 0.0)
     return ops.where(defined, a / ops.where(defined, b, 1.0), 1.0)
+
+
+def __getattr__(name: str) -> object:
+    from prograd_proto.spelling import no_name
+
+    raise no_name("prograd.trust_ratios", name, __all__)

@@ -34,4 +34,4 @@ def no_layer(name: str, known: Sequence[str]) -> str:
         return f"there is no layer {name!r}; write {_HERE.get(word, f'layers.{word}')}"
     if word in dir(ops):
         return f"there is no layer {name!r}, as it has no parameters; write ops.{word}"
-    return f"there is no layer {name!r}{closest(name, known)}"
+    return f"there is no layer {name!r}{closest(name, known) or '; there are ' + ', '.join(known)}"

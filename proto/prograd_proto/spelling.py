@@ -40,5 +40,13 @@ def no_attribute(thing: str, name: str, owner: object, elsewhere: Mapping[str, s
     """That a thing has no such attribute, with what habits from elsewhere mean by it, or the nearest that it has."""
     if elsewhere and name in elsewhere:
         return AttributeError(f"{thing} has no {name!r}; write {elsewhere[name]}")
-    public = [word for word in dir(owner) if not word.startswith("_")]
-    return AttributeError(f"{thing} has no {name!r}{closest(name, public) if not name.startswith('_') else ''}")
+    return no_name(thing, name, [word for word in dir(owner) if not word.startswith("_")])
+
+
+def no_name(thing: str, name: str, known: Iterable[str]) -> AttributeError:
+    """That a module or a thing has no such name, with the nearest, or all if none is near."""
+    if name.startswith("_"):  # what tools ask everything for
+        return AttributeError(f"{thing} has no {name!r}")
+    known = sorted(known)
+    begin = [word for word in known if word.startswith(name)]
+    return AttributeError(f"{thing} has no {name!r}{closest(name, begin or known) or '; it has ' + ', '.join(known)}")

@@ -67,4 +67,5 @@ if not TYPE_CHECKING:  # a type checker knows the names without it
         from registry.other_names import OTHER_NAMES
 
         hint = f"; write {OTHER_NAMES[name]}" if name in OTHER_NAMES else closest(name, [*OPS, *SPELLED])
+        hint = hint or ("" if name.startswith("_") else "; dir(ops) and compiler ops list them")
         raise AttributeError(f"there is no operator {name!r}{hint}")

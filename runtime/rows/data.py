@@ -177,7 +177,8 @@ class Data:
                 raise DataError(f"{self._file}: the split {split.name!r} ends at row {rows.stop}, there are {count}")
             order = Span(rows.start, len(range(rows.start, rows.stop or count, rows.stride)), rows.stride)
         if not len(order):
-            raise DataError(f"{self._file}: the split {split.name if split else 'train'!r} has no rows")
+            what = "there are no rows" if split is None else f"the split {split.name!r} has no rows"
+            raise DataError(f"{self._file}: {what}")
         return order
 
     def _numbers(self, split: pb.SplitDesc, first: str, total: int) -> Order:

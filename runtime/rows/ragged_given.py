@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 
+from prograd_proto import TensorType
 from prograd_proto.ragged_names import LENGTHS, base_of
 from runtime.dtypes import Array, array_type, numpy_dtype
 from runtime.entries import BoundEntry, Feed
@@ -71,7 +72,7 @@ def _ragged(bound: BoundEntry, feed: Feed, value: object) -> RaggedColumn | None
         ):
             raise DataError(
                 f"entry {bound.name!r}: row {number} given for the feed {feed.name!r} is {found}, a row of it is "
-                f"{feed.type.dtype}{['length', *shape[2:]]}".replace("'", "")
+                f"{TensorType(feed.type.dtype, shape[1:])}, or shorter"
             )
     values = np.concatenate(arrays).astype(numpy_dtype(feed.type.dtype), copy=False)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(array) for array in arrays])])

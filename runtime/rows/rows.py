@@ -159,6 +159,9 @@ def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
     Arrays of float64 are rounded for float32, which the log says. Raises DataError if dtype or shape differ.
     """
     array = as_array(value, feed.type.dtype)
+    if array.dtype.kind == "O" and not isinstance(value, np.ndarray):
+        what = type(value).__name__
+        raise DataError(f"entry {bound.name!r}: the feed {feed.name!r} is {_shown(feed)}, what is given is {what}")
     shape = feed.type.static_shape
     inner = array.shape[1:] == shape[1:] and array.ndim == len(shape) if feed.by_row else array.shape == shape
     if inner and array.dtype == numpy_dtype(feed.type.dtype):

@@ -210,7 +210,16 @@ def test_the_hash_of_the_states_is_that_of_the_result_line(tmp_path: Path, capsy
         (lambda p: layers.Linear, "there is no layer 'Linear'; write layers.dense"),
         (lambda p: layers.LSTM, "there is no layer 'LSTM'; write layers.lstm"),
         (lambda p: layers.ReLU, "there is no layer 'ReLU', as it has no parameters; write ops.relu"),
-        (lambda p: layers.blue, "there is no layer 'blue'"),
+        (lambda p: layers.blue, "there is no layer 'blue'; there are attention, batch_norm, conv, "
+         "conv_norm, dense, dropout, embedding, group_norm, gru, layer_norm, lstm, positions, residual, "
+         "sinusoidal_positions, transformer_block"),
+        (lambda p: prograd.data.load, "prograd.data has no 'load'; it has decode, encode, pack, sample, write"),
+        (lambda p: prograd.clipping.size, "prograd.clipping has no 'size'; it has by_norm, by_value, global_norm"),
+        (lambda p: prograd.trust_ratios.lam, "prograd.trust_ratios has no 'lam'; did you mean 'lamb'?"),
+        (lambda p: prograd.optimizers.adan, "prograd.optimizers has no 'adan'; did you mean 'adam'?"),
+        (lambda p: prograd.initialisers.he_norm, "prograd.initialisers has no 'he_norm'; did you mean 'he_normal'?"),
+        (lambda p: prograd.schedules.cosin, "prograd.schedules has no 'cosin'; did you mean 'cosine'?"),
+        (lambda p: prograd.metrics.confusion, "prograd.metrics has no 'confusion'; did you mean 'confusion_matrix'?"),
         (lambda p: prograd.data.pak, "prograd.data has no 'pak'; did you mean 'pack'?"),
         (lambda p: prograd.adm, "there is no 'adm' in prograd; did you mean 'adam'?"),
         (lambda p: runtime.lod, "module 'runtime' has no attribute 'lod'; did you mean 'load'?"),
@@ -226,7 +235,7 @@ def test_names_that_are_not_there_lead_to_those_that_are(call: Callable[[Any], o
 def test_notebooks_complete_layers_and_nothing_that_their_files_import():
     assert "dense" in dir(layers)
     assert not {"asked", "Program", "annotations"} & set(dir(layers))
-    assert dir(prograd.data) == ["decode", "encode", "pack", "write"]
+    assert dir(prograd.data) == ["decode", "encode", "pack", "sample", "write"]
 
 
 def test_notebooks_show_summaries():

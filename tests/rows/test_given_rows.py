@@ -65,6 +65,11 @@ REFUSED = [
         {"x": X, "a": A, "y": ["u", "v"] * 8},
         "entry 'train': the feed 'y' is int64[rows], the array given is str32[16]",
     ),
+    ({"x": X, "a": A, "y": None}, "entry 'train': the feed 'y' is int64[rows], what is given is NoneType"),
+    (
+        {"x": [[[1, 2]]], "a": A, "y": Y},
+        "entry 'train': row 0 given for the feed 'x' is float32[1, 2], a row of it is float32[3], or shorter",
+    ),
 ]
 
 

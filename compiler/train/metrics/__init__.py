@@ -25,3 +25,15 @@ from compiler.train.metrics.regression import mean_absolute_error as mean_absolu
 from compiler.train.metrics.regression import mean_squared_error as mean_squared_error
 from compiler.train.metrics.regression import r2 as r2
 from compiler.train.metrics.regression import root_mean_squared_error as root_mean_squared_error
+
+
+def __getattr__(name: str) -> object:
+    from prograd_proto.spelling import no_name
+
+    raise no_name("prograd.metrics", name, __dir__())
+
+
+def __dir__() -> list[str]:
+    """What a notebook completes."""
+    own = globals().items()
+    return sorted(name for name, thing in own if callable(thing) and not name.startswith("_"))
