@@ -13,7 +13,7 @@ from typing import Final
 from runtime.engines.native.convolution.axes import Phase
 from runtime.engines.native.convolution.borders import Border, Images, bordered, first_operand, onward
 from runtime.engines.native.convolution.correlation import part_of
-from runtime.engines.native.convolution.plan import WANTED, Shape
+from runtime.engines.native.convolution.plan import Shape
 from runtime.engines.native.convolution.tile import starts
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Type, Value
@@ -22,6 +22,9 @@ from runtime.engines.native.target import Target
 
 BESIDE: Final = 4
 """Places that are computed together."""
+
+UNITS: Final = 4
+"""So many at least, so that threads have something to share: each copies rows that others copy too."""
 
 NANOSECONDS: Final = 0.3
 """For a vector under a tap: a guess."""
@@ -38,7 +41,7 @@ class Depthwise:
         rows, columns, channels = shape.rows, shape.columns, shape.groups
         line = columns.span(columns.places) * channels * element.bits // 8
         most = max(target.l2_bytes // 4 // line - rows.span(1), 1) // rows.step + 1
-        wanted = -(-WANTED // shape.images) if shape.images < WANTED else 1
+        wanted = -(-UNITS // shape.images) if shape.images < UNITS else 1
         self.parts = min(max(-(-rows.places // most), wanted), rows.places)
         self.most_rows = -(-rows.places // self.parts)
         self.is_copied = is_made or rows.is_bordered or columns.is_bordered
