@@ -1,8 +1,8 @@
 """A convolution whose filter is much larger than its images: each weight is read once, in the order of memory.
 
-A unit has a part of the depth, such as one place of the filter, and a part of the channels of the result. It takes some
-rows of its weights after the other, and adds what they give to the sums of all places, which wait in near caches;
-meanwhile it asks for the rows after them. Parts of the depth are added in their order by a second stage.
+A unit has a part of the depth, such as one place of the filter, and where there are few of these a part of the result's
+channels. It takes some rows of its weights after the other, and adds what they give to the sums of all places, which
+wait in near caches; meanwhile it asks for the rows after them. Parts of the depth are added in order by a second stage.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Streamed:
         by_rows, by_columns, pieces = plan.cuts
         self.cuts = (shape.window[0] if by_rows else 1, shape.window[1] if by_columns else 1, pieces)
         self.parts = self.cuts[0] * self.cuts[1] * self.cuts[2]
-        self.across = min(max(-(-WANTED // self.parts), 2), self.panels)
+        self.across = min(max(-(-WANTED // self.parts), 1), self.panels)
         self.size = self.places * shape.wide
         self.deep = shape.deep // pieces
         self.rows = min(ROWS, self.deep)
