@@ -122,7 +122,7 @@ def _run_part(
             except OutOfRange as error:
                 raise OutOfRange(f"{error}{rows.holding(error.number, start, bound.rows)}", error.number) from None
             made = min(bound.rows, len(rows) - start)
-            totals.add(totals.of_step(executor.fetches), made)
+            totals.add([totals.of_step(executor.fetches)], made)
             collected.add(executor.fetches, made, None if part.places is None else part.places[start : start + made])
             start += made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
@@ -53,17 +53,18 @@ class Totals:
             {} for _ in range(count)
         ]
 
-    def add(self, values: Metrics, rows: int) -> None:
-        """Take the numbers of a step of that many rows."""
-        self.rows += rows
-        for name, value in values.items():
-            match self._over[name]:
-                case pb.OVER_MEAN:
-                    self.sums[name] = self.sums.get(name, 0.0) + value * rows
-                case pb.OVER_SUM:
-                    self.sums[name] = self.sums.get(name, 0) + value
-                case _:
-                    self.sums[name] = value
+    def add(self, steps: Sequence[Metrics], rows: int) -> None:
+        """Take the numbers of steps of that many rows each."""
+        self.rows += rows * len(steps)
+        for name, over in self._over.items() if steps else ():
+            if over not in (pb.OVER_MEAN, pb.OVER_SUM):
+                self.sums[name] = steps[-1][name]
+                continue
+            times = rows if over == pb.OVER_MEAN else 1
+            total = self.sums.get(name, 0.0 if over == pb.OVER_MEAN else 0)
+            for values in steps:
+                total += values[name] * times
+            self.sums[name] = total
 
     def result(self) -> Metrics:
         """The combined values; none before the first step."""

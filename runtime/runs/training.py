@@ -193,8 +193,7 @@ class Training:
         position.step += len(metrics)
         position.steps += len(metrics)
         position.cursor = None if isinstance(self._rows, Rows) else self._rows.cursor
-        for values in metrics:
-            self._totals.add(values, count)
+        self._totals.add(metrics, count)
         position.sums, position.summed_rows = self._totals.sums, self._totals.rows
         for name in self._watched:
             for i, values in enumerate(metrics):

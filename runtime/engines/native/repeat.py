@@ -47,19 +47,22 @@ class Repeated:
     def __init__(
         self, step: Lowered, compiled: CompiledStep, around: AroundStep, rows: InMemory, raw: Mapping[str, Array]
     ) -> None:
-        self._after, self._raw, self._refusals = around.after, raw, compiled.refusals
+        self._after, self._refusals = around.after, compiled.refusals
+        self._raw = {name: (array, array.ctypes.data, array.nbytes) for name, array in raw.items()}
         self._position = np.zeros(1, np.int64)
+        self._at = self._position.ctypes.data
         self._batch = next((len(around.feeds[name]) for name in around.feeds if name in rows.columns), 0)
         self._count = step.phases.count
         self._driver = self._driver_of(step, compiled, around.feeds, rows)
 
     def __call__(self, first: int, count: int) -> Mapping[str, Array]:
         """See `runtime.engines.engine.Repeat`."""
-        kept = {name: np.empty((count, *array.shape), array.dtype) for name, array in self._raw.items()}
-        records = [(self._raw[name].ctypes.data, kept[name].ctypes.data, self._raw[name].nbytes) for name in kept]
-        head = (count, self._position.ctypes.data, self._batch, len(records))
+        kept = {name: np.empty((count, *array.shape), array.dtype) for name, (array, _, _) in self._raw.items()}
+        words = [count, self._at, self._batch, len(kept)]
+        for name, (_, address, size) in self._raw.items():
+            words += address, kept[name].ctypes.data, size
         self._position[0] = first
-        table = np.array([*head, *(word for r in records for word in r)], np.int64)
+        table = np.array(words, np.int64)
         self._driver.repeat(0, self._count + 1, table)
         self._refusals.clear()
         for call in self._after:
