@@ -47,7 +47,7 @@ def in_phases(
     moved = [[at[i] for i in chain.links] for chain in chains]
     ordered = [groups[i] for i in order], [tasks[i] for i in order], [stages[i] for i in order]
     chained = _arranged(nodes, *ordered, threads, room, moved)
-    return chained if chained.phases.most <= max(plain.phases.most, LITTLE) else plain
+    return chained if chained.phases.most <= max(plain.phases.most, LITTLE, room or 0) else plain
 
 
 def _arranged(

@@ -12,6 +12,9 @@ from runtime.engines.native.lowering.phases import Phases
 LEAST_NANOSECONDS: Final = 1500.0
 """Of a chunk: taking one costs some 50."""
 
+TINY_NANOSECONDS: Final = 300.0
+"""Of stages that are one chunk together: taking each costs some 50, and more while others take theirs."""
+
 FOR_EACH_THREAD: Final = 4
 """Chunks, so that a thread that comes late finds some left."""
 
@@ -44,7 +47,15 @@ def chunks_of(stages: Sequence[Stages], phases: Phases, threads: int) -> list[li
             elif i == chain[0]:
                 cost = sum(stages[link].stages[0].cost for link in chain)
                 found[phases.first[i]].append((strips(stages, chain, threads), cost))
-    return [in_order(phase) for phase in found]
+    return [in_order(_tiny_together(phase)) for phase in found]
+
+
+def _tiny_together(stages: Sequence[tuple[list[Chunk], float]]) -> list[tuple[list[Chunk], float]]:
+    """What has one chunk that takes next to no time is one chunk all together."""
+    tiny = [(chunks[0], cost) for chunks, cost in stages if len(chunks) == 1 and cost < TINY_NANOSECONDS]
+    others = [(chunks, cost) for chunks, cost in stages if len(chunks) > 1 or cost >= TINY_NANOSECONDS]
+    together = tuple(stretch for chunk, _ in tiny for stretch in chunk)
+    return [*others, ([together], sum(cost for _, cost in tiny))] if tiny else others
 
 
 def strips(stages: Sequence[Stages], chain: Sequence[int], threads: int) -> list[Chunk]:
