@@ -37,6 +37,9 @@ CONFLICTS: Final = 2048
 ONCE: Final = 3
 """Tiles that read a panel of the filter where it lies: to copy it would take longer."""
 
+OF_ONE_PLACE: Final = 96
+"""Likewise of a filter of one place, whose rows follow each other: and no thread waits for another one's copy."""
+
 
 class Shape(NamedTuple):
     """A convolution, forwards or backwards.
@@ -142,7 +145,8 @@ def planned(target: Target, bits: int, shape: Shape, is_made: bool = False) -> P
     panels = shape.groups * -(-shape.wide // width)
     by_panels = shape.filters > 2 * shape.source and panels >= WANTED // 2
     tiles = shape.images * whole // max(block.images * block.rows * block.columns, 1)
-    packs = shape.turned or shape.groups > 1 or (shape.wide > width and not (by_panels and tiles <= ONCE))
+    few = (by_panels and tiles <= ONCE) or (shape.taps == 1 and tiles <= OF_ONE_PLACE)
+    packs = shape.turned or shape.groups > 1 or (shape.wide > width and not few)
     return Plan(
         block,
         lanes,
