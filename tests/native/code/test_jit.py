@@ -11,7 +11,7 @@ from native.building import every_target
 
 from runtime.engines.engine import Unavailable
 from runtime.engines.native import jit, target
-from runtime.engines.native.ir import FLOAT32, Module, pointer
+from runtime.engines.native.ir import FLOAT32, INT64, Module, pointer
 
 
 def doubling(of):
@@ -32,6 +32,28 @@ def test_an_object_is_the_same_bytes_each_time_and_runs_wherever_it_is_put(targe
     for function in functions:
         function(x.ctypes.data)
     assert x.tolist() == [4.0 * i for i in range(8)]
+
+
+def strided(of, plain):
+    """Doubles every so manyth number of the first 8, and no others."""
+    module = Module(of, has_plain_loops=plain)
+    f = module.function("strided", [pointer(FLOAT32), INT64, INT64])
+    x, count, apart = f.arguments
+    for i in f.range(0, count):
+        f.store(f.load(x, i * apart) * 2.0, x, i * apart)
+    f.end()
+    return module
+
+
+def test_llvm_searches_for_addresses_in_plain_loops_alone_whatever_was_compiled_before():
+    here = target.this_machine()
+    texts = {plain: jit.assembly(strided(here, plain)) for plain in (True, False)}
+    assert texts[True] != texts[False]
+    for plain in (True, False, False, True):
+        assert jit.assembly(strided(here, plain)) == texts[plain]
+        x = np.ones(8, "f")
+        jit.load(jit.compiled(strided(here, plain)), here).function("strided", 3)(x.ctypes.data, 3, 3)
+        assert x.tolist() == [2, 1, 1, 2, 1, 1, 2, 1]
 
 
 def test_without_llvmlite_the_reason_is_a_sentence_and_the_runtime_works():

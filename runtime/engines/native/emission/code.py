@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Stages
+from runtime.engines.native.forms import Loops, Stages
 from runtime.engines.native.forms.stages import Write
 from runtime.engines.native.ir import INT64, Module, pointer
 from runtime.engines.native.target import Target
@@ -33,7 +33,8 @@ class Source(NamedTuple):
 
 def emit(target: Target, tasks: Sequence[Task], stages: Sequence[Stages]) -> Source:
     """Write the functions of tasks, of which these are the stages."""
-    module = Module(target)
+    own_loops = any(isinstance(node.form, Loops) for task in tasks for node in task.group.nodes)
+    module = Module(target, has_plain_loops=not own_loops)
     known: dict[str, list[str]] = {}
     functions: list[list[str]] = []
     for task, staged in zip(tasks, stages, strict=True):

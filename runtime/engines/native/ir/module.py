@@ -10,10 +10,15 @@ from runtime.engines.native.target import Target
 
 
 class Module:
-    """Functions for one target, compiled together."""
+    """Functions for one target, compiled together.
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    Attributes:
+        target: what for.
+        has_plain_loops: whether LLVM may think about how its loops count addresses, see `jit.compiled`.
+    """
+
+    def __init__(self, target: Target, *, has_plain_loops: bool = True) -> None:
+        self.target, self.has_plain_loops = target, has_plain_loops
         self._declared: dict[str, None] = {}
         self._functions: list[str] = []
 
