@@ -6,6 +6,11 @@ Every contender is a process of its own; they take turns, and what is printed ar
 the same number of steps have to agree. The others need `pip install torch==2.13.0 jax==0.10.2`, and TensorFlow, which
 is measured where it is known to be fast, `pip install tensorflow-cpu==2.21.0`; `--python` names the interpreter of
 another environment that has them, of all or of one peer.
+
+    python benchmarks/against_peers.py --start [--threads 1,2] [SUBJECT ...]
+
+prints instead what prograd takes to start: the arena beside the reference plan's, and the processor time of a process
+with one step in it, without kept code and with it.
 """
 
 import argparse
@@ -16,6 +21,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
+from started import started
 from subjects import SUBJECTS
 
 FIRST = 10
@@ -102,12 +108,21 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
     parser.add_argument("--peers", type=lambda text: text.split(","), help="all of each subject unless given")
     parser.add_argument("--reference", action="store_true", help="the reference engine too")
+    parser.add_argument("--start", action="store_true", help="how programs start, without peers")
     options = parser.parse_args()
-    print(f"{'':30} threads  {'us of a step':>12}   MiB  times faster than")
+    if options.start:
+        print(f"{'':30} threads  arena KiB  plan KiB  cold s  warm s")
+    else:
+        print(f"{'':30} threads  {'us of a step':>12}   MiB  times faster than")
     for name, subject in SUBJECTS.items():
         if options.subjects and not any(part in name for part in options.subjects):
             continue
         for threads in map(int, options.threads.split(",")):
+            if options.start:
+                it = started(name, threads, options.rounds)
+                sizes = f"{it.arena / 1024:9.0f} {it.plan / 1024:9.0f}"
+                print(f"{name:30} {threads:7}  {sizes}  {it.cold:6.2f}  {it.warm:6.2f}", flush=True)
+                continue
             found = measured(options, name, threads)
             print(f"{name:30} {threads:7}  {row(found, subject.target[0] if threads == 2 else None)}", flush=True)
 
