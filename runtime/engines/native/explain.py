@@ -87,9 +87,17 @@ def _in_words(step: Lowered, i: int, group: Group, known: list[str]) -> str:
         units = " then ".join(f"{stage.units} unit{'s' * (stage.units != 1)}" for stage in stages[:4])
         words += f"; {units}{f' and {len(stages) - 4} more stages' if len(stages) > 4 else ''}"
     if "chunks" in known and step.threads > 1 and stages:
-        count = sum(len(stretches(stage, step.threads)) for stage in stages)
-        words += f" in {count} chunk{'s' * (count != 1)}"
+        words += _chunks(step, i)
     return words
+
+
+def _chunks(step: Lowered, i: int) -> str:
+    stages = step.stages[i].stages
+    others = next((len(chain) - 1 for chain in step.phases.chains if i in chain), 0)
+    of_chain = f" in {step.threads} chunks with those of {others} other group{'s' * (others != 1)}" if others else ""
+    rest = stages[1:] if others else stages
+    count = sum(len(stretches(stage, step.threads)) for stage in rest)
+    return of_chain + (f"{' and' * bool(others)} in {count} chunk{'s' * (count != 1)}" if rest else "")
 
 
 def _memory(step: Lowered) -> Iterator[str]:

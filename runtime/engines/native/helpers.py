@@ -97,13 +97,15 @@ class _Helper:
     def _work(self) -> None:
         while True:
             self._wake.acquire()
-            driver = self._driver
-            if driver is None:
+            if self._driver is None:
                 return
+            self._help()
+
+    def _help(self) -> None:
+        """Help once, and as long as it is called again meanwhile."""
+        again = True
+        while again and (driver := self._driver) is not None:
+            self._sleeps = False
             driver.help(self._number)
             self._sleeps = True
-            while self.called and (driver := self._driver) is not None:
-                self._sleeps = False
-                driver.help(self._number)
-                self._sleeps = True
-            driver = None
+            again = self.called

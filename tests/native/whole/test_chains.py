@@ -11,6 +11,7 @@ import runtime
 from compiler import Program, adam, ops
 from runtime.aligned_memory import aligned_bytes
 from runtime.engines.native.driver import Driver
+from runtime.engines.native.explain import explained
 from runtime.engines.native.step import CompiledStep, Lowered, bind_compiled, lowered
 from runtime.engines.native.target import this_machine
 
@@ -87,6 +88,13 @@ def test_a_network_of_small_layers_is_one_chain_up_to_the_sums_over_all_rows():
     assert chain[0].startswith("matmul")
     assert sum(name.startswith("outer_sum") for name in chain) == 3
     assert step.phases.count < lowered_for(table(128, 64), 1).phases.count / 3
+
+
+def test_chains_are_shown():
+    lines = list(explained(lowered_for(table(128, 64), 2)))
+    last = [line for line in lines if "outer_sum" in line][-1]
+    assert lines[1].split("; ")[1].startswith("2 units in 2 chunks with those of "), lines
+    assert last.endswith(" other groups and in 1 chunk"), lines
 
 
 def test_one_thread_and_rows_that_threads_cannot_share_have_none():
