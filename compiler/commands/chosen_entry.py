@@ -20,7 +20,8 @@ def chosen_entry(path: str, program: pb.ProgramDesc, name: str | None) -> pb.Ent
     if name is None:
         return entries.get(program.run.entry, program.entries[0])
     if name not in entries:
-        raise UsageError(f"{path}: there is no entry {name!r}{closest(name, entries)}")
+        hint = closest(name, entries) or f"; its entries are {', '.join(entries)}"
+        raise UsageError(f"{path}: there is no entry {name!r}{hint}")
     return entries[name]
 
 

@@ -12,7 +12,7 @@ from prograd_proto import TensorType
 from prograd_proto.printable import WORD, sentence
 from prograd_proto.ragged_names import OFFSETS, PADDING
 from runtime.dtypes import Array, array_type
-from runtime.errors import DataError
+from runtime.errors import DataError, UsageError
 from runtime.files.tensor_files import keys_of, read_metadata, unverified
 from runtime.memory_limit import NO_LIMIT
 from runtime.rows.data_files import Columns, read_columns
@@ -31,7 +31,12 @@ _BLOCK = 1 << 22
 
 
 def lines_of(path: Path, rows: int) -> Iterator[str]:
-    """Lines for the terminal, with so many rows as examples. Raises DataError if the file cannot be read."""
+    """Lines for the terminal, with so many rows as examples.
+
+    Raises UsageError for a file of another kind, DataError if it cannot be read.
+    """
+    if path.suffix not in (".safetensors", ".npz"):
+        raise UsageError(f"{path}: files of rows are called *.safetensors or *.npz; compiler data pack makes the first")
     keys = keys_of(path)
     columns = read_columns([path], lambda file: unverified(file), keys, (), NO_LIMIT).by_key
     encoding = _encoding(path)

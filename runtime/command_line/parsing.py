@@ -79,7 +79,9 @@ def parsed(made: tuple[argparse.ArgumentParser, Any], arguments: Sequence[str]) 
         parser.error("an argument has the letter NUL, which no name of a file has")
     verb = next((word for word in arguments if not word.startswith("-")), None)
     if verb is not None and verb not in verbs.choices:
+        longer = [word for word in verbs.choices if word.startswith(f"{verb} ")]
         hint = closest(verb, verbs.choices) or f"; the verbs are {', '.join(verbs.choices)}"
+        hint = f"; the verbs are {', '.join(longer)}" if longer else hint
         parser.error(f"there is no verb {verb!r}{hint}")
     options, unknown = parser.parse_known_args(arguments)
     if unknown:

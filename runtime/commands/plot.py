@@ -28,6 +28,9 @@ def plot(options: argparse.Namespace) -> int:
     """Draw the metrics of runs, and tables of metrics, into one picture."""
     require_suffix(options.o)
     require_free([options.o], force=options.force)
+    for path in options.files:
+        if path.suffix not in (".jsonl", ".csv", ".npy"):
+            raise UsageError(f"{path}: metrics are drawn from .jsonl and .csv files, tables of metrics from .npy files")
     tables = [path for path in options.files if path.suffix == ".npy"]
     reports = [path for path in options.files if path.suffix != ".npy"]
     curves = [curve for path, run in zip(reports, _names(reports), strict=True) for curve in read_curves(path, run)]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     EngineName = Literal["reference", "native"]
     Make = Callable[[pb.ProgramDesc, EngineOptions], Engine]
 
+MOST_THREADS = 1024
+"""Of a run; each has memory of its own, in an arena and of the system."""
+
 
 def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOptions) -> tuple[Engine, str]:
     """The engine of that name for a checked program, and a word for why it is not the fastest one, if that was meant.
@@ -26,6 +29,10 @@ def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOption
 
     Raises UsageError if there is no such engine or it does not have what is asked, Unavailable if it cannot run here.
     """
+    if options.threads > MOST_THREADS:
+        from runtime.errors import UsageError
+
+        raise UsageError(f"threads={options.threads}: a run takes at most {MOST_THREADS} threads")
     asked = name or os.environ.get(VARIABLE)
     if not asked:
         return _fastest(program, options)

@@ -1,6 +1,7 @@
 """Habits from elsewhere, and slips: each is answered by a sentence that says what to write."""
 
 import copy
+import operator
 import pickle
 from collections.abc import Callable
 
@@ -87,6 +88,11 @@ def test_methods_of_arrays_say_which_operator_there_is(name: str, sentence: str)
     ("call", "sentence"),
     [
         (len, "%x: float32[batch, 4] has no length; x.shape has its extents, and x.rank says how many there are"),
+        (
+            lambda x: operator.setitem(x, 0, 1.0),
+            "%x: float32[batch, 4] is not changed where it is; "
+            "ops.where chooses elements, ops.scatter puts some elsewhere",
+        ),
         (float, "%x: float32[batch, 4] has no elements while the program is built; run.predict gives arrays"),
         (int, "%x: float32[batch, 4] has no elements while the program is built; run.predict gives arrays"),
     ],

@@ -50,6 +50,16 @@ def test_show_of_an_unknown_entry_names_the_ones_there_are(program, capsys):
     code, out, err = run(capsys, "show", program, "--entry", "tran")
     assert (code, out) == (2, "")
     assert err == f"compiler: {program}: there is no entry 'tran'; did you mean 'train'?\n"
+    _, _, err = run(capsys, "show", program, "--entry", "x")
+    assert err.startswith(f"compiler: {program}: there is no entry 'x'; its entries are train")
+
+
+def test_the_first_word_of_two_leads_to_both(capsys):
+    with pytest.raises(SystemExit):
+        run(capsys, "data")
+    assert capsys.readouterr().err == (
+        "compiler: there is no verb 'data'; the verbs are data pack, data show; see compiler --help\n"
+    )
 
 
 def test_check_says_what_the_program_is(program, capsys):

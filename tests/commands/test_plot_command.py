@@ -91,7 +91,11 @@ def test_what_cannot_be_drawn_is_said_in_a_sentence(folder: Path, capsys):
         (["text.jsonl", "-o", "a.svg"], 4, "text.jsonl: this cannot be read as a jsonl file: Expecting value"),
         (["empty.csv", "-o", "a.svg"], 4, "empty.csv: there is no metric in the file"),
         (["none.csv", "-o", "a.svg"], 4, "none.csv: no such file"),
-        (["p.pb", "-o", "a.svg"], 4, "p.pb: this cannot be read as a pb file"),
+        (
+            ["p.pb", "-o", "a.svg"],
+            2,
+            "p.pb: metrics are drawn from .jsonl and .csv files, tables of metrics from .npy files",
+        ),
     ]
     for words, code, sentence in wrong:
         found, _, err = run(capsys, "plot", *words)

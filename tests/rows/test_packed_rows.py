@@ -618,3 +618,9 @@ def test_errors_of_packing_are_those_that_prograd_names(here):
     ):
         with pytest.raises(error):
             act()
+
+
+def test_what_is_shown_is_a_file_of_rows(here, capsys):
+    assert compiler_main(["data", "show", "people.csv"]) == 2
+    wanted = "people.csv: files of rows are called *.safetensors or *.npz; compiler data pack makes the first"
+    assert capsys.readouterr().err == f"compiler: {wanted}\n"

@@ -213,6 +213,7 @@ def test_predicting_with_several_feeds_wants_them_by_name(run):
         ({"engine": "gpu"}, "there is no engine 'gpu'; the engines are reference, native"),
         ({"math": "fast"}, "the engine 'reference' has the math 'exact', not 'fast'"),
         ({"threads": 0}, "threads=0: a run takes at least one thread"),
+        ({"threads": 100_000}, "threads=100000: a run takes at most 1024 threads"),
     ],
 )
 def test_options_of_loading_are_checked(tmp_path, options, expected):
