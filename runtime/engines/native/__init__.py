@@ -20,6 +20,7 @@ ir/        a room of its own: the builder that writes LLVM's IR
 compiled   the code of a step: kept by an earlier run, or compiled and kept
 cache/     a room of its own: compiled code in the user's cache folder
 jit        from IR to functions that can be called
+given_back  memory that compiling took
 objects/   a room of its own: objects of compiled code, read and made callable without LLVM
 words      random words for who draws many outside of steps
 math/      a room of its own: elementary functions

@@ -19,6 +19,7 @@ from threading import Lock
 from typing import Any, Final
 
 from runtime.engines.engine import Unavailable
+from runtime.engines.native.given_back import give_back
 from runtime.engines.native.ir.module import Module
 from runtime.engines.native.objects.elf import Refused, read_object
 from runtime.engines.native.objects.image import image_of
@@ -52,7 +53,10 @@ def compiled(module: Module) -> bytes:
     """
     parsed, machine = _assembled(module)
     with _searching(module.has_plain_loops):
-        return bytes(machine.emit_object(parsed))
+        objects = bytes(machine.emit_object(parsed))
+    del parsed, machine
+    give_back()
+    return objects
 
 
 def assembly(module: Module) -> str:
