@@ -63,6 +63,26 @@ def test_a_step_is_the_same_by_any_number_of_threads():
             np.testing.assert_array_equal(a, b)
 
 
+def layer_norm_step(dy, w, x, scale, mean, root):
+    """The gradient of a layer norm whose result went into a product, as programs have it."""
+    dz, unit = OPS["matmul"](dy, w), OPS["mul"](OPS["sub"](x, mean), root)
+    scaled = OPS["mul"](dz, scale)
+    one, other = (OPS["mean"](v, axes=(1,), keepdims=True) for v in (scaled, OPS["mul"](scaled, unit)))
+    dx = OPS["mul"](root, OPS["sub"](OPS["sub"](scaled, one), OPS["mul"](unit, other)))
+    dscale, dbias = (OPS["sum"](v, axes=(0,), keepdims=False) for v in (OPS["mul"](dz, unit), dz))
+    return dx, dscale, dbias
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [65, 300])
+def test_of_the_gradient_of_a_layer_norm_only_the_product_is_stored(target, columns, dtype):
+    shapes = (90, 20), (20, columns), (90, columns), (columns,), (90, 1), (90, 1)
+    operands = [numbers(*shape, dtype=dtype) for shape in shapes]
+    assert large(Made(layer_norm_step, operands)) == ["matmul"]
+    check(layer_norm_step, operands, target, near=2e-5 if dtype == "float32" else 1e-11)
+
+
 def test_what_is_dear_or_read_as_another_shape_is_stored():
     def dear(x):
         made = OPS["lgamma"](x)

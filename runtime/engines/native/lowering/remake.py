@@ -3,7 +3,9 @@
 A tensor that pointwise nodes make out of others, such as the mask of an activation or deviations from a mean, leaves
 memory if all groups that read it element by element can make it again, and what they have to read for that is less
 than what writing and reading it costs. They read nothing that would otherwise not be in memory by then, but for as many
-bytes as the tensor itself took. A convolution that copies its first operand makes it while it does.
+bytes as the tensor itself took. A convolution that copies its first operand makes it while it does. A product is made
+once, so what others read of it too is as good as an operand: of the gradient of a layer norm that follows one, nothing
+but the product is stored.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Final
 
 from prograd_proto import TensorType
 from runtime.engines.native.emission.instructions import instructions
-from runtime.engines.native.forms import Loops, Pointwise
+from runtime.engines.native.forms import Loops, Pointwise, Product
 from runtime.engines.native.lowering.groups import MOST, Group
 from runtime.engines.native.lowering.nodes import Node, Nodes
 from runtime.engines.native.target import Target
@@ -34,9 +36,8 @@ def remade(target: Target, block: Nodes, groups: Sequence[Group]) -> tuple[Nodes
     """The block with more tensors, and copies of the groups, of which some make again what others made."""
     remaking = _Remaking(target, block, [_copy(group) for group in groups])
     for group in remaking.groups:
-        for node in reversed(list(group.nodes)):
-            if isinstance(node.form, Pointwise) and len(node.outputs) == 1:
-                remaking.consider(node.outputs[0], group)
+        while remaking.consider_all(group):
+            pass  # what one tensor needs may be read by then for another one
     return remaking.result()
 
 
@@ -60,6 +61,8 @@ class _Remaking:
         self.types, self.root = dict(self.block.types), dict(self.block.root)
         self.rank = {group: i for i, group in enumerate(self.groups)}
         self.copies = dict.fromkeys(self.groups, 0)
+        firsts = [group.nodes[0] for group in self.groups]
+        self.products = {node.outputs[0] for node in firsts if isinstance(node.form, Product)}
 
     def result(self) -> tuple[Nodes, list[Group]]:
         """All groups that still make something."""
@@ -67,21 +70,28 @@ class _Remaking:
             self._forget_unread(group)
         return replace(self.block, types=self.types, root=self.root), [g for g in self.groups if g.nodes]
 
-    def consider(self, name: str, group: Group) -> None:
-        """Take a tensor out of memory, if that pays."""
+    def consider_all(self, group: Group) -> bool:
+        """Take out of memory what pays of what a group makes; whether there was something."""
+        names = [x.outputs[0] for x in reversed(group.nodes) if isinstance(x.form, Pointwise) and len(x.outputs) == 1]
+        return sum(self.consider(name, group) for name in names) > 0
+
+    def consider(self, name: str, group: Group) -> bool:
+        """Take a tensor out of memory, if that pays; whether it did."""
         size = self._bytes(name)
         readers = [other for other in self.groups if name in other.reads]
         if not size or name in self.block.ends or not readers:
-            return
+            return False
         plans = [self._plan(name, group, reader) for reader in readers]
         if any(plan is None for plan in plans):
-            return
+            return False
         found = [plan for plan in plans if plan is not None]
         more = sum(self._bytes(root) for plan in found for root in plan.more)
         longer = {root for plan in found for root in plan.more if not self._lives(root, plan.group)}
-        if more < size * (WRITTEN + len(found)) and sum(map(self._bytes, longer)) <= size:
-            for plan in found:
-                self._make(plan, name)
+        if more >= size * (WRITTEN + len(found)) or sum(map(self._bytes, longer)) > size:
+            return False
+        for plan in found:
+            self._make(plan, name)
+        return True
 
     def _bytes(self, root: str) -> int:
         """Of a tensor that is not always in a near cache."""
@@ -110,7 +120,7 @@ class _Remaking:
         """Whether a group goes over such a domain once, and asks nobody what is wrong with what it reads."""
         refuses = any(isinstance(node.form, Pointwise) and node.form.refused for node in group.nodes)
         fits = group.domain == self.types[name].static_shape
-        return fits and not (group.is_alone or group.is_rows or group.product or refuses)
+        return fits and not (group.is_alone or group.product or refuses)
 
     def _makes_operand(self, group: Group, name: str, nodes: Sequence[Node]) -> bool:
         """Whether a group is a convolution that may make this operand, and no other one, of what these nodes read."""
@@ -151,7 +161,7 @@ class _Remaking:
         wanted, cost = {name}, 0
         chain: list[Node] = []
         for node in reversed(group.nodes):
-            if wanted.isdisjoint(node.outputs):
+            if wanted.isdisjoint(node.outputs) or self._is_kept(node.outputs[0]):
                 continue
             cost += self._cost(node, name)
             if cost > CHEAP:
@@ -160,7 +170,11 @@ class _Remaking:
             wanted.update(x for x in node.inputs if x)
         made = {x for node in chain for x in node.outputs}
         makes = set(group.makes)
-        return None if any(self.root[x] in makes for x in wanted - made) else chain
+        return None if any(self.root[x] in makes and not self._is_kept(self.root[x]) for x in wanted - made) else chain
+
+    def _is_kept(self, root: str) -> bool:
+        """Whether a tensor is in memory because it is dear: others read it."""
+        return root in self.products and any(root in other.reads for other in self.groups)
 
     def _cost(self, node: Node, name: str) -> int:
         alike = len(node.outputs) == 1 and self.types[node.outputs[0]].static_shape == self.types[name].static_shape
