@@ -159,7 +159,7 @@ def test_what_a_fingerprint_tells_apart():
         Rows({"x": x.reshape(6, 1)}, {}, Span(0, 6)),
         Rows({"x": x.view("i4")}, {}, Span(0, 6)),
         Rows({"x": x}, {}, Span(0, 5)),
-        Rows({"x": x}, {}, Span(5, 6, -1)),
+        Rows({"x": x}, {}, Listed(np.arange(5, -1, -1))),
         Rows({"x": x}, {"k": np.zeros(1, "f")}, Span(0, 6)),
         Rows({"x": x}, {"k": np.ones(1, "f")}, Span(0, 6)),
         Rows({}, {}, Span(0, 6)),
