@@ -21,13 +21,13 @@ from runtime.engines.native.ir import DTYPES, Index, Value
 from runtime.engines.native.product import Matrix, product, stored
 from runtime.engines.native.target import Target
 
-WAITING_NANOSECONDS: Final = 0.2
+WAITING_NANOSECONDS: Final = 0.4
 """For an element of a part's sums that waits: half of them come from another core."""
 
 JOINED_COLUMNS: Final = 128
 """Of a unit that adds sums: what lies together is fetched together."""
 
-JOINED_ROWS: Final = 32
+JOINED_ROWS: Final = 16
 """Likewise."""
 
 
