@@ -60,6 +60,10 @@ class _Remaking:
     def __post_init__(self) -> None:
         self.types, self.root = dict(self.block.types), dict(self.block.root)
         self.rank = {group: i for i, group in enumerate(self.groups)}
+        self.readers: dict[str, set[Group]] = {}
+        for group in self.groups:
+            for root in group.reads:
+                self.readers.setdefault(root, set()).add(group)
         self.copies = dict.fromkeys(self.groups, 0)
         firsts = [group.nodes[0] for group in self.groups]
         self.products = {node.outputs[0] for node in firsts if isinstance(node.form, Product)}
@@ -78,9 +82,9 @@ class _Remaking:
     def consider(self, name: str, group: Group) -> bool:
         """Take a tensor out of memory, if that pays; whether it did."""
         size = self._bytes(name)
-        readers = [other for other in self.groups if name in other.reads]
-        if not size or name in self.block.ends or not readers:
+        if not size or name in self.block.ends or not self.readers.get(name):
             return False
+        readers = sorted(self.readers[name], key=self.rank.__getitem__)
         plans = [self._plan(name, group, reader) for reader in readers]
         if any(plan is None for plan in plans):
             return False
@@ -100,7 +104,7 @@ class _Remaking:
 
     def _lives(self, root: str, group: Group) -> bool:
         """Whether a tensor is in memory when a group runs, whatever that reads."""
-        last = max((self.rank[other] for other in self.groups if root in other.reads), default=-1)
+        last = max((self.rank[other] for other in self.readers.get(root, ())), default=-1)
         return root in self.block.ends or root in self.block.state_of or last >= self.rank[group]
 
     def _plan(self, name: str, group: Group, reader: Group) -> _Plan | None:
@@ -174,7 +178,7 @@ class _Remaking:
 
     def _is_kept(self, root: str) -> bool:
         """Whether a tensor is in memory because it is dear: others read it."""
-        return root in self.products and any(root in other.reads for other in self.groups)
+        return root in self.products and bool(self.readers.get(root))
 
     def _cost(self, node: Node, name: str) -> int:
         alike = len(node.outputs) == 1 and self.types[node.outputs[0]].static_shape == self.types[name].static_shape
@@ -199,19 +203,26 @@ class _Remaking:
             new[old] = self.names[reader, old]
         for i, node in enumerate(reader.nodes[self.copies[reader] :], self.copies[reader]):
             reader.nodes[i] = node._replace(inputs=tuple(new[x] if x == name else x for x in node.inputs))
-        reader.reads.discard(name)
-        reader.reads.update(plan.more)
+        self._read(reader, reader.reads - {name} | plan.more)
+
+    def _read(self, group: Group, roots: set[str]) -> None:
+        """Have a group read these, and nothing else."""
+        for root in group.reads - roots:
+            self.readers[root].discard(group)
+        for root in roots - group.reads:
+            self.readers.setdefault(root, set()).add(group)
+        group.reads = roots
 
     def _forget_unread(self, group: Group) -> None:
         """Take out the nodes of a group that nothing reads any more."""
         if group.is_alone:
             return
-        read = self.block.ends | {name for other in self.groups for name in other.reads}
+        read = {name for name in group.makes if name in self.block.ends or self.readers.get(name)}
         kept: list[Node] = []
         for node in reversed(group.nodes):
             if not read.isdisjoint(node.outputs):
                 kept.insert(0, node)
-                read = read | _roots(self.root, node.inputs)
+                read |= _roots(self.root, node.inputs)
         if len(kept) == len(group.nodes):
             return
         group.nodes[:] = kept
@@ -219,7 +230,7 @@ class _Remaking:
         group.of_rows &= made
         before = {name for node in group.before for name in node.outputs}
         nodes = (*group.before, *kept)
-        group.reads = {root for node in nodes for root in _roots(self.root, node.inputs)} - made - before
+        self._read(group, {root for node in nodes for root in _roots(self.root, node.inputs)} - made - before)
 
 
 def _copy(group: Group) -> Group:
