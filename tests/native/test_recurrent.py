@@ -33,6 +33,8 @@ CASES = {
     "backwards, masked": Case(14, 3, 17, reverse=True, is_masked=True, dtype="float64"),
     "backwards": Case(3, 4, 33, reverse=True),
     "a depth in parts": Case(2, 3, 170),
+    "weights in place, of one row": Case(1, 3, 80, is_masked=True),
+    "weights in place, of two rows": Case(2, 2, 48, reverse=True, dtype="float64"),
 }
 GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
 
@@ -84,3 +86,18 @@ def test_what_a_layer_reads_in_its_last_step_is_there_until_then(target: Target)
         return made, OPS["neg"](other)
 
     check(write, [rng.normal(size=shape) for shape in ((2, 12, 3), (3, 3), (2, 3))], target, near=1e-12)
+
+
+@every_target
+def test_weights_that_are_read_in_place_are_there_until_the_last_step(target: Target):
+    rng = np.random.default_rng(0)
+
+    def write(x, w, h0):
+        operand = OPS["tanh"](w)
+        made = OPS["rnn_layer"](x, operand, h0, None, reverse=False)
+        other = operand
+        for _ in range(4):
+            other = OPS["cumsum"](other, axis=1)
+        return made, OPS["neg"](other)
+
+    check(write, [rng.normal(size=shape) for shape in ((1, 12, 16), (16, 16), (1, 16))], target, near=1e-12)

@@ -27,6 +27,13 @@ class Along(NamedTuple):
     right: Index
 
 
+class Place(NamedTuple):
+    """A vector of a row of the right operand: its first column, and how many lanes count."""
+
+    first: int
+    tail: int
+
+
 Ask = Callable[[Index], None]
 """Asks, at a step of the innermost loop, for what is wanted later, so that it is near by then: see `asking`."""
 
@@ -53,6 +60,7 @@ def tile(
     depth: Sequence[Along],
     asks: Sequence[Ask] = (),
     sums: list[Value] | None = None,
+    places: Sequence[Place] = (),
 ) -> list[Value]:
     """The sums of products, by row the vectors of so many columns.
 
@@ -66,10 +74,11 @@ def tile(
         depth: the loops, the innermost last.
         asks: what is asked for along the innermost of them.
         sums: what the steps are added to; nothing unless given.
+        places: the vectors of a row of the right operand, if they do not lie side by side.
     """
-    tails = [min(vector.lanes, columns - j) for j in range(0, columns, vector.lanes)]
-    sums = sums or [f.constant(vector, 0)] * (len(rows) * len(tails))
-    return _nested(_Step(f, rows, tails, vector.lanes, asks), sums, left, right, depth)
+    places = places or [Place(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
+    sums = sums or [f.constant(vector, 0)] * (len(rows) * len(places))
+    return _nested(_Step(f, rows, places, vector.lanes, asks), sums, left, right, depth)
 
 
 class _Step(NamedTuple):
@@ -77,14 +86,14 @@ class _Step(NamedTuple):
 
     f: Function
     rows: Sequence[int]
-    tails: Sequence[int]
+    places: Sequence[Place]
     lanes: int
     asks: Sequence[Ask]
 
     def added(self, sums: list[Value], left: Value, right: Value) -> list[Value]:
         """The sums with what the step adds to them."""
         f = self.f
-        line = [f.load(right, i * self.lanes, self.lanes, tail) for i, tail in enumerate(self.tails)]
+        line = [f.load(right, place.first, self.lanes, place.tail) for place in self.places]
         out: list[Value] = []
         for row in self.rows:
             x = f.splat(f.load(left, row), self.lanes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from prograd_proto import TensorType
 from runtime.engines.native.forms.form import FORMS, Loops
@@ -17,6 +17,12 @@ from runtime.engines.native.target import Target
 GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
 """Vectors of preactivations for one of states."""
 
+FEW_ROWS: Final = 2
+"""Of a layer that reads its weights where they are: for more rows it copies them, and then reads them faster."""
+
+NEAR: Final = 0.8
+"""The share of the second cache that weights may take which are read where they are, step after step."""
+
 DTYPES_TAKEN = frozenset({"float32", "float64", "bool"})
 """A mask is bool."""
 
@@ -27,7 +33,11 @@ def layer_of(target: Target, gates: int, states: TensorType, reverse: bool, feat
     element = DTYPES[states.dtype]
     lanes = target.lanes(element.bits)
     rate = lanes * 2 * 2.5 * 0.8 * (1 if target.fma else 0.5)
-    return Layer(element, rows, times, size, gates, reverse, lanes, rate, features)
+    layer = Layer(element, rows, times, size, gates, reverse, lanes, rate, 0, features)
+    is_near = size * layer.wide * layer.item <= target.l2_bytes * NEAR
+    if rows <= FEW_ROWS and not features and size % lanes == 0 and is_near:
+        return layer._replace(chains=target.registers // 2)
+    return layer
 
 
 def forwards(gates: int, how: Ahead | None = None, features: int = 0) -> Loops:

@@ -29,8 +29,9 @@ class Again:
     def stages(self) -> list[Stage]:
         """Copies, then gates."""
         layer, (panels, states) = self.layer, self.room
+        packs = [Stage(self.pack, layer.panels, panels * 0.2)] if panels else []
         return [
-            Stage(self.pack, layer.panels, panels * 0.2),
+            *packs,
             Stage(self.copy, layer.times * layer.rows, states * 0.1),
             Stage(self.gates, layer.panels * layer.times, layer.cost * layer.times),
         ]

@@ -23,7 +23,7 @@ from runtime.engines.native.recurrent import cells
 from runtime.engines.native.recurrent.again import Again, gate_at
 from runtime.engines.native.recurrent.forwards import read
 from runtime.engines.native.recurrent.layer import OPERANDS, At, Layer, address, hides, kept
-from runtime.engines.native.recurrent.product import CHAIN, product
+from runtime.engines.native.recurrent.product import CHAIN, packed, product
 
 TURNED, SUMS, STATE, CELL = 2, 3, 4, 5
 """What shared scratch is for, after that of gates: transposed weights, the sums of all parts, before a step and after;
@@ -148,7 +148,8 @@ class Backwards:
         for panel in f.range(0, self.panels):
             weights = self._turned(work, part) + panel * (depth * self.width)
             here = to + panel * (layer.rows * self.width)
-            product(f, left, layer.rows, self._apart(states), weights, self.vectors, depth, layer.vector, here)
+            panels = packed(weights, self.vectors, layer.lanes)
+            product(f, left, layer.rows, self._apart(states), panels, depth, layer.vector, here)
 
     def finish(self, work: Work, start: Value, stop: Value) -> None:
         """Units are parts of the gradient of the first state."""

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from runtime.engines.native.convolution.borders import copied
 from runtime.engines.native.convolution.correlation import by_size
+from runtime.engines.native.convolution.tile import Place
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Value
 from runtime.engines.native.ir.words import where
 from runtime.engines.native.recurrent import cells
 from runtime.engines.native.recurrent.layer import At, Layer, address, hides, kept
-from runtime.engines.native.recurrent.product import product
+from runtime.engines.native.recurrent.product import Weights, packed, product
 
 PANELS, STATE, CELL = 0, 1, 2
 """What shared scratch is for."""
@@ -53,9 +54,10 @@ class Forwards:
         size = layer.rows * layer.apart
         shared = (panels, 2 * size, size) if layer.gates == 4 else (panels, 2 * size)
         steps = [Stage(self.step, layer.panels, layer.cost, step * layer.panels) for step in range(layer.times)]
+        packs = [Stage(self.pack, layer.panels, panels * 0.2)] if panels else []
         return Stages(
-            (Stage(self.begin, layer.rows, size * 0.1), Stage(self.pack, layer.panels, panels * 0.2), *steps),
-            tuple(count * layer.item for count in shared),
+            (Stage(self.begin, layer.rows, size * 0.1), *packs, *steps),
+            tuple(max(count * layer.item, 64) for count in shared),
             (layer.sums_size * layer.item,),
         )
 
@@ -223,13 +225,27 @@ def panel_of(work: Work, layer: Layer, panel: Value) -> Value:
 
 def products(work: Work, layer: Layer, states: Value, panel: Value) -> None:
     """The states of all rows by a panel, pair by pair, into scratch of the thread."""
+    if layer.in_place:
+        _products_in_place(work, layer, states, panel)
+        return
     weights, to = panel_of(work, layer, panel), work.own(0, layer.element)
     for pair in layer.pairs:
         part, vectors = layer.parts[pair[0][1]], len(pair)
-        left = states + part.first
-        product(work.f, left, layer.rows, layer.apart, weights, vectors, part.depth, layer.vector, to)
+        right = packed(weights, vectors, layer.lanes)
+        product(work.f, states + part.first, layer.rows, layer.apart, right, part.depth, layer.vector, to)
         weights = weights + part.depth * vectors * layer.lanes
         to = to + layer.rows * vectors * layer.lanes
+
+
+def _products_in_place(work: Work, layer: Layer, states: Value, panel: Value) -> None:
+    """Of weights as they are given; vectors behind the last one are it again, and nobody reads what they give."""
+    [all], lanes = layer.pairs, layer.lanes
+    to, start = work.own(0, layer.element), address(work, 1) + panel * layer.width
+    for columns in by_size(work.f, layer.states, layer.width, panel):
+        last = columns // lanes - 1
+        firsts = [layer.parts[part].gate * layer.states + min(v, last) * lanes for v, part in all]
+        right = Weights(start, layer.wide, [Place(first, lanes) for first in firsts])
+        product(work.f, states, layer.rows, layer.apart, right, layer.depth, layer.vector, to)
 
 
 def sums(work: Work, layer: Layer, at: At, number: int) -> list[Value]:

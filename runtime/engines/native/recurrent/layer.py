@@ -69,6 +69,7 @@ class Layer(NamedTuple):
         reverse: whether the last step is the first one.
         lanes: of a vector.
         rate: multiply-adds in a nanosecond.
+        chains: of multiply-adds, side by side, if weights are read in place; 0 if they are copied.
         features: of what the layer multiplies with weights besides its states; 0 if that is done before it.
     """
 
@@ -80,6 +81,7 @@ class Layer(NamedTuple):
     reverse: bool
     lanes: int
     rate: float
+    chains: int
     features: int = 0
 
     @property
@@ -98,9 +100,15 @@ class Layer(NamedTuple):
         return self.gates * self.states
 
     @property
+    def in_place(self) -> bool:
+        """Whether weights are read where they are."""
+        return self.chains > 0
+
+    @property
     def beside(self) -> int:
         """Vectors of states in a panel: so many that pairs come out even, if there are that many."""
-        return min(1 if self.gates % 2 == 0 else 2, -(-self.states // self.lanes))
+        wanted = 1 if self.gates % 2 == 0 else 2
+        return min(max(self.chains // (self.rows * self.gates), 1) if self.in_place else wanted, self.vectors)
 
     @property
     def width(self) -> int:
@@ -129,9 +137,10 @@ class Layer(NamedTuple):
     def pairs(self) -> list[list[tuple[int, int]]]:
         """The vectors that are made together, of one depth: each by its number in the panel and its part.
 
-        Two: so a pair of all depths stays in the nearest cache. Four for a row or two, whose chains are few.
+        Two: so a pair of all depths stays in the nearest cache. Four for a row or two, whose chains are few; the whole
+        panel where weights are read in place.
         """
-        size = 4 if self.rows <= 2 else 2
+        size = self.gates * self.beside if self.in_place else 4 if self.rows <= 2 else 2
         alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for v in range(self.beside):
             for number, part in enumerate(self.parts):
@@ -140,8 +149,8 @@ class Layer(NamedTuple):
 
     @property
     def panel_size(self) -> int:
-        """Elements of a panel of weights."""
-        return self.beside * self.lanes * sum(part.depth for part in self.parts)
+        """Elements of a copied panel of weights."""
+        return 0 if self.in_place else self.beside * self.lanes * sum(part.depth for part in self.parts)
 
     @property
     def sums_size(self) -> int:
