@@ -33,6 +33,17 @@ def test_nothing_beside_the_operands_is_touched(end):
     check(lambda x, y: OPS["matmul"](x, y), operands, this_machine(), near=1e-4, end=end)
 
 
+@every_target
+def test_a_depth_of_one_takes_one_number_out_of_many(target):
+    """No rows of the right operand are a distance apart, which is then 0."""
+
+    def write(x, y):
+        one = OPS["reshape"](OPS["slice"](y, axes=(0,), starts=(1,), stops=(2,), strides=(1,)), shape=(1, 1))
+        return OPS["matmul"](x, one)
+
+    check(write, [numbers((20, 1)), numbers((3,), seed=1)], target, near=1e-6)
+
+
 def test_what_is_not_finite_stays_in_its_row():
     x = numbers((40, 33))
     x[3, 32], x[20, 0] = np.nan, np.inf

@@ -77,7 +77,7 @@ class _Column:
     def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
         """So many rows from one on, one vector at most, of the matrix at these places of the axes around it."""
         left = Matrix(self.left + moved(at, self.steps[LEFT]), *self.shape.left).moved(row, 0)
-        right = Matrix(self.right + moved(at, self.steps[RIGHT]), *self.shape.right)
+        right = Matrix(self.right + moved(at, self.steps[RIGHT]), 1, self.shape.right[1])  # or it has but one row
         rows = [self._row(left.moved(i, 0), right) for i in range(count)]
         x = transposed_sum(rows + [self.f.constant(self.type, 0)] * (self.lanes - count))
         self.body.at(self.steps, [*at, row], self.lanes, count, {self.result: x})
