@@ -17,8 +17,9 @@ from runtime.engines.native.target import Target
 GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
 """Vectors of preactivations for one of states."""
 
-FEW_ROWS: Final = 2
-"""Of a layer that reads its weights where they are: for more rows it copies them, and then reads them faster."""
+VISIT: Final = 512
+"""Bytes of a row of weights that are read at once, at least, where they are read in place: rows lie far apart, and with
+less at once a copy is faster. The more rows of the batch, and the smaller the registers, the less that is."""
 
 NEAR: Final = 0.8
 """The share of the second cache that weights may take which are read where they are, step after step."""
@@ -34,10 +35,11 @@ def layer_of(target: Target, gates: int, states: TensorType, reverse: bool, feat
     lanes = target.lanes(element.bits)
     rate = lanes * 2 * 2.5 * 0.8 * (1 if target.fma else 0.5)
     layer = Layer(element, rows, times, size, gates, reverse, lanes, rate, 0, features)
+    chains = target.registers // 2
     is_near = size * layer.wide * layer.item <= target.l2_bytes * NEAR
-    if rows <= FEW_ROWS and not features and size % lanes == 0 and is_near:
-        return layer._replace(chains=target.registers // 2)
-    return layer
+    reads_much = chains // rows * lanes * layer.item >= VISIT
+    in_place = reads_much and is_near and size % lanes == 0 and not features
+    return layer._replace(chains=chains) if in_place else layer
 
 
 def forwards(gates: int, how: Ahead | None = None, features: int = 0) -> Loops:
