@@ -50,6 +50,8 @@ def full(*, shape: Shape, value: float, dtype: DTypeName = "float32") -> TensorT
 @op(differentiable=False)
 def size(*, shape: Shape, dtype: DTypeName = "int64") -> TensorType:
     """How many elements `shape` has, as a rank-0 tensor: 1 for rank 0."""
+    extents = [extent for extent in shape if isinstance(extent, int)]
+    require(len(extents) < len(shape) or holds(dtype, math.prod(extents)), f"{math.prod(extents)} does not fit {dtype}")
     return TensorType(dtype, ())
 
 

@@ -356,6 +356,7 @@ CALLS: list[tuple[Callable[[Value, Value], object], str]] = [
         "range(): the step 0.5 is not a whole number, as int64 needs",
     ),
     (lambda x, i: ops.range.on(x.block)(stop=300, dtype="uint8"), "range(): 299.0 does not fit uint8"),
+    (lambda x, i: ops.size.on(x.block)(shape=(20, 15), dtype="uint8"), "size(): 300 does not fit uint8"),
     (lambda x, i: ops.linspace.on(x.block)(start=0, stop=1, count=-1), "linspace(): the count -1 is negative"),
     (
         lambda x, i: ops.fold(x, shape=(1, 3, 3, 1), window=(2, 2)),

@@ -45,6 +45,8 @@ def full(*, shape: Shape, value: float, dtype: DTypeName, out: Array) -> None:
 
 
 def size_rule(*, shape: Shape, dtype: DTypeName) -> Types:
+    extents = [extent for extent in shape if isinstance(extent, int)]
+    require(len(extents) < len(shape) or holds(dtype, prod(extents)), f"{prod(extents)} does not fit {dtype}")
     return types(TensorType(dtype, ()))
 
 
