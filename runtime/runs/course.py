@@ -126,6 +126,8 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         every=options.every,
         ahead=options.ahead,
     )
+    if plan.shuffle and plan.window and len(lengths) > 1:
+        _log.info("rows of unequal length are shuffled all together, not within windows of %d rows", plan.window)
     return Course([first] if last is None else [first, last], lengths, rows, plan)
 
 

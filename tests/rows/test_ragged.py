@@ -111,6 +111,17 @@ def test_without_shuffling_rows_stand_in_their_order_by_length(tmp_path, rows):
     assert [n for numbers, length in found if length == LENGTHS[0] for n in numbers] == own[: len(own) // BATCH * BATCH]
 
 
+def test_windows_are_not_for_rows_of_unequal_length_and_that_is_said(tmp_path, rows, caplog):
+    with caplog.at_level("INFO"):
+        found = steps_of(runtime.load(saved(tmp_path, shuffle=16)))
+    said = "rows of unequal length are shuffled all together, not within windows of 16 rows"
+    assert [message for message in caplog.messages if "windows" in message] == [said]
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        assert steps_of(runtime.load(saved(tmp_path))) == found
+    assert not [message for message in caplog.messages if "windows" in message]
+
+
 @pytest.mark.parametrize("remainder", ["drop", "partial"])
 def test_a_run_that_is_resumed_anywhere_takes_the_same_rows(tmp_path, rows, remainder):
     path = saved(tmp_path, remainder=remainder)
