@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from runtime.engines.native.convolution.borders import Images, bordered, copied
 from runtime.engines.native.convolution.correlation import by_size, lines, part_of
-from runtime.engines.native.convolution.filters import Filters, Side, runs
+from runtime.engines.native.convolution.filters import Filters, Side
 from runtime.engines.native.convolution.join import join_stage
 from runtime.engines.native.convolution.plan import NANOSECONDS
 from runtime.engines.native.convolution.tile import Along, choice, tile
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Value
 from runtime.engines.native.ir.words import maximum, minimum
-from runtime.engines.native.product.plan import shares
+from runtime.engines.native.product import in_shares, in_tiles
 from runtime.engines.native.target import Target
 
 
@@ -148,19 +148,19 @@ class _Loops:
         depth = self._depth(seen, at, seen.rows, columns.places)
         if line > shape.most:
             for i in f.range(0, rows.window):
-                for start, size, c in runs(f, shape.tiles):
-                    left = at.at + f.index(i) * (rows.dilation * at.row) + start
-                    yield left + c, [*range(size)], f.index(i) * line + start + c, seen.panel, depth
+                for c, size in in_shares(f, shape.tiles):
+                    left = at.at + f.index(i) * (rows.dilation * at.row)
+                    yield left + c, [*range(size)], f.index(i) * line + c, seen.panel, depth
             return
-        for start, size, i in runs(f, shares(rows.window, shape.most // line)):
+        for i, size in in_tiles(f, rows.window, shape.most // line):
             offsets = [
-                i * rows.dilation * at.row + j * columns.dilation * at.pixel + c
-                for i in range(size)
+                k * rows.dilation * at.row + j * columns.dilation * at.pixel + c
+                for k in range(size)
                 for j in range(columns.window)
                 for c in range(shape.deep)
             ]
-            left = at.at + (f.index(i) + start) * (rows.dilation * at.row) + group * shape.deep
-            yield left, offsets, (f.index(i) + start) * line, seen.panel, depth
+            left = at.at + f.index(i) * (rows.dilation * at.row) + group * shape.deep
+            yield left, offsets, f.index(i) * line, seen.panel, depth
 
     def _seen(self, work: Work, seen: _Block) -> Images:
         """What a block of places sees, with its border."""
@@ -197,8 +197,8 @@ class _Loops:
                 panel = seen.panel + (f.index(top - seen.row) * columns.places + left) * (seen.line * shape.together)
                 depth = self._depth(seen, at, height, width)
                 tap = (i * columns.window + j) * shape.deep
-                for start, size, c in runs(f, shape.tiles):
-                    yield begin + start + c, [*range(size)], tap + start + c, panel, depth
+                for c, size in in_shares(f, shape.tiles):
+                    yield begin + c, [*range(size)], tap + c, panel, depth
 
     def _depth(self, seen: _Block, at: Images, rows: Index, columns: Index) -> list[Along]:
         shape = self.shape

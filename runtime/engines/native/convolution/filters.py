@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from runtime.engines.native.convolution.borders import Border
 from runtime.engines.native.convolution.plan import CONFLICTS, WANTED
-from runtime.engines.native.ir import Function, Index, Type
+from runtime.engines.native.ir import Type
 from runtime.engines.native.product.plan import MOST_ROWS, shares
 from runtime.engines.native.target import Target
 
@@ -205,12 +204,3 @@ class Filters:
         """How a block of the input is copied."""
         channels = self.groups * self.deep
         return Border.around(self.rows, self.columns, self.block[1], channels, channels)
-
-
-def runs(f: Function, tiles: list[tuple[int, int]]) -> Iterator[tuple[int, int, Index]]:
-    """Tiles of each size and how many there are: where those of a size begin, the size, and how far on a tile is."""
-    start = 0
-    for size, count in tiles:
-        for at in f.range(0, size * count, size):
-            yield start, size, at
-        start += size * count

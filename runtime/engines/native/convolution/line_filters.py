@@ -12,12 +12,13 @@ from typing import Final
 
 from runtime.engines.native.convolution.borders import Border, Images, bordered, copied, zeros
 from runtime.engines.native.convolution.correlation import lines, part_of
-from runtime.engines.native.convolution.filters import Filters, runs
+from runtime.engines.native.convolution.filters import Filters
 from runtime.engines.native.convolution.plan import WANTED
 from runtime.engines.native.convolution.tile import Along, tile
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Value
 from runtime.engines.native.ir.words import minimum
+from runtime.engines.native.product import in_shares
 from runtime.engines.native.product.plan import shares, tile_cycles, tile_shape
 from runtime.engines.native.target import Target
 
@@ -156,9 +157,9 @@ class LineFilters:
     def _rows(self, f: Function, at: Images) -> Iterator[tuple[Value, Value, list[tuple[int, int]]]]:
         """For each tile its first row, the address of its input, and how far its rows are from there, in both."""
         deep, row = self.shape.deep, self.shape.rows.dilation * at.row
-        for top, height, i in runs(f, self.taps):
-            for left, width, c in runs(f, self.channels):
-                tap, channel = f.index(i) + top, f.index(c) + left
+        for i, height in in_shares(f, self.taps):
+            for c, width in in_shares(f, self.channels):
+                tap, channel = f.index(i), f.index(c)
                 places = [(k * row + d, k * deep + d) for k in range(height) for d in range(width)]
                 yield tap * deep + channel, at.at + tap * row + channel, places
 

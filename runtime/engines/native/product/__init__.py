@@ -9,6 +9,7 @@ loops     the loops around the tile
 
 from runtime.engines.native.product.loops import Ahead as Ahead
 from runtime.engines.native.product.loops import in_blocks as in_blocks
+from runtime.engines.native.product.loops import in_shares as in_shares
 from runtime.engines.native.product.loops import in_tiles as in_tiles
 from runtime.engines.native.product.loops import product as product
 from runtime.engines.native.product.loops import stored as stored
