@@ -10,6 +10,7 @@ from runtime.engines.native.cache.entry import Entry, Label
 from runtime.engines.native.cache.kept import find, keep
 from runtime.engines.native.cache.key import key_of
 from runtime.engines.native.emission.code import Source
+from runtime.engines.native.ir import Module
 from runtime.engines.native.target import Target
 
 
@@ -23,6 +24,17 @@ class Code(NamedTuple):
 
     loaded: jit.Loaded
     functions: list[list[str]]
+
+
+def own_code(target: Target, name: str, write: Callable[[Module], None]) -> jit.Loaded:
+    """The functions of a module that is the same for all programs, under a name of ours."""
+
+    def source() -> Source:
+        module = Module(target)
+        write(module)
+        return Source(module, [])
+
+    return compiled_code("", target, (name.encode(),), source).loaded
 
 
 def compiled_code(program: str, target: Target, parts: Sequence[bytes], write: Callable[[], Source]) -> Code:

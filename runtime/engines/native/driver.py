@@ -12,10 +12,8 @@ import numpy as np
 
 from runtime.aligned_memory import aligned_bytes
 from runtime.dtypes import Array
-from runtime.engines.native.compiled import compiled_code
-from runtime.engines.native.emission.code import Source
+from runtime.engines.native.compiled import own_code
 from runtime.engines.native.emission.driver import ALARM, BOARD_WORDS, CLAIM, CLOSED, STOP, write_driver
-from runtime.engines.native.ir import Module
 from runtime.engines.native.jit import Loaded
 from runtime.engines.native.target import Target
 
@@ -82,10 +80,4 @@ def give_way() -> int:
 @cache
 def driver_code(target: Target) -> Loaded:
     """The functions of the driver, which are the same for all programs."""
-    return compiled_code("", target, (b"driver",), lambda: _source(target)).loaded
-
-
-def _source(target: Target) -> Source:
-    module = Module(target)
-    write_driver(module)
-    return Source(module, [])
+    return own_code(target, "driver", write_driver)

@@ -7,8 +7,7 @@ from functools import cache
 from typing import Final
 
 from runtime.dtypes import Array
-from runtime.engines.native.compiled import compiled_code
-from runtime.engines.native.emission.code import Source
+from runtime.engines.native.compiled import own_code
 from runtime.engines.native.ir import INT64, UINT32, Module, pointer
 from runtime.engines.native.jit import Loaded
 from runtime.engines.native.math import philox
@@ -40,17 +39,15 @@ class CompiledWords:
 @cache
 def words_code(target: Target) -> Loaded:
     """The function words(out, blocks, seed, stream, step, first block)."""
-    return compiled_code("", target, (b"words",), lambda: _source(target)).loaded
+    return own_code(target, "words", _write)
 
 
-def _source(target: Target) -> Source:
-    module = Module(target)
+def _write(module: Module) -> None:
     f = module.function("words", [pointer(UINT32), *[INT64] * 5])
     out, blocks, seed, stream, step, first = f.arguments
-    at_once = target.lanes(32) // 4
+    at_once = module.target.lanes(32) // 4
     whole = blocks & -at_once
     for start, stop, count in ((f.index(0), whole, at_once), (whole, blocks, 1)):
         for i in f.range(start, stop, count):
             f.store(philox(seed, step, stream, first + i, 4 * count), out, f.index(i) * 4)
     f.end()
-    return Source(module, [])
