@@ -14,6 +14,7 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array, numpy_dtype
+from runtime.engines.engine import Executor
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, ExecutionError
 from runtime.rows.by_feed import by_feed, is_frame
@@ -124,6 +125,14 @@ def _script(session: Session, entry: str, feeds: Mapping[str, Array], arrays: Ma
     return _Script(next(iter(feeds)), [each for each, _ in turns], steps, fetches)
 
 
+def fill(executor: Executor, feeds: Mapping[str, Array], start: int, count: int) -> None:
+    """Give a step these rows of arrays; if it has more, the last of them again."""
+    for name, out in executor.feeds.items():
+        out[:count] = feeds[name][start : start + count]
+        if count < len(out):
+            out[count:] = out[count - 1]
+
+
 def _follow(session: Session, script: _Script, feeds: Mapping[str, Array]) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for name, dtype, shape, nbytes in script.fetches:
@@ -133,10 +142,7 @@ def _follow(session: Session, script: _Script, feeds: Mapping[str, Array]) -> di
     with session.states.turns.together(), session.workspaces.lent(script.bindings) as lent:
         for bound, start, stop in script.steps:
             executor, count = lent.executor(bound), stop - start
-            for name, out in executor.feeds.items():
-                out[:count] = feeds[name][start:stop]
-                if count < len(out):
-                    out[count:] = feeds[name][stop - 1]
+            fill(executor, feeds, start, count)
             session.stepper.step(executor)
             for name, array in executor.fetches.items():
                 found[name][start:stop] = array[:count]

@@ -17,6 +17,7 @@ from runtime.dtypes import Array
 from runtime.engines.engine import Executor
 from runtime.entries import BoundEntry
 from runtime.errors import ExecutionError
+from runtime.runs.predictions import fill
 from runtime.runs.session import Session
 
 _ENOUGH: Final = 0.2
@@ -53,7 +54,7 @@ class Steps:
             for bound in steps:
                 executor = lent.executor(bound)
                 count = min(bound.rows, rows - start)
-                _fill(executor, feeds, start, count)
+                fill(executor, feeds, start, count)
                 self._session.stepper.step(executor)
                 for name, array in executor.fetches.items():
                     if name not in found:
@@ -85,13 +86,6 @@ class Steps:
     def _timed(self) -> list[float]:
         with self._session.apart(self._bindings, ()) as lent:
             return [_seconds(lent.executor(bound)) for bound in self._bindings]
-
-
-def _fill(executor: Executor, feeds: Mapping[str, Array], start: int, count: int) -> None:
-    for name, out in executor.feeds.items():
-        out[:count] = feeds[name][start : start + count]
-        if count < len(out):
-            out[count:] = out[count - 1]
 
 
 def _seconds(executor: Executor) -> float:
