@@ -18,12 +18,10 @@ from runtime.engines.native.driver import driver_code
 from runtime.engines.native.emission.code import ADDRESS
 from runtime.engines.native.lowering.chunks import cut
 from runtime.engines.native.step import Lowered, Tables
+from runtime.engines.native.target import LINE
 
 NANOSECONDS: Final = 0.05
 """For a byte of a row that is copied: a guess."""
-
-LINE: Final = 64
-"""Bytes of a cache line."""
 
 Record = tuple[int, int, int, int]
 """A chunk as the driver has it: a function, its table, its first unit and the one after its last."""

@@ -19,6 +19,9 @@ from typing import Final
 from runtime.engines.engine import Unavailable
 from runtime.errors import UsageError
 
+LINE: Final = 64
+"""Bytes of a line of a cache, on nearly all CPUs."""
+
 
 @dataclass(frozen=True)
 class Target:

@@ -12,11 +12,11 @@ from typing import Final
 from runtime.engines.native.convolution.borders import Images, zeros
 from runtime.engines.native.convolution.correlation import Correlation, by_size, lines, part_of
 from runtime.engines.native.convolution.plan import NANOSECONDS, WANTED, Plan, Shape
-from runtime.engines.native.convolution.tile import LINE, UNROLL, Along, Ask, tile
+from runtime.engines.native.convolution.tile import UNROLL, Along, Ask, tile
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.product.plan import shares, tile_shape
-from runtime.engines.native.target import Target
+from runtime.engines.native.target import LINE, Target
 
 ROWS: Final = 64
 """Of weights that are taken at once: those of a unit stay in the second cache while all places are gone through."""

@@ -11,12 +11,10 @@ from typing import Final, NamedTuple
 
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.ir.words import minimum, where
+from runtime.engines.native.target import LINE
 
 UNROLL: Final = 4
 """Steps of the innermost loop written out in its body."""
-
-LINE: Final = 64
-"""Bytes of a line of a cache."""
 
 
 class Along(NamedTuple):

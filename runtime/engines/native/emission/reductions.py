@@ -24,7 +24,7 @@ from runtime.engines.native.ir.words import across, convert
 from runtime.engines.native.lowering.fitting import axes_of
 from runtime.engines.native.lowering.nodes import Node
 from runtime.engines.native.reduction import Joining, by_pairs, down_rows, in_lanes
-from runtime.engines.native.target import Target
+from runtime.engines.native.target import LINE, Target
 
 NANOSECONDS: Final = 0.06
 """For an element of a node: a guess."""
@@ -37,9 +37,6 @@ AHEAD: Final = 16
 
 FAR: Final = 1 << 20
 """Bytes of operands that are asked for."""
-
-LINE: Final = 64
-"""Bytes of a line of a cache."""
 
 PART: Final = 1 << 13
 """Elements of a part, at least."""

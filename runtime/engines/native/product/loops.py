@@ -10,9 +10,9 @@ updates a parameter and keeps no gradient. If the depth is cut, sums wait in `pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.ir.words import minimum, where
@@ -20,9 +20,7 @@ from runtime.engines.native.product.matrix import Matrix
 from runtime.engines.native.product.packing import packed_left, packed_right
 from runtime.engines.native.product.plan import UNROLL, Plan, shares
 from runtime.engines.native.product.tile import Sums, tile
-
-LINE: Final = 64
-"""Bytes of a cache line, on nearly all CPUs."""
+from runtime.engines.native.target import LINE
 
 Epilogue = Callable[[Value, Index, Index, int], None]
 """Takes a finished vector, its row, its first column, and how many of its lanes are columns of the result."""
@@ -226,8 +224,13 @@ def in_blocks(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]
 
 def in_tiles(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
     """Starts and sizes, as equal as can be and of at most so much: a loop for each size."""
+    return in_shares(f, shares(total, most))
+
+
+def in_shares(f: Function, tiles: Iterable[tuple[int, int]]) -> Iterator[tuple[Index, int]]:
+    """Starts and sizes of tiles, of which the sizes are given, and how many there are of each."""
     start = 0
-    for size, count in shares(total, most):
+    for size, count in tiles:
         for i in f.range(start, start + size * count, size):
             yield i, size
         start += size * count
