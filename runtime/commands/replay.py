@@ -15,6 +15,7 @@ from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.streams import put
 from runtime.command_line.values import number
 from runtime.commands.execute import perform
+from runtime.engines.choice import with_instructions
 from runtime.errors import DataError, UsageError
 from runtime.runs.machine import this_machine
 from runtime.runs.run_record import RunRecord, file_sha256, read_record
@@ -57,12 +58,12 @@ def _ask_the_same(options: argparse.Namespace, record: RunRecord) -> None:
             raise UsageError(f"--record and --{name} both say what to run; leave --{name} out")
     if options.settings:
         raise UsageError("--record and --set both say what to run; leave --set out")
-    if options.engine not in (None, record.engine):
+    if options.engine not in (None, record.engine, f"{record.engine}.{record.machine.get('instructions')}"):
         raise UsageError(
             f"the recorded run was computed by the engine {record.engine!r}, and hashes are compared within one "
             f"engine; leave --engine {options.engine} out"
         )
-    options.engine, options.math = record.engine, record.math
+    options.engine, options.math = with_instructions(record.engine, record.machine.get("instructions", "")), record.math
     options.entry, options.seed = record.entry, record.seed
     options.settings = [_setting(options.recorded, name, value) for name, value in record.settings.items()]
     options.steps, options.split = record.steps or None, record.split or None

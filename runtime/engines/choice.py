@@ -1,11 +1,13 @@
 """The engines by name; each is imported when it is chosen.
 
-To add one: a function here that imports it, a line in `ENGINES`, a word in `EngineName`.
+To add one: a function here that imports it, a line in `ENGINES`, a word in `EngineName`. One whose bits depend on a set
+of instructions may also be asked for with a set: `native.avx2`.
 """
 
 from __future__ import annotations
 
 import os
+from functools import partial
 
 TYPE_CHECKING = False  # as the module typing has it: the command line reads the names before anything else is imported
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from prograd_proto import program_pb2 as pb
     from runtime.engines.engine import Engine, EngineOptions
 
-    EngineName = Literal["reference", "native"]
+    EngineName = Literal["reference", "native", "native.avx512", "native.avx2", "native.sse2", "native.neon"]
     Make = Callable[[pb.ProgramDesc, EngineOptions], Engine]
 
 MOST_THREADS = 1024
@@ -43,6 +45,15 @@ def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOption
         hint = closest(asked, ENGINES) or f"; the engines are {', '.join(ENGINES)}"
         raise UsageError(f"{'' if name else f'{VARIABLE}: '}there is no engine {asked!r}{hint}")
     return ENGINES[asked](program, options), ""
+
+
+def with_instructions(engine: str, instructions: str) -> str:
+    """The name of an engine with a set of instructions; without it where engine or machine do not have it."""
+    if f"{engine}.{instructions}" not in ENGINES:
+        return engine
+    from runtime.engines.native.target import instruction_sets
+
+    return f"{engine}.{instructions}" if instructions in instruction_sets() else engine
 
 
 def machine_peak(threads: int) -> float | None:
@@ -79,14 +90,18 @@ def _reference(program: pb.ProgramDesc, options: EngineOptions) -> Engine:
     return ReferenceEngine(program, options)
 
 
-def _native(program: pb.ProgramDesc, options: EngineOptions) -> Engine:
+def _native(program: pb.ProgramDesc, options: EngineOptions, instructions: str = "") -> Engine:
     """Groups of ops as compiled functions."""
     from runtime.engines.native.engine import NativeEngine
 
-    return NativeEngine(program, options)
+    return NativeEngine(program, options, instructions)
 
 
-ENGINES: dict[str, Make] = {"reference": _reference, "native": _native}
+ENGINES: dict[str, Make] = {
+    "reference": _reference,
+    "native": _native,
+    **{f"native.{name}": partial(_native, instructions=name) for name in ("avx512", "avx2", "sse2", "neon")},
+}
 """By name, what makes an engine."""
 
 VARIABLE = "PROGRAD_ENGINE"

@@ -42,8 +42,10 @@ class NativeEngine:
     name = "native"
     math = "exact"
 
-    def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
-        """Raises Unavailable where nothing can be compiled, UsageError for what it does not have.
+    def __init__(self, program: pb.ProgramDesc, options: EngineOptions, instructions: str = "") -> None:
+        """Of the sets of instructions that this machine has, code is for the best one, unless one is named.
+
+        Raises Unavailable where nothing can be compiled, UsageError for what it does not have.
 
         Raises ResourceLimit where there is too little memory to compile.
         """
@@ -53,7 +55,7 @@ class NativeEngine:
             raise UsageError(f"the engine 'native' does not have the math {options.math!r}; use the engine 'reference'")
         self._program = program
         self._options = options
-        self._target = this_machine()
+        self._target = this_machine(instructions)
         driver_code(self._target)  # every step needs it; where it is not kept, it shows whether LLVM can be loaded
         make_words_by(CompiledWords(self._target))
         self.instructions = self._target.name

@@ -81,13 +81,22 @@ SYSTEMS: Final = {
 
 
 @cache
-def this_machine() -> Target:
-    """The best target of this machine; raises Unavailable if there is none."""
-    found = usable(cpu_features(), platform.machine())
+def this_machine(instructions: str = "") -> Target:
+    """The target of this machine with these instructions, or its best one; raises Unavailable if there is none."""
+    found = instruction_sets()
+    if instructions and found and instructions not in found:
+        raise Unavailable(
+            f"this CPU cannot run native code for {instructions}; it has {', '.join(found)}", "no_code_for_this_cpu"
+        )
     if not found:
         cpu = platform.machine() or "unknown"
         raise Unavailable(f"the native engine has no code for this CPU, {cpu}", "no_code_for_this_cpu")
-    return replace(target(found[0]), **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
+    return replace(target(instructions or found[0]), **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
+
+
+def instruction_sets() -> list[str]:
+    """Those that this machine can run, the best first."""
+    return usable(cpu_features(), platform.machine())
 
 
 def target(name: str, system: str = sys.platform) -> Target:

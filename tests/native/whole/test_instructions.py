@@ -1,0 +1,86 @@
+"""An engine may be asked for with a set of instructions, and gives the bits of a machine that has no more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from subjects.commands import fields
+from subjects.commands import run_runtime as run
+from subjects.small_programs import rich, save
+
+from runtime.engines.choice import ENGINES, with_instructions
+from runtime.engines.native import target
+from runtime.engines.native.target import INSTRUCTION_SETS, instruction_sets
+
+HERE = instruction_sets()
+ELSEWHERE = next(name for name in INSTRUCTION_SETS if name not in HERE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with `p.pb` and its rows."""
+    save(rich(), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def trained(capsys: Any, engine: str, *more: object) -> dict[str, str]:
+    code, out, err = run(capsys, "execute", "p.pb", "-q", "--engine", engine, *more)
+    assert (code, err) == (0, "")
+    return fields(out[-1])
+
+
+def test_every_set_is_an_engine_by_name():
+    assert [name for name in ENGINES if "." in name] == [f"native.{name}" for name in INSTRUCTION_SETS]
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_the_result_line_names_the_set_and_its_bits_are_those_of_a_machine_that_has_no_more(
+    folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    asked = trained(capsys, f"native.{name}")
+    assert (asked["engine"], asked["instructions"]) == ("native", name)
+    features = dict.fromkeys(target.NEEDS[name], True)
+    monkeypatch.setattr(target, "cpu_features", lambda: features)
+    target.this_machine.cache_clear()
+    narrow = trained(capsys, "native")
+    target.this_machine.cache_clear()
+    assert narrow["instructions"] == name
+    assert narrow["state_sha256"] == asked["state_sha256"]
+
+
+def test_a_set_that_the_cpu_does_not_have_is_one_sentence(folder: Path, capsys: Any):
+    code, _, err = run(capsys, "execute", "p.pb", "-q", "--engine", f"native.{ELSEWHERE}")
+    assert code == 2
+    assert err == f"runtime: this CPU cannot run native code for {ELSEWHERE}; it has {', '.join(HERE)}\n"
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_a_replay_takes_the_set_of_the_record(folder: Path, capsys: Any, name: str):
+    trained(capsys, f"native.{name}", "--record", "run.json")
+    assert json.loads(Path("run.json").read_text())["machine"]["instructions"] == name
+    for engine in ([], ["--engine", "native"], ["--engine", f"native.{name}"]):
+        code, out, err = run(capsys, "replay", "p.pb", "-q", "--record", "run.json", *engine)
+        assert (code, err, fields(out[-1])["instructions"]) == (0, "", name)
+    code, _, err = run(capsys, "replay", "p.pb", "-q", "--record", "run.json", "--engine", f"native.{ELSEWHERE}")
+    assert (code, err.partition("; leave ")[2]) == (2, f"--engine native.{ELSEWHERE} out\n")
+
+
+def test_of_a_set_that_is_not_here_a_replay_takes_the_best_and_says_what_was_there(folder: Path, capsys: Any):
+    trained(capsys, "native", "--record", "run.json")
+    record = json.loads(Path("run.json").read_text())
+    record["machine"]["instructions"] = ELSEWHERE
+    Path("run.json").write_text(json.dumps(record | {"state_sha256": "ab" * 32}))
+    code, _, err = run(capsys, "replay", "p.pb", "-q", "--record", "run.json")
+    assert code == 1
+    assert err.endswith(f"; this may be why: instructions was {ELSEWHERE}, is {HERE[0]}\n")
+
+
+def test_an_engine_without_sets_keeps_its_name():
+    assert with_instructions("reference", "") == "reference"
+    assert with_instructions("reference", "avx2") == "reference"
+    assert with_instructions("native", "") == "native"
+    assert with_instructions("native", "of tomorrow") == "native"
