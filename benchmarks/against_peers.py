@@ -7,6 +7,8 @@ the same number of steps have to agree. The others need `pip install torch==2.13
 is measured where it is known to be fast, `pip install tensorflow-cpu==2.21.0`; `--python` names the interpreter of
 another environment that has them, of all or of one peer.
 
+`--instructions avx2` asks all of them to do without AVX-512: the figures of a machine with AVX2, but for its caches.
+
     python benchmarks/against_peers.py --start [--threads 1,2] [SUBJECT ...]
 
 prints instead what prograd takes to start: the arena beside the reference plan's, and the processor time of a process
@@ -14,6 +16,7 @@ with one step in it, without kept code and with it.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +27,14 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 from started import started
 from subjects import SUBJECTS
 
+NARROW = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+}
+"""Of the environment: PyTorch, its libraries of products and convolutions, and JAX, without AVX-512."""
+
 FIRST = 10
 """Steps that are made first: contenders compile, and their losses are compared after them."""
 
@@ -31,11 +42,14 @@ FIRST = 10
 class Contender:
     """A process that makes steps when it is asked."""
 
-    def __init__(self, python, name, subject, threads):
-        """Start it, and ask for its first steps."""
+    def __init__(self, python, name, subject, threads, narrow=False):
+        """Start it, and ask for its first steps; narrow ones have to do with AVX2."""
         command = [python, str(Path(__file__).parent / "peers" / "contender.py"), name, subject, str(threads)]
-        self.name, self.seconds = name, []
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.name, self.seconds = name.partition(".avx2")[0], []
+        environment = os.environ | (NARROW if narrow else {})
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         _, self.loss, self.bytes = self.ask(FIRST)
 
     def ask(self, steps):
@@ -68,8 +82,10 @@ class Contender:
 def measured(options, name, threads):
     """Median seconds of a step and the most resident memory, by contender."""
     peers = [peer for peer in SUBJECTS[name].peers if not options.peers or peer in options.peers]
-    contenders = [Contender(sys.executable, n, name, threads) for n in ["prograd"] + ["reference"] * options.reference]
-    contenders += [Contender(interpreter(options, peer), peer, name, threads) for peer in peers]
+    narrow = options.instructions == "avx2"
+    ours = ["prograd.avx2" if narrow else "prograd"] + ["reference"] * options.reference
+    contenders = [Contender(sys.executable, each, name, threads, narrow) for each in ours]
+    contenders += [Contender(interpreter(options, peer), peer, name, threads, narrow) for peer in peers]
     losses = {c.name: c.loss for c in contenders}
     if max(losses.values()) > min(losses.values()) * 1.001:
         raise SystemExit(f"{name}: the losses differ after {FIRST} steps: {losses}")
@@ -108,6 +124,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
     parser.add_argument("--peers", type=lambda text: text.split(","), help="all of each subject unless given")
     parser.add_argument("--reference", action="store_true", help="the reference engine too")
+    parser.add_argument("--instructions", choices=["avx2"], help="of all contenders; the machine's best unless given")
     parser.add_argument("--start", action="store_true", help="how programs start, without peers")
     options = parser.parse_args()
     if options.start:
@@ -124,7 +141,8 @@ def main():
                 print(f"{name:30} {threads:7}  {sizes}  {it.cold:6.2f}  {it.warm:6.2f}", flush=True)
                 continue
             found = measured(options, name, threads)
-            print(f"{name:30} {threads:7}  {row(found, subject.target[0] if threads == 2 else None)}", flush=True)
+            target = subject.target[options.instructions == "avx2"] if threads == 2 else None
+            print(f"{name:30} {threads:7}  {row(found, target)}", flush=True)
 
 
 def row(found, target):

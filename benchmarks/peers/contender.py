@@ -28,7 +28,7 @@ def stepper():
         case _:
             from in_prograd import stepper
 
-            kind = "reference" if NAME == "reference" else "native"
+            kind = "reference" if NAME == "reference" else f"native.{kind}".rstrip(".")
     return stepper(subject, THREADS, kind)
 
 
