@@ -17,9 +17,10 @@ from runtime.engines.native.convolution.filters import DEPTH, Filters, Side
 from runtime.engines.native.convolution.folded import Folded
 from runtime.engines.native.convolution.line_filters import LineFilters
 from runtime.engines.native.convolution.multiplied import added, repeated
-from runtime.engines.native.convolution.plan import Shape, planned
+from runtime.engines.native.convolution.plan import Shape, cycles, planned
 from runtime.engines.native.convolution.point_filters import PointFilters
 from runtime.engines.native.convolution.streamed import Streamed
+from runtime.engines.native.convolution.winograd import Winograd
 from runtime.engines.native.forms.form import FORMS, Loops
 from runtime.engines.native.forms.stages import Stages
 from runtime.engines.native.ir import DTYPES, Type
@@ -43,6 +44,8 @@ def convolution_of_made(
     if _is_by_itself(shape):
         return Depthwise(target, element, shape, is_made=True).stages() if shape.deep * shape.wide == 1 else None
     plan = planned(target, element.bits, shape, is_made=True)
+    if _winograd(target, element, shape):
+        return None
     if plan.by_panels or plan.columns > 1 or (Folded.takes(shape) and Folded(target, element, shape).is_wanted):
         return None
     return correlation_stages(target, element, shape, plan)
@@ -118,9 +121,22 @@ def _stages(
     plan = planned(target, element.bits, shape)
     if Streamed.is_wanted(shape, plan):
         return Streamed(target, element, shape, plan).stages()
+    if winograd := _winograd(target, element, shape):
+        return winograd.stages()
     if Folded.takes(shape) and (folded := Folded(target, element, shape)).is_wanted:
         return folded.stages()
     return correlation_stages(target, element, shape, plan)
+
+
+def _winograd(target: Target, element: Type, shape: Shape) -> Winograd | None:
+    """The loops with fewer multiplications, if there are such and they take less time."""
+    if not Winograd.takes(element, shape):
+        return None
+    others = [cycles(target, element.bits, shape)]
+    if Folded.takes(shape):
+        others.append(Folded(target, element, shape).cycles)
+    found = Winograd(target, element, shape)
+    return found if found.is_wanted(min(others)) else None
 
 
 def _shape(
