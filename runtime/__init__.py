@@ -22,6 +22,7 @@ constants       the constants of a program as arrays
 conversion      arrays of another dtype, on their way in and out
 dtypes          arrays in memory, and NumPy's dtypes for those of programs
 aligned_memory  aligned bytes, and typed views of them
+first_touch     the pages of large memory: large ones, unless those are slow to come
 memory_limit    the account of what is allocated
 philox          words of random streams
 blas            BLAS on one thread

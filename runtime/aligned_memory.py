@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 
 from prograd_proto import TensorType
 from runtime.dtypes import Array, numpy_dtype
 from runtime.placement.alignment import ALIGNMENT
+
+LARGE_BYTES: Final = 4 << 20
+"""From here on NumPy asks the system for large pages."""
 
 
 def aligned_bytes(nbytes: int) -> Array:
@@ -17,6 +21,10 @@ def aligned_bytes(nbytes: int) -> Array:
     Zeros make the bytes of a first step independent of what the memory held before.
     """
     raw = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    if nbytes >= LARGE_BYTES:
+        from runtime.first_touch import touch  # start-up time of what is small
+
+        touch(raw)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]
 

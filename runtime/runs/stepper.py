@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from time import perf_counter
+from typing import Final, Protocol
 
 from runtime.engines.engine import Executor
+from runtime.first_touch import begins_small, make_large
 from runtime.runs.overtime import Overtime
+
+A_WHILE: Final = 2.0
+"""Seconds of steps after which large pages are worth what they take."""
 
 
 class Trace(Protocol):
@@ -29,6 +34,7 @@ class Stepper:
     def __init__(self) -> None:
         self.trace: Trace | None = None
         self.overtime: Overtime | None = None
+        self._begun = 0.0
 
     def step(self, executor: Executor) -> None:
         """Make a step of the executor; raises what it raises, and OutOfTime."""
@@ -40,3 +46,10 @@ class Stepper:
             step()
         else:
             self.overtime.step(step)
+        if begins_small() and self._goes_on():
+            make_large()
+
+    def _goes_on(self) -> bool:
+        """Whether steps have been made for a while."""
+        self._begun = self._begun or perf_counter()
+        return perf_counter() > self._begun + A_WHILE
