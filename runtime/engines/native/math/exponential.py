@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Final
 
@@ -66,6 +67,14 @@ def exp_below(x: Value) -> Value:
     return where(x < least, 0.0, polynomial(r, (1, 1, *AFTER_EXP[x.type.bits])) * power)
 
 
+def exp_beside_one(x: Value) -> Value:
+    """As `exp`, for a sum with a number near 1: where there is no normal number, it is one that is as good as 0."""
+    whole, r = _split(x, LEAST_NORMAL)
+    y, digits = 1 + _expm1_near(r), MANTISSA[x.type.bits]
+    normal = bits(bits(y, whole.type) + (whole << digits), y.type)
+    return where(x < (2 - EXPONENTS[x.type.bits]) * LN2, normal, x.like(inf) + x)
+
+
 def exp2(x: Value) -> Value:
     """2**x; at most 1.0 and 1.1 ulp, and exact for whole numbers."""
     x = maximum(x, LIMITS[x.type.bits] * LOG2E)
@@ -90,9 +99,19 @@ def expm1(x: Value) -> Value:
     return copysign(y + y, x)
 
 
-def _split(x: Value) -> tuple[Value, Value]:
+def expm1_of_size(x: Value) -> Value:
+    """As `expm1`, from 0 to 40."""
+    whole, r = _rest(x)
+    power = power_of_two(whole)
+    return fma(_expm1_near(r), power, power - 1)
+
+
+def _split(x: Value, limits: Mapping[int, float] = LIMITS) -> tuple[Value, Value]:
     """X as n * log(2) + r, from where exp is 0 on; n as whole number."""
-    x = maximum(x, LIMITS[x.type.bits])
+    return _rest(maximum(x, limits[x.type.bits]))
+
+
+def _rest(x: Value) -> tuple[Value, Value]:
     n, whole = _nearest(x * LOG2E)
     first, second = LN2_PARTS[x.type.bits]
     return whole, fma(n, -second, fma(n, -first, x))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from runtime.engines.native.ir import Value
 from runtime.engines.native.ir.words import absolute, copysign, minimum, where
-from runtime.engines.native.math.exponential import exp, expm1
+from runtime.engines.native.math.exponential import exp, exp_beside_one, expm1, expm1_of_size
 
 
 def tanh(x: Value) -> Value:
     """The hyperbolic tangent; at most 2.6 and 2.6 ulp."""
-    e = expm1(minimum(absolute(x), 20.0) * 2)
+    e = expm1_of_size(minimum(absolute(x), 20.0) * 2)
     return copysign(e / (e + 2), x)
 
 
 def sigmoid(x: Value) -> Value:
     """1 / (1 + exp(-x)); at most 2.0 and 2.0 ulp; where exp(-x) is infinite, it is 0."""
-    return 1 / (1 + exp(-x))
+    return 1 / (1 + exp_beside_one(-x))
 
 
 def sinh(x: Value) -> Value:

@@ -17,6 +17,7 @@ from runtime.engines.native.convolution.correlation import by_size
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Index, Value
 from runtime.engines.native.ir.words import where
+from runtime.engines.native.math import tanh
 from runtime.engines.native.product import Matrix
 from runtime.engines.native.product.packing import packed_right
 from runtime.engines.native.recurrent import cells
@@ -209,7 +210,7 @@ class Backwards:
             *gates, new = self._kept(work, at, range(4))
         else:
             gates = self._computed(work, at)
-            new = cells.gru_new(gates, read(work, layer, at)[2])
+            new = tanh(cells.gru_sum(gates, read(work, layer, at)[2]))
         return cells.gru_back(gates, new, old, dh)
 
     def _lstm_back(self, work: Work, step: Value, at: At, hidden: Value | None, dh: Value) -> cells.Back:

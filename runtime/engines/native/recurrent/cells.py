@@ -29,9 +29,9 @@ class Back(NamedTuple):
     cell: Value | None = None
 
 
-def rnn(x: list[Value], made: list[Value]) -> Value:
-    """The new state."""
-    return tanh(made[0] + x[0])
+def rnn_sum(x: list[Value], made: list[Value]) -> Value:
+    """Of which tanh is the new state."""
+    return made[0] + x[0]
 
 
 def rnn_back(h: Value, dh: Value) -> Back:
@@ -45,15 +45,15 @@ def gru_gates(x: list[Value], made: list[Value]) -> list[Value]:
     return [sigmoid(made[0] + x[0]), sigmoid(made[1] + x[1]), made[2]]
 
 
-def gru_new(gates: list[Value], x: Value) -> Value:
-    """The new state before it is mixed with the old one; `x` is what was added for it."""
+def gru_sum(gates: list[Value], x: Value) -> Value:
+    """Of which tanh is the new state before it is mixed with the old one; `x` is what was added for it."""
     reset, _, part = gates
-    return tanh(fma(part, reset, x))
+    return fma(part, reset, x)
 
 
-def gru(gates: list[Value], new: Value, old: Value) -> Value:
+def gru_mix(update: Value, new: Value, old: Value) -> Value:
     """The new state, mixed."""
-    return fma(old - new, gates[1], new)
+    return fma(old - new, update, new)
 
 
 def gru_back(gates: list[Value], new: Value, old: Value, dh: Value) -> Back:
@@ -71,11 +71,10 @@ def lstm_gates(x: list[Value], made: list[Value]) -> list[Value]:
     return [sigmoid(before[0]), sigmoid(before[1]), tanh(before[2]), sigmoid(before[3])]
 
 
-def lstm(gates: list[Value], cell: Value) -> tuple[Value, Value]:
-    """The new state and cell."""
-    i, f, g, o = gates
-    new = fma(f, cell, i * g)
-    return tanh(new) * o, new
+def lstm_cell(gates: list[Value], cell: Value) -> Value:
+    """The new cell; its tanh times the last gate is the new state."""
+    i, f, g, _ = gates
+    return fma(f, cell, i * g)
 
 
 def lstm_back(gates: list[Value], cell: Value, before: Value, dh: Value, dc: Value) -> Back:

@@ -14,6 +14,7 @@ from runtime.engines.native.convolution.tile import Place
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Value
 from runtime.engines.native.ir.words import where
+from runtime.engines.native.math import tanh
 from runtime.engines.native.recurrent import cells
 from runtime.engines.native.recurrent.layer import At, Layer, address, hides, kept
 from runtime.engines.native.recurrent.product import Weights, packed, product
@@ -89,12 +90,12 @@ class Forwards:
             self._next_features(work, step, panel, after)
             products(work, layer, before, panel)
             for columns in by_size(f, layer.states, layer.width, panel):
-                for row in f.range(0, layer.rows):
-                    for v in range(-(-columns // layer.lanes)):
-                        tail = min(columns - v * layer.lanes, layer.lanes)
-                        at = At(f.index(row), time, panel * layer.width + v * layer.lanes, tail)
-                        made = sums(work, layer, at, v)
-                        self._cell(work, at, made, self.source.added(work, at, made), before, after)
+                for write in (self._gates, self._state):  # one long loop would wait for its own results
+                    for row in f.range(0, layer.rows):
+                        for v in range(-(-columns // layer.lanes)):
+                            tail = min(columns - v * layer.lanes, layer.lanes)
+                            at = At(f.index(row), time, panel * layer.width + v * layer.lanes, tail)
+                            write(work, at, v, before, after)
 
     def _next_features(self, work: Work, step: Value, panel: Value, after: Value) -> None:
         """Each panel copies some rows of what the next step multiplies."""
@@ -111,34 +112,52 @@ class Forwards:
             source = address(work, self.source.features) + (row * layer.times + time) * layer.features
             copied(work.f, source, to + row * layer.apart + layer.states, layer.features, layer.vector)
 
-    def _cell(self, work: Work, at: At, made: list[Value], x: list[Value], before: Value, after: Value) -> None:
+    def _gates(self, work: Work, at: At, number: int, *_: Value) -> None:
+        """What the new state is made of; `number` is that of the vector in the panel."""
         f, layer = work.f, self.layer
-        old = f.load(before + at.row * layer.apart + at.first, 0, layer.lanes, at.tail)
-        hidden = hides(work, self.mask, layer, at.row, at.time)
-        result = (at.row * layer.times + at.time) * layer.states + at.first
+        made = sums(work, layer, at, number)
+        x = self.source.added(work, at, made)
         if layer.gates == 4:
             here = work.shared(CELL, layer.element) + at.row * layer.apart + at.first
             cell, gates = f.load(here, 0, layer.lanes, at.tail), cells.lstm_gates(x, made)
-            state, new = cells.lstm(gates, cell)
+            new, hidden = cells.lstm_cell(gates, cell), hides(work, self.mask, layer, at.row, at.time)
             new = new if hidden is None else where(hidden, cell, new)
             f.store(new, here, 0, at.tail)
             if self.how.cells:
-                f.store(new, work.outputs[1] + result, 0, at.tail)
+                place = (at.row * layer.times + at.time) * layer.states + at.first
+                f.store(new, work.outputs[1] + place, 0, at.tail)
             self._keep(work, at, [*gates, new])
+            f.store(gates[3], *slot(work, layer, at.row, number, 3))
         elif layer.gates == 3:
             gates = cells.gru_gates(x, made)
-            new = cells.gru_new(gates, x[2])
-            state = cells.gru(gates, new, old)
-            self._keep(work, at, [*gates, new])
+            self._keep(work, at, gates)
+            f.store(gates[1], *slot(work, layer, at.row, number, 1))
+            f.store(cells.gru_sum(gates, x[2]), *slot(work, layer, at.row, number, 2))
         else:
-            state = cells.rnn(x, made)
+            f.store(cells.rnn_sum(x, made), *slot(work, layer, at.row, number, 0))
+
+    def _state(self, work: Work, at: At, number: int, before: Value, after: Value) -> None:
+        """The new state, of what `_gates` left for it."""
+        f, layer = work.f, self.layer
+        old = f.load(before + at.row * layer.apart + at.first, 0, layer.lanes, at.tail)
+        left = [f.load(*slot(work, layer, at.row, number, part), layer.lanes) for part in range(layer.gates)]
+        if layer.gates == 4:
+            cell = f.load(work.shared(CELL, layer.element) + at.row * layer.apart + at.first, 0, layer.lanes, at.tail)
+            state = tanh(cell) * left[3]
+        else:
+            state = tanh(left[-1])
+        if layer.gates == 3:
+            self._keep(work, at, [state], 3)
+            state = cells.gru_mix(left[1], state, old)
+        hidden = hides(work, self.mask, layer, at.row, at.time)
         state = state if hidden is None else where(hidden, old, state)
-        f.store(state, work.outputs[0] + result, 0, at.tail)
+        place = (at.row * layer.times + at.time) * layer.states + at.first
+        f.store(state, work.outputs[0] + place, 0, at.tail)
         f.store(state, after + at.row * layer.apart + at.first, 0, at.tail)
 
-    def _keep(self, work: Work, at: At, values: list[Value]) -> None:
+    def _keep(self, work: Work, at: At, values: list[Value], first: int = 0) -> None:
         if self.how.keeps:
-            for i, x in enumerate(values):
+            for i, x in enumerate(values, first):
                 work.f.store(x, kept(self.layer, work.outputs[-1], at), i * self.layer.lanes)
 
 
@@ -250,16 +269,19 @@ def _products_in_place(work: Work, layer: Layer, states: Value, panel: Value) ->
 
 def sums(work: Work, layer: Layer, at: At, number: int) -> list[Value]:
     """What the products of a panel gave for a row, by part, for its vector of this number; with the bias of a GRU."""
-    f, lanes = work.f, layer.lanes
-    found: dict[int, Value] = {}
-    begin = work.own(0, layer.element)
-    for pair in layer.pairs:
-        for i, (v, part) in enumerate(pair):
-            if v == number:
-                found[part] = f.load(begin + at.row * (len(pair) * lanes), i * lanes, lanes)
-        begin = begin + layer.rows * len(pair) * lanes
-    made = [found[part] for part in sorted(found)]
+    f, count = work.f, len(layer.parts)
+    made = [f.load(*slot(work, layer, at.row, number, part), layer.lanes) for part in range(count)]
     if layer.gates == 3:
         bias = of_gates(f, address(work, 2), layer, at)
         made[:3] = [x + y for x, y in zip(made[:3], bias, strict=True)]
     return made
+
+
+def slot(work: Work, layer: Layer, row: Value, number: int, part: int) -> tuple[Value, int]:
+    """Where the product of a part is for a row, for the vector of this number: an address, and elements on from it."""
+    begin = work.own(0, layer.element)
+    for pair in layer.pairs:
+        if (number, part) in pair:
+            return begin + row * (len(pair) * layer.lanes), pair.index((number, part)) * layer.lanes
+        begin = begin + layer.rows * len(pair) * layer.lanes
+    raise AssertionError("every part of every vector is in a pair")
