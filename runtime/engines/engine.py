@@ -70,11 +70,19 @@ class EngineOptions(NamedTuple):
 
 
 class Footprint(NamedTuple):
-    """Bytes: of what dies within a step, of the file beside it, and of copies of what is fetched or watched."""
+    """Bytes of what a step takes.
+
+    Attributes:
+        arena: what dies within it.
+        file: beside the arena.
+        copies: of what is fetched or watched.
+        packed: what is made of states alone and kept as long as they stay the same; all threads share it.
+    """
 
     arena: int = 0
     file: int = 0
     copies: int = 0
+    packed: int = 0
 
 
 class InMemory(NamedTuple):
@@ -89,6 +97,17 @@ class InMemory(NamedTuple):
     columns: Mapping[str, Array]
     whole: Mapping[str, Array]
     numbers: Array
+
+
+Version = Callable[[], int | None]
+"""Gives a number that is another one after every change of the states; None if they may change without that.
+
+It is asked in a step, by the thread that makes it. What an engine keeps that follows from states alone is good for as
+long as the number stays."""
+
+
+def unknown_version() -> None:
+    """Nobody says whether the states have changed."""
 
 
 Repeat = Callable[[int, int], Mapping[str, Array]]
@@ -161,13 +180,20 @@ class Workspace(Protocol):
         """All that it holds now, of which `arena` and `copies` were taken from the account of memory."""
         ...
 
-    def prepare(self, bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str]) -> Executor:
+    def prepare(
+        self,
+        bound: BoundEntry,
+        states: Mapping[str, Array],
+        fetch: Sequence[str],
+        version: Version = unknown_version,
+    ) -> Executor:
         """Make a bound entry ready to step.
 
         Args:
             bound: of the engine's program.
             states: the arrays that it reads and updates.
             fetch: tensors to fetch besides those that the entry declares, by tensor name.
+            version: of the states.
 
         Raises ResourceLimit if its memory is more than the limit or than there is, or the disk has no room for its
         file, and UsageError if that cannot be made.

@@ -151,7 +151,8 @@ class Lent:
         key = bound.number, frozenset(fetch)
         if key not in self._executors:
             try:
-                self._executors[key] = self.workspace.prepare(bound, self._states_of(bound).arrays, fetch)
+                states = self._states_of(bound)
+                self._executors[key] = self.workspace.prepare(bound, states.arrays, fetch, states.turns.version)
             except MemoryError:
                 raise ResourceLimit(f"entry {bound.name!r} needs more memory than there is") from None
         return self._executors[key]

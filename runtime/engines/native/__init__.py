@@ -4,6 +4,7 @@ engine     the engine: what it has, its memory, its steps
 executor   a bound entry, ready to step
 driver     what makes the phases of a step
 helpers    threads that help to make them
+prepacked  what follows from states alone, kept as long as they stay the same
 step       a bound entry lowered, compiled and bound to memory
 arranging  when its groups are computed, and in which order
 lowering/  a room of its own: from a block to groups with places in memory

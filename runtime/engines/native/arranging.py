@@ -66,7 +66,10 @@ def _arranged(
         else [*staged.shared, *(aligned(size) * threads for size in staged.own)]
         for group, staged in zip(groups, stages, strict=True)
     ]
-    counts = [max(len(staged.stages), 1) for staged in stages]
-    besides = [sum(map(aligned, sizes)) for sizes in scratch]
+    counts = [0 if staged.is_prepacked else max(len(staged.stages), 1) for staged in stages]
+    besides = [
+        sum(aligned(size) for number, size in enumerate(sizes) if number not in staged.packed)
+        for sizes, staged in zip(scratch, stages, strict=True)
+    ]
     phases = phases_of(nodes, groups, counts, in_state, besides, threads, room, chains)
     return Arranged(groups, tasks, phases, in_state, scratch)

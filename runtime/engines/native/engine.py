@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from threading import Lock
 from typing import Final
 from weakref import finalize
 
@@ -11,11 +13,12 @@ from prograd_proto import type_of
 from prograd_proto.lifespans import held
 from runtime.dtypes import Array
 from runtime.engines.around_step import around_step
-from runtime.engines.engine import EngineOptions, Footprint
+from runtime.engines.engine import EngineOptions, Footprint, Version, unknown_version
 from runtime.engines.native import jit
 from runtime.engines.native.driver import driver_code
 from runtime.engines.native.executor import NativeExecutor, watched_ops
 from runtime.engines.native.helpers import Helpers
+from runtime.engines.native.prepacked import Prepacked
 from runtime.engines.native.step import Lowered, bind_compiled, lowered
 from runtime.engines.native.target import this_machine
 from runtime.engines.native.words import CompiledWords
@@ -60,11 +63,13 @@ class NativeEngine:
         make_words_by(CompiledWords(self._target))
         self.instructions = self._target.name
         self._known: dict[int, Lowered] = {}  # by the number of the block
+        self._prepacked: dict[tuple[int, ...], Prepacked] = {}  # by that, and where the states lie
+        self._lock = Lock()
 
     def needs(self, bound: BoundEntry) -> Footprint:
         """By lowering it."""
         memory = self._lowered(bound, ()).memory
-        return Footprint(memory.arena_bytes, memory.file_bytes)
+        return Footprint(memory.arena_bytes, memory.file_bytes, packed=memory.packed_bytes)
 
     def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
         """What it becomes, group by group."""
@@ -82,14 +87,26 @@ class NativeEngine:
 
     def workspace(self) -> NativeWorkspace:
         """A new one."""
-        return NativeWorkspace(self._program, self._options, self._lowered)
+        return NativeWorkspace(self._program, self._options, self._lowered, self._prepacked_of)
+
+    def _prepacked_of(self, bound: BoundEntry, states: Mapping[str, Array]) -> Prepacked | None:
+        """What all threads share that make steps of an entry with the same states; None if there is nothing."""
+        nbytes = self._lowered(bound, ()).memory.packed_bytes
+        if not nbytes:
+            return None
+        read = (states[p.state].ctypes.data for p in bound.block.parameters if p.WhichOneof("source") == "state")
+        key = (bound.number, *read)
+        with self._lock:
+            if key not in self._prepacked:
+                self._prepacked[key] = Prepacked(nbytes, self._options.memory)
+            return self._prepacked[key]
 
     def _lowered(self, bound: BoundEntry, fetch: Sequence[str]) -> Lowered:
         """The entry, lowered once for its own fetches, and again each time that more are asked for."""
         if not fetch and bound.number in self._known:
             return self._known[bound.number]
-        threads, room = self._options.threads, None if bound.plan is None else bound.plan.arena_bytes
-        step = lowered(bound.block, fetch, self._target, threads, self._options.check_nan, room)
+        options, room = self._options, None if bound.plan is None else bound.plan.arena_bytes
+        step = lowered(bound.block, fetch, self._target, options.threads, options.check_nan, room, prepacks=not fetch)
         if not fetch:
             self._known[bound.number] = step
         return step
@@ -99,10 +116,14 @@ class NativeWorkspace:
     """See `runtime.engines.engine.Workspace`."""
 
     def __init__(
-        self, program: pb.ProgramDesc, options: EngineOptions, lower: Callable[[BoundEntry, Sequence[str]], Lowered]
+        self,
+        program: pb.ProgramDesc,
+        options: EngineOptions,
+        lower: Callable[[BoundEntry, Sequence[str]], Lowered],
+        prepacked: Callable[[BoundEntry, Mapping[str, Array]], Prepacked | None],
     ) -> None:
-        """`lower` lowers an entry that also gives some tensors."""
-        self._program, self._options, self._lower = program, options, lower
+        """`lower` lowers an entry that also gives some tensors; `prepacked` is what its steps share."""
+        self._program, self._options, self._lower, self._prepacked = program, options, lower, prepacked
         self._room = Room(options.memory, options.spill)
         self._helpers = Helpers(options.threads - 1)
         finalize(self, self._helpers.close)
@@ -112,13 +133,21 @@ class NativeWorkspace:
         """The arena, the file beside it and all copies."""
         return Footprint(self._room.arena_bytes, self._room.file_bytes, self._room.copy_bytes)
 
-    def prepare(self, bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str]) -> NativeExecutor:
+    def prepare(
+        self,
+        bound: BoundEntry,
+        states: Mapping[str, Array],
+        fetch: Sequence[str],
+        version: Version = unknown_version,
+    ) -> NativeExecutor:
         """Lower, compile and bind the entry."""
         options = self._options
         step = self._lower(bound, fetch)
         file = self._room.file(step.memory.file_bytes) if step.memory.file_bytes else None
         arena = self._room.arena(step.memory.arena_bytes)
-        compiled = bind_compiled(step, states, arena, file, self._program.name)
+        shared = self._prepacked(bound, states) if step.memory.packed_bytes else None
+        packed = None if shared is None else shared.memory
+        compiled = bind_compiled(step, states, arena, file, self._program.name, packed)
         around = around_step(bound.block, compiled.arrays, states, fetch, self._room.copies)
         watch = None
         if options.check_nan:
@@ -127,7 +156,8 @@ class NativeWorkspace:
 
             start = StepStart(self._program, bound.block, states, around.feeds, self._room.copies)
             watch = NanWatch(watched_ops(step, compiled), start)
-        return NativeExecutor(self._program.locations, step, compiled, around, self._helpers, watch)
+        steady = None if shared is None else partial(shared.require, version)
+        return NativeExecutor(self._program.locations, step, compiled, around, self._helpers, watch, steady)
 
     def close(self) -> None:
         """End the threads that help."""

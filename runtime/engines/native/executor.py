@@ -16,7 +16,7 @@ from runtime.engines.faults import raise_named
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.lowering.memory import scratch_names
 from runtime.engines.native.refusals import Refused
-from runtime.engines.native.step import CompiledStep, Lowered, Segment
+from runtime.engines.native.step import Call, CompiledStep, Lowered, Segment
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.placement.alignment import aligned
 
@@ -35,15 +35,20 @@ class NativeExecutor:
         around: AroundStep,
         helpers: Helpers,
         watch: NanWatch | None = None,
+        steady: Callable[[Call], None] | None = None,
     ) -> None:
-        """`locations` are the lines that ops name; a watch has a call for every group."""
+        """`locations` are the lines that ops name; a watch has a call for every group.
+
+        `steady` is called before a step, with what makes all that is prepacked, which it calls if that is not there.
+        """
         self._locations, self._compiled, self._lowered, self._helpers = locations, compiled, step, helpers
-        self._watch = watch
+        self._watch, self._steady = watch, steady
         self._around = around
         self.feeds, self.fetches, before, self._after, _ = around
         self._before = before if watch is None else [watch.start.keep, *before]
         self.parts = [Part(f"{group.name}{' by NumPy' * group.is_host}", tuple(group.ops)) for group in step.groups]
-        self.footprint = Footprint(step.memory.arena_bytes, step.memory.file_bytes)
+        memory = step.memory
+        self.footprint = Footprint(memory.arena_bytes, memory.file_bytes, packed=memory.packed_bytes)
         self.warm_up = 1
 
     @property
@@ -89,6 +94,10 @@ class NativeExecutor:
     def close(self) -> None:
         """There is nothing to end."""
 
+    def _prepack(self) -> None:
+        with self._helpers.helping(self._compiled.driver):
+            self._compiled.prepack()
+
     def _watched(self, segment: Segment) -> None:
         assert self._watch is not None, "only a watched step is made so"
         self._watch.calls[segment.first]()
@@ -97,6 +106,8 @@ class NativeExecutor:
         with np.errstate(all="ignore"):
             for call in self._before:
                 call()
+            if self._steady is not None:
+                self._steady(self._prepack)
             for segment in segments:
                 try:
                     with self._helpers.helping(self._compiled.driver):

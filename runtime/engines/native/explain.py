@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from prograd_proto.spelling import closest
 from runtime.engines.native.emission.code import emit
+from runtime.engines.native.forms import Stage
 from runtime.engines.native.lowering.chunks import stretches
 from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Node, Nodes
@@ -23,6 +24,7 @@ PASSES: Final = {
     "remake": "what is cheap is computed again where it is read, instead of being stored",
     "order": "updates of states after all that reads the old value",
     "divide": "each group as stages of units of work",
+    "prepack": "what follows from states alone is apart: it is made when they have changed",
     "phases": "what may be computed at the same time",
     "place": "what still needs memory, and where it lies",
     "chunks": "the units that threads share",
@@ -43,10 +45,15 @@ def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
         yield from _nodes({"read": step.read, "accesses": step.accessed}.get(known[-1], step.nodes))
         return
     groups = step.groups if "order" in known else step.remade if "remake" in known else step.fused
-    for i, group in enumerate(groups):
-        if "phases" in known and (i == 0 or step.phases.first[i] != step.phases.first[i - 1]):
-            yield f"phase {step.phases.first[i] + 1}"
-        yield f"  {_where(group):>16}  {_in_words(step, i, group, known)}"
+    apart = [i for i, staged in enumerate(step.stages) if "prepack" in known and staged.is_prepacked]
+    if apart:
+        yield "prepacked"
+    phase = -1
+    for i in [*apart, *(i for i in range(len(groups)) if i not in apart)]:
+        if "phases" in known and i not in apart and step.phases.first[i] != phase:
+            phase = step.phases.first[i]
+            yield f"phase {phase + 1}"
+        yield f"  {_where(groups[i]):>16}  {_in_words(step, i, groups[i], known)}"
     if "place" in known:
         yield from _memory(step)
     yield from _left(step)
@@ -82,13 +89,20 @@ def _in_words(step: Lowered, i: int, group: Group, known: list[str]) -> str:
             f"{name} in {step.memory.in_state[name]}" if name in step.memory.in_state else name for name in stored
         ]
         words += f" -> {', '.join(places)}"
-    stages = step.stages[i].stages
+    staged = step.stages[i]
+    stages = staged.stages if "prepack" in known and not staged.is_prepacked else staged.all
     if "divide" in known and stages:
-        units = " then ".join(f"{stage.units} unit{'s' * (stage.units != 1)}" for stage in stages[:4])
-        words += f"; {units}{f' and {len(stages) - 4} more stages' if len(stages) > 4 else ''}"
+        words += f"; {_units(stages[:4])}{f' and {len(stages) - 4} more stages' if len(stages) > 4 else ''}"
+    if "prepack" in known and staged.prepacked and not staged.is_prepacked:
+        words += f", {_units(staged.prepacked)} prepacked"
+    stages = staged.stages
     if "chunks" in known and step.threads > 1 and stages:
         words += _chunks(step, i)
     return words
+
+
+def _units(stages: Sequence[Stage]) -> str:
+    return " then ".join(f"{stage.units} unit{'s' * (stage.units != 1)}" for stage in stages)
 
 
 def _chunks(step: Lowered, i: int) -> str:
@@ -107,6 +121,8 @@ def _memory(step: Lowered) -> Iterator[str]:
     bytes_of_all = sum(aligned(buffer.nbytes) for buffer in memory.buffers)
     yield f"{kept} of {made} results are in memory, {len(memory.in_state)} of them in states; the rest are in registers"
     yield f"arena {memory.arena_bytes} bytes for buffers of {bytes_of_all}"
+    if memory.packed_bytes:
+        yield f"prepacked {memory.packed_bytes} bytes, of states alone"
 
 
 def _left(step: Lowered) -> Iterator[str]:

@@ -17,7 +17,7 @@ from runtime.engines.native.driver import Driver
 from runtime.engines.native.emission.code import ADDRESS, emit
 from runtime.engines.native.emission.driver import CHUNK_WORDS
 from runtime.engines.native.emission.kinds import stages_of
-from runtime.engines.native.emission.task import Task, task_of
+from runtime.engines.native.emission.task import Task, storing, task_of
 from runtime.engines.native.forms import Stages
 from runtime.engines.native.host import host_call
 from runtime.engines.native.lowering.accesses import with_accesses
@@ -28,6 +28,7 @@ from runtime.engines.native.lowering.memory import Memory, place_groups
 from runtime.engines.native.lowering.nodes import Nodes, read_nodes
 from runtime.engines.native.lowering.order import updates_late
 from runtime.engines.native.lowering.phases import Phases
+from runtime.engines.native.lowering.prepack import prepacked
 from runtime.engines.native.lowering.remake import remade
 from runtime.engines.native.refusals import Refusals
 from runtime.engines.native.target import Target
@@ -76,11 +77,14 @@ def lowered(
     threads: int = 1,
     watched: bool = False,
     room: int | None = None,
+    *,
+    prepacks: bool = False,
 ) -> Lowered:
     """All passes, one after the other.
 
     A step that is watched has a group for every op, in the order of the block, and all results in memory. For several
-    threads it may take so much room, and less if they can do with it; None for as much as they like.
+    threads it may take so much room, and less if they can do with it; None for as much as they like. If it prepacks,
+    what follows from states alone is made by `CompiledStep.prepack`, before the first step and when they have changed.
     """
     read = read_nodes(desc, tuple(pinned), whole=watched)
     accessed = read if watched else with_accesses(read)
@@ -89,24 +93,31 @@ def lowered(
     nodes, again = (nodes, fused) if watched else remade(target, nodes, fused)
     groups = again if watched else updates_late(nodes, again)
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
-    staged = _divided_alike(target, everything)
+    divide = _divider(target)
+    everything = prepacked(nodes, groups, everything, divide) if prepacks and not watched else everything
+    staged = [Stages(()) if task is None else divide(task) for task in everything]
     groups, everything, phases, in_state, scratch = in_phases(nodes, groups, everything, staged, threads, room)
-    memory = place_groups(nodes, groups, phases, in_state, scratch, watched)
+    staged = [Stages(()) if task is None else divide(task) for task in everything]
+    memory = place_groups(nodes, groups, phases, in_state, scratch, staged, watched)
     tasks = [
-        task if task is None or task.stored == stored else task_of(nodes, group, stored)
-        for group, task, stored in zip(groups, everything, memory.stored, strict=True)
+        task if task is None or task.stored == stored else storing(nodes, task, stored)
+        for task, stored in zip(everything, memory.stored, strict=True)
     ]
-    stages = _divided_alike(target, tasks)
+    divide = _divider(target)  # a new one: the first of equal tasks is the one that is written
+    stages = [Stages(()) if task is None else divide(task) for task in tasks]
     return Lowered(read, accessed, nodes, fused, again, groups, phases, tasks, stages, memory, target, threads, watched)
 
 
-def _divided_alike(target: Target, tasks: Sequence[Task | None]) -> list[Stages]:
-    """The stages of each task; those of equal tasks are of the first one, which is the one that is written."""
+def _divider(target: Target) -> Callable[[Task], Stages]:
+    """What gives the stages of a task; those of equal tasks are of the first one."""
     known: dict[str, Stages] = {}
-    for task in tasks:
-        if task is not None and task.key not in known:
+
+    def divide(task: Task) -> Stages:
+        if task.key not in known:
             known[task.key] = stages_of(target, task)
-    return [Stages(()) if task is None else known[task.key] for task in tasks]
+        return known[task.key]
+
+    return divide
 
 
 class Segment(NamedTuple):
@@ -146,6 +157,7 @@ class CompiledStep(NamedTuple):
         driver: what makes phases.
         segments: of the whole step.
         alone: of every group by itself, in order, for who measures them.
+        packing: the phases that make what is prepacked, first and after the last.
         groups: in order.
         refusals: what compiled code found that an op refuses.
     """
@@ -155,6 +167,7 @@ class CompiledStep(NamedTuple):
     driver: Driver
     segments: list[Segment]
     alone: list[Segment]
+    packing: tuple[int, int]
     groups: list[Group]
     refusals: Refusals
 
@@ -167,6 +180,10 @@ class CompiledStep(NamedTuple):
             if self.refusals.any:
                 self.refusals.say(self.groups, self.arrays)
 
+    def prepack(self) -> None:
+        """Make what follows from states alone: before the first step, and when they have changed."""
+        self.driver.drive(*self.packing)
+
     def __call__(self) -> None:
         """Make the step."""
         for segment in self.segments:
@@ -174,13 +191,19 @@ class CompiledStep(NamedTuple):
 
 
 def bind_compiled(
-    step: Lowered, states: Mapping[str, Array], arena: Array, file: Array | None = None, program: str = "no program"
+    step: Lowered,
+    states: Mapping[str, Array],
+    arena: Array,
+    file: Array | None = None,
+    program: str = "no program",
+    packed: Array | None = None,
 ) -> CompiledStep:
-    """Compile the groups, and bind them to states, arena and the file beside it, if there is one.
+    """Compile the groups, and bind them to states, arena, the file beside it, and the memory of what is prepacked.
 
-    `program` is the name by which the code is kept.
+    `program` is the name by which the code is kept. What a step has nothing of may be absent.
     """
-    arrays = _arrays(step, states, arena, arena if file is None else file)
+    packed = arena if packed is None else packed
+    arrays = _arrays(step, states, arena, arena if file is None else file, packed)
     native = [i for i, task in enumerate(step.tasks) if task is not None]
     tasks = [task for task in step.tasks if task is not None]
     keys = [task.key.encode() for task in tasks]
@@ -189,18 +212,20 @@ def bind_compiled(
     )
     functions = {i: [code.address(name) for name in names] for i, names in zip(native, named, strict=True)}
     refusals = Refusals(len(step.groups), step.nodes.types)
-    tables = _tables(step, arrays, arena, refusals)
-    whole, alone = chunks_of(step.stages, step.phases, step.threads), _alone(step)
-    chunks = _records([chunk for phase in (*whole, *alone) for chunk in phase], functions, tables)
-    driver = Driver(step.target, step.threads, _begins([*whole, *alone]), chunks, refusals.words, (code, tables.words))
+    tables = _tables(step, arrays, arena, packed, refusals)
+    whole, alone, packing = chunks_of(step.stages, step.phases, step.threads), _alone(step), _packing(step)
+    phases = [*whole, *alone, *packing]
+    chunks = _records([chunk for phase in phases for chunk in phase], functions, tables)
+    alive = code, tables.words, packed
+    driver = Driver(step.target, step.threads, _begins(phases), chunks, refusals.words, alive)
     hosts = {
         i: host_call(step.nodes, group.nodes[0], step.memory.scratch[i], arrays, arena)
         for i, group in enumerate(step.groups)
         if group.is_host
     }
-    return CompiledStep(
-        arrays, tables, driver, _segments(step, hosts), _segments_alone(step, hosts, len(whole)), step.groups, refusals
-    )
+    segments = _segments(step, hosts), _segments_alone(step, hosts, len(whole))
+    packing = len(phases) - len(packing), len(phases)
+    return CompiledStep(arrays, tables, driver, *segments, packing, step.groups, refusals)
 
 
 def _alone(step: Lowered) -> list[list[Chunk]]:
@@ -208,7 +233,16 @@ def _alone(step: Lowered) -> list[list[Chunk]]:
     return [
         [(Stretch(i, j, start, stop),) for start, stop in stretches(stage, step.threads)]
         for i, staged in enumerate(step.stages)
-        for j, stage in enumerate(staged.stages)
+        for j, stage in enumerate(staged.stages, len(staged.prepacked))
+    ]
+
+
+def _packing(step: Lowered) -> list[list[Chunk]]:
+    """The chunks of all that is prepacked, stage by stage."""
+    return [
+        [(Stretch(i, j, start, stop),) for start, stop in stretches(stage, step.threads)]
+        for i, staged in enumerate(step.stages)
+        for j, stage in enumerate(staged.prepacked)
     ]
 
 
@@ -237,7 +271,8 @@ def _segments(step: Lowered, hosts: Mapping[int, Call]) -> list[Segment]:
     at = {step.phases.first[i]: i for i in hosts}
     first_group: dict[int, int] = {}
     for i, phase in enumerate(step.phases.first):
-        first_group.setdefault(phase, i)
+        if not step.stages[i].is_prepacked:
+            first_group.setdefault(phase, i)
     segments: list[Segment] = []
     start = 0
     for phase in [*sorted(at), step.phases.count]:
@@ -258,12 +293,13 @@ def _segments_alone(step: Lowered, hosts: Mapping[int, Call], first: int) -> lis
     return segments
 
 
-def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array, file: Array) -> dict[str, Array]:
+def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array, file: Array, packed: Array) -> dict[str, Array]:
     nodes, memory = step.nodes, step.memory
     arrays = {tensor: states[state] for tensor, state in nodes.state_of.items()}
     arrays |= {name: constant_array(op.attributes[0].tensor_value) for name, op in nodes.constants.items()}
     arrays |= {name: view(arena, offset, nodes.types[name]) for name, offset in memory.offsets.items()}
     arrays |= {name: view(file, offset, nodes.types[name]) for name, offset in memory.in_file.items()}
+    arrays |= {name: view(packed, offset, nodes.types[name]) for name, offset in memory.packed.items()}
     arrays |= {name: states[state].reshape(nodes.types[name].static_shape) for name, state in memory.in_state.items()}
     for name, root in nodes.root.items():
         if name not in arrays and root in arrays:
@@ -273,10 +309,11 @@ def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array, file: Arra
     return arrays
 
 
-def _tables(step: Lowered, arrays: Mapping[str, Array], arena: Array, refusals: Refusals) -> Tables:
+def _tables(step: Lowered, arrays: Mapping[str, Array], arena: Array, packed: Array, refusals: Refusals) -> Tables:
     starts: list[int] = []
     table: list[int] = []
     words_of: dict[str, list[int]] = {}
+    at = arena.ctypes.data, packed.ctypes.data
     for i, (task, staged) in enumerate(zip(step.tasks, step.stages, strict=True)):
         starts.append(len(table))
         if task is not None:
@@ -284,7 +321,8 @@ def _tables(step: Lowered, arrays: Mapping[str, Array], arena: Array, refusals: 
                 words_of.setdefault(name, []).append(place)
             table += [arrays[name].ctypes.data for name in task.table]
             table += [node.op.random_stream for node in task.streams]
-            table += [arena.ctypes.data + offset for offset in step.memory.scratch[i]]
+            rooms = enumerate(step.memory.scratch[i])
+            table += [at[number in staged.packed] + offset for number, offset in rooms]
             table += refusals.addresses(i) if staged.refuses else []
     words = np.array(table or [0], np.int64)
     return Tables([words.ctypes.data + ADDRESS * start for start in starts], words, words_of)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
-from runtime.engines.engine import EngineOptions, Footprint
+from runtime.engines.engine import EngineOptions, Footprint, Version, unknown_version
 from runtime.engines.reference.bound_step import Memory
 from runtime.engines.reference.executor import Manner, ReferenceExecutor, prepare
 from runtime.engines.room import Room
@@ -28,8 +28,15 @@ class ReferenceWorkspace:
         """One arena and one file, unless a later executor needed larger ones, and all copies."""
         return Footprint(self._room.arena_bytes, self._room.file_bytes, self._room.copy_bytes)
 
-    def prepare(self, bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str]) -> ReferenceExecutor:
-        """Place and bind the entry; everything is looked up now."""
+    def prepare(
+        self,
+        bound: BoundEntry,
+        states: Mapping[str, Array],
+        fetch: Sequence[str],
+        version: Version = unknown_version,
+    ) -> ReferenceExecutor:
+        """Place and bind the entry; everything is looked up now. It keeps nothing that has a version."""
+        del version
         memory = Memory(self._room.arena, self._room.file, self._room.copies)
         executor = prepare(self._program, bound, states, fetch, self._manner, memory)
         self._executors.append(executor)

@@ -13,7 +13,7 @@ from runtime.engines.native.convolution.axes import Phase
 from runtime.engines.native.convolution.borders import Border, Images, bordered, first_operand, onward
 from runtime.engines.native.convolution.plan import NANOSECONDS, Plan, Shape
 from runtime.engines.native.convolution.tile import Along, Ask, asking, choice, starts, tile
-from runtime.engines.native.forms.stages import Stage, Stages, Work
+from runtime.engines.native.forms.stages import Prepack, Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.ir.words import minimum
 from runtime.engines.native.product import Matrix
@@ -41,7 +41,8 @@ def correlation_stages(target: Target, element: Type, shape: Shape, plan: Plan) 
         size = made.panel_size * (1 if plan.by_panels else made.panels) * item
         (own if plan.by_panels else shared).append(size)
         if not plan.by_panels:
-            stages.append(Stage(made.pack, made.panels * shape.taps, shape.filters * 0.2))
+            pack = Stage(made.pack, made.panels * shape.taps, shape.filters * 0.2, prepack=Prepack((1,), (0,)))
+            stages.append(pack)
     if plan.copies:
         size = made.border.size * item
         if plan.by_panels:

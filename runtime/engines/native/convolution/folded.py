@@ -14,7 +14,7 @@ from runtime.engines.native.convolution.borders import copied, zeros
 from runtime.engines.native.convolution.correlation import by_size, lines, part_of
 from runtime.engines.native.convolution.plan import CHAIN, WANTED, Shape, cycles
 from runtime.engines.native.convolution.tile import Along, starts, tile
-from runtime.engines.native.forms.stages import Stage, Stages, Work
+from runtime.engines.native.forms.stages import Prepack, Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.ir.words import maximum, minimum
 from runtime.engines.native.product import Matrix
@@ -81,7 +81,8 @@ class Folded:
         products = (self.across * self.pixel + self.vector.lanes) * item
         if self.by_panels:
             return Stages((compute,), (), (products, self._panel_size * item))
-        pack = Stage(self.pack, self.panels * shape.window[0], shape.filters * 0.2)
+        prepack = Prepack((1,), (0,))
+        pack = Stage(self.pack, self.panels * shape.window[0], shape.filters * 0.2, prepack=prepack)
         return Stages((pack, compute), (self.panels * self._panel_size * item,), (products,))
 
     # The filter.

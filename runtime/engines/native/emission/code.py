@@ -47,11 +47,11 @@ def emit(target: Target, tasks: Sequence[Task], stages: Sequence[Stages]) -> Sou
 
 def _functions(module: Module, name: str, task: Task, staged: Stages) -> list[str]:
     written: dict[Write, str] = {}
-    for stage in staged.stages:
+    for stage in staged.all:
         if stage.write in written:
             continue
         written[stage.write] = f"{name}_{len(written)}"
         f = module.function(written[stage.write], [pointer(INT64), INT64, INT64, INT64])
         stage.write(task.work(f, staged), f.arguments[1], f.arguments[2])
         f.end()
-    return [written[stage.write] for stage in staged.stages]
+    return [written[stage.write] for stage in staged.all]

@@ -12,14 +12,31 @@ from runtime.engines.native.emission.products import product_stages
 from runtime.engines.native.emission.reductions import reduction_stages
 from runtime.engines.native.emission.rows import row_stages
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Loops, Pointwise, Stages
+from runtime.engines.native.forms import Loops, Pointwise, Prepack, Stages
 from runtime.engines.native.forms.shape import MOVES, moving_stages
 from runtime.engines.native.lowering.nodes import Node
 from runtime.engines.native.target import Target
 
 
 def stages_of(target: Target, task: Task) -> Stages:
-    """The stages of a group that has a form."""
+    """The stages of a group that has a form; apart from others those that are made only when states have changed."""
+    stages = _stages_of(target, task)
+    if task.is_prepacked:
+        scratch = frozenset(range(len(stages.shared) + len(stages.own)))
+        return stages._replace(stages=(), prepacked=stages.stages, packed=scratch)
+    packs = [stage for stage in stages.stages if _is_steady(task, stage.prepack)]
+    others = tuple(stage for stage in stages.stages if not _is_steady(task, stage.prepack))
+    packed = frozenset(number for stage in packs if stage.prepack for number in stage.prepack.writes)
+    return stages._replace(stages=others, prepacked=tuple(packs), packed=packed)
+
+
+def _is_steady(task: Task, prepack: Prepack | None) -> bool:
+    """Whether all that a stage reads is the same from step to step."""
+    inputs = task.group.nodes[0].inputs
+    return prepack is not None and all(not inputs[n] or inputs[n] in task.steady for n in prepack.reads)
+
+
+def _stages_of(target: Target, task: Task) -> Stages:
     node = task.group.nodes[0]
     if node.op.type in MOVES:
         sources, results = map(task.lying, node.inputs), [task.types[name] for name in node.outputs]

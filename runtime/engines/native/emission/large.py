@@ -18,7 +18,7 @@ from runtime.engines.native.emission.body import Body
 from runtime.engines.native.emission.cutting import LEFT, RIGHT, Shape, cost_of, plan_of
 from runtime.engines.native.emission.nest import along, piece, pieces_of
 from runtime.engines.native.emission.task import Task
-from runtime.engines.native.forms import Stage, Stages, Work
+from runtime.engines.native.forms import Prepack, Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
 from runtime.engines.native.product import Ahead, Matrix, Plan, packed_right, plan_rows, product
 from runtime.engines.native.target import Target
@@ -85,7 +85,10 @@ def large_stages(target: Target, task: Task, shape: Shape) -> Stages:
     multiply = Stage(write, blocks.rows.pieces * blocks.columns.pieces, cost_of(target, element.bits, shape))
     if not copied:
         return Stages((multiply,), (), own)
-    return Stages((Stage(copy, panels.pieces, copied * COPY_NANOSECONDS), multiply), (copied * item,), own)
+    prepack = Prepack((0 if shape.is_turned else 1,), (0,))
+    return Stages(
+        (Stage(copy, panels.pieces, copied * COPY_NANOSECONDS, prepack=prepack), multiply), (copied * item,), own
+    )
 
 
 def _blocks(target: Target, bits: int, shape: Shape) -> _Columns | _Blocks:

@@ -33,6 +33,8 @@ class Task:
             streams, and its scratch.
         constants: those of the block; of one element they are part of the code.
         accesses: of what it reads, how those lie that are part of another tensor.
+        steady: of what it reads, what is the same from step to step, where that is made use of.
+        is_prepacked: whether all of it is, so that all is made only when states have changed.
     """
 
     group: Group
@@ -41,6 +43,8 @@ class Task:
     table: tuple[str, ...]
     constants: Mapping[str, pb.OpDesc]
     accesses: Mapping[str, Access]
+    steady: frozenset[str] = frozenset()
+    is_prepacked: bool = False
 
     def lying(self, name: str) -> Lying:
         """How a tensor lies in memory, from its own address on."""
@@ -102,6 +106,8 @@ class Task:
             attributes = [attribute.SerializeToString().hex() for attribute in node.op.attributes]
             variant = node.form.variant if isinstance(node.form, Loops) else ""
             parts.append(f"{node.op.type} {node.part} {operands} {results} {attributes} {variant}")
+        if self.steady or self.is_prepacked:
+            parts.append(f"prepacked {self.is_prepacked} {sorted(number[name] for name in self.steady)}")
         return "\n".join(parts)
 
     def _gaps(self, name: str) -> str:
@@ -113,8 +119,15 @@ def stream_of(name: str) -> str:
     return f"stream of {name}"  # no tensor has a space in its name
 
 
-def task_of(block: Nodes, group: Group, stored: Sequence[str]) -> Task:
-    """A group, and the table of what it reads and writes."""
+def task_of(
+    block: Nodes,
+    group: Group,
+    stored: Sequence[str],
+    steady: frozenset[str] = frozenset(),
+    *,
+    is_prepacked: bool = False,
+) -> Task:
+    """A group, and the table of what it reads and writes; `steady` are roots of which it is to know that they are."""
     nodes = [*group.before, *group.nodes]
     made = {name for node in nodes for name in node.outputs}
     reads = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
@@ -123,7 +136,14 @@ def task_of(block: Nodes, group: Group, stored: Sequence[str]) -> Task:
     table = [name for name in reads if name not in ones] + [name for name in stored if name not in reads]
     constants = {name: block.constants[name] for name in reads if name in ones}
     accesses = {name: block.accesses[name] for name in reads if name in block.accesses}
-    return Task(group, block.types, stored, tuple(table), constants, accesses)
+    known_steady = frozenset(name for name in reads if name in table and block.root.get(name, name) in steady)
+    return Task(group, block.types, stored, tuple(table), constants, accesses, known_steady, is_prepacked)
+
+
+def storing(block: Nodes, task: Task, stored: Sequence[str]) -> Task:
+    """The same, of which these tensors are written."""
+    steady = frozenset(block.root.get(name, name) for name in task.steady)
+    return task_of(block, task.group, stored, steady, is_prepacked=task.is_prepacked)
 
 
 def _is_one(type: TensorType) -> bool:

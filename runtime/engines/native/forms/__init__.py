@@ -90,6 +90,7 @@ from runtime.engines.native.forms.registers import constant as constant
 from runtime.engines.native.forms.registers import in_memory as in_memory
 from runtime.engines.native.forms.registers import in_register as in_register
 from runtime.engines.native.forms.registers import register_type as register_type
+from runtime.engines.native.forms.stages import Prepack as Prepack
 from runtime.engines.native.forms.stages import Stage as Stage
 from runtime.engines.native.forms.stages import Stages as Stages
 from runtime.engines.native.forms.stages import Strips as Strips

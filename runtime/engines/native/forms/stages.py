@@ -89,6 +89,21 @@ class Strips(NamedTuple):
     reads: frozenset[int]
 
 
+class Prepack(NamedTuple):
+    """What a stage touches that reads whole operands, such as weights, and nothing else: it may be kept.
+
+    Where these operands are the same from step to step, as states are between predictions, it is made once. It uses no
+    scratch of its thread.
+
+    Attributes:
+        reads: its operands, by number.
+        writes: the shared scratch, by number, that it writes, all of it, and no other stage does.
+    """
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
 class Stage(NamedTuple):
     """Work that is done by as many threads as there are.
 
@@ -98,6 +113,7 @@ class Stage(NamedTuple):
         cost: nanoseconds that all units take together, on one thread of a machine of today; a guess to divide by.
         first: the number of the first unit.
         strips: if its units are strips of rows, which also write their own rows only.
+        prepack: if it prepares whole operands for the other stages, and does nothing else.
     """
 
     write: Write
@@ -105,6 +121,7 @@ class Stage(NamedTuple):
     cost: float
     first: int = 0
     strips: Strips | None = None
+    prepack: Prepack | None = None
 
 
 class Stages(NamedTuple):
@@ -118,6 +135,8 @@ class Stages(NamedTuple):
             by that number, and goes on or not as it likes; the step ends after this phase, and the reference kernels
             of the group say what is wrong.
         halved: whether threads read halves of each row of the group's first operand.
+        prepacked: stages before the others, which are made only when states have changed.
+        packed: the scratch that these write, by number, shared scratch first: it is kept from step to step.
     """
 
     stages: tuple[Stage, ...]
@@ -125,3 +144,15 @@ class Stages(NamedTuple):
     own: tuple[int, ...] = ()
     refuses: bool = False
     halved: bool = False
+    prepacked: tuple[Stage, ...] = ()
+    packed: frozenset[int] = frozenset()
+
+    @property
+    def all(self) -> tuple[Stage, ...]:
+        """In the order in which their functions are numbered."""
+        return (*self.prepacked, *self.stages)
+
+    @property
+    def is_prepacked(self) -> bool:
+        """Whether nothing is left to do in a step."""
+        return bool(self.prepacked) and not self.stages

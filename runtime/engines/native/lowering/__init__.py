@@ -9,6 +9,7 @@ groups  fuse: nodes that are computed by one nest of loops
 fitting what may be computed in one nest
 remake  what is cheap is computed again where it is read, not stored
 order   updates of states after all that reads the old value
+prepack  what follows from states alone is made when they have changed, not in every step
 chains  groups that follow each other strip by strip
 phases  what may be computed at the same time
 chunks  stretches of the work of a stage, for threads to share

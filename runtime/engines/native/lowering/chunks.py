@@ -22,7 +22,7 @@ Kind = TypeVar("Kind")
 
 
 class Stretch(NamedTuple):
-    """Units of a stage from `start` to before `stop`, numbered as the function has them."""
+    """Units of a stage from `start` to before `stop`, numbered as the function has them; stages as `Stages.all`."""
 
     group: int
     stage: int
@@ -42,7 +42,8 @@ def chunks_of(stages: Sequence[Stages], phases: Phases, threads: int) -> list[li
         for j, stage in enumerate(staged.stages):
             chain = chain_of.get(i, [i]) if j == 0 else [i]
             if len(chain) == 1:
-                chunks: list[Chunk] = [(Stretch(i, j, *units),) for units in stretches(stage, threads)]
+                number = len(staged.prepacked) + j
+                chunks: list[Chunk] = [(Stretch(i, number, *units),) for units in stretches(stage, threads)]
                 found[phases.first[i] + j].append((chunks, stage.cost))
             elif i == chain[0]:
                 cost = sum(stages[link].stages[0].cost for link in chain)
@@ -63,7 +64,12 @@ def strips(stages: Sequence[Stages], chain: Sequence[int], threads: int) -> list
     first = {i: stages[i].stages[0] for i in chain}
     return [
         tuple(
-            Stretch(i, 0, stage.first + stage.units * n // threads, stage.first + stage.units * (n + 1) // threads)
+            Stretch(
+                i,
+                len(stages[i].prepacked),
+                stage.first + stage.units * n // threads,
+                stage.first + stage.units * (n + 1) // threads,
+            )
             for i, stage in first.items()
         )
         for n in range(threads)

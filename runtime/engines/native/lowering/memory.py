@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from runtime.engines.native.forms import Pointwise
+from runtime.engines.native.forms import Pointwise, Stages
 from runtime.engines.native.lowering.groups import Group
 from runtime.engines.native.lowering.nodes import Node, Nodes
 from runtime.engines.native.lowering.phases import Phases
@@ -29,20 +29,24 @@ class Memory(NamedTuple):
         in_state: by tensor, the state that it is written into.
         offsets: in bytes, of every tensor in the arena.
         in_file: likewise, of every tensor in the file beside the arena.
-        scratch: by group, the offsets of its scratch.
+        packed: likewise, of what is prepacked, in memory of its own.
+        scratch: by group, the offsets of its scratch; of what is prepacked in that memory.
         buffers: what is placed, in order.
         arena_bytes: of all.
         file_bytes: of the file.
+        packed_bytes: of all that is prepacked.
     """
 
     stored: list[list[str]]
     in_state: dict[str, str]
     offsets: dict[str, int]
     in_file: dict[str, int]
+    packed: dict[str, int]
     scratch: list[list[int]]
     buffers: list[Buffer]
     arena_bytes: int
     file_bytes: int
+    packed_bytes: int
 
 
 def place_groups(
@@ -51,31 +55,51 @@ def place_groups(
     phases: Phases,
     in_state: Mapping[str, str],
     scratch: Sequence[Sequence[int]],
+    stages: Sequence[Stages],
     watched: bool = False,
 ) -> Memory:
     """Give every stored tensor its place; `scratch` are the sizes that each group needs besides.
 
-    If the step is watched, everything that is made is stored.
+    What is prepacked has memory of its own, where nothing takes the place of anything else. If the step is watched,
+    everything that is made is stored.
     """
     last_read, end = _last_reads(block, groups), phases.count + 1
     stored = [group.makes if watched or _writes_all(group) else _read_later(group, last_read) for group in groups]
     until = {name: last + 1 for name, last in _last_phases(groups, phases).items()} | dict.fromkeys(block.ends, end)
     buffers = [Buffer(name, block.types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in block.feeds]
     spilled: list[Buffer] = []
+    packed: dict[str, int] = {}
+    packed_bytes = 0
     for i, (group, names, sizes) in enumerate(zip(groups, stored, scratch, strict=True)):
         start, stop = phases.first[i], phases.last[i] + 1
+        for name, size in _packed(block, stages[i], names, scratch_names(i, len(sizes)), sizes):
+            packed[name], packed_bytes = packed_bytes, packed_bytes + aligned(size)
         made = [
             Buffer(name, block.types[name].nbytes, start, max(until.get(name, stop), stop))
             for name in names
-            if name not in in_state
+            if name not in in_state and name not in packed
         ]
         (spilled if spills(group.nodes[0].op.type) else buffers).extend(made)
         rooms = zip(scratch_names(i, len(sizes)), sizes, strict=True)
-        buffers += [Buffer(name, size, start, stop) for name, size in rooms]
+        buffers += [Buffer(name, size, start, stop) for name, size in rooms if name not in packed]
     offsets, arena_bytes = _placed(buffers)
     in_file, file_bytes = _placed(spilled, PAGE) if spilled else ({}, 0)
-    places = [[offsets.pop(name) for name in scratch_names(i, len(sizes))] for i, sizes in enumerate(scratch)]
-    return Memory(stored, dict(in_state), offsets, in_file, places, buffers, aligned(arena_bytes), file_bytes)
+    scratch_at = {name: at for of in (offsets, packed) for name, at in of.items()}
+    places = [[scratch_at[name] for name in scratch_names(i, len(sizes))] for i, sizes in enumerate(scratch)]
+    offsets, packed = ({name: at for name, at in of.items() if name in block.types} for of in (offsets, packed))
+    arena_bytes = aligned(arena_bytes)
+    return Memory(
+        stored, dict(in_state), offsets, in_file, packed, places, buffers, arena_bytes, file_bytes, packed_bytes
+    )
+
+
+def _packed(
+    block: Nodes, stages: Stages, names: Sequence[str], scratch: Sequence[str], sizes: Sequence[int]
+) -> Iterator[tuple[str, int]]:
+    """What of a group is prepacked, with its bytes."""
+    if stages.is_prepacked:
+        yield from ((name, block.types[name].nbytes) for name in names)
+    yield from ((scratch[number], sizes[number]) for number in sorted(stages.packed))
 
 
 def _writes_all(group: Group) -> bool:

@@ -58,14 +58,14 @@ def phases_of(
     Args:
         block: of the groups.
         groups: in order.
-        stages: of each, how many.
+        stages: of each, how many; 0 of those that are prepacked.
         in_state: the tensors that are written over a state.
         scratch: bytes that each group needs besides what it makes.
         threads: that compute.
         room: bytes that all may take for several threads, if they can do with it; None for as many as they like.
         chains: groups that may follow each other in one phase.
     """
-    live = _Live(block, groups, in_state, scratch)
+    live = _Live(block, groups, stages, in_state, scratch)
     alone = _divided(block, groups, stages, in_state, live, 0, ())
     limit = max(live.most, LITTLE, inf if room is None else room)
     return alone if threads == 1 else _divided(block, groups, stages, in_state, live.again(), limit, chains)
@@ -92,6 +92,10 @@ def _divided(
     for i, (group, length) in enumerate(zip(groups, stages, strict=True)):
         written = [tensor_of[in_state[name]] for name in group.makes if in_state.get(name) in tensor_of]
         chain = chain_of.get(i, -1)
+        if not length:  # it is in none
+            first.append(here)
+            last.append(here - 1)
+            continue
         needs = [made[name] + (chain < 0 or made_in.get(name) != chain) for name in group.reads if name in made]
         needs += [read[name] + 1 - (0 if chain < 0 else length - 1) for name in written if name in read]
         start = max([here, *needs, count if group.is_host else 0])
@@ -126,11 +130,19 @@ class _Live:
     """
 
     def __init__(
-        self, block: Nodes, groups: Sequence[Group], in_state: Mapping[str, str], scratch: Sequence[int]
+        self,
+        block: Nodes,
+        groups: Sequence[Group],
+        stages: Sequence[int],
+        in_state: Mapping[str, str],
+        scratch: Sequence[int],
     ) -> None:
         last = {name: i for i, group in enumerate(groups) for name in group.reads}
         last |= dict.fromkeys(block.ends, len(groups))
-        kept = [[x for x in group.makes if (x in last or group.is_alone) and x not in in_state] for group in groups]
+        kept = [
+            [x for x in group.makes if (x in last or group.is_alone) and x not in in_state] if count else list[str]()
+            for group, count in zip(groups, stages, strict=True)
+        ]
         sizes = {
             name: aligned(block.types[name].nbytes) for name in (*block.feeds, *(x for names in kept for x in names))
         }

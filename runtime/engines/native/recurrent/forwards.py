@@ -11,7 +11,7 @@ from typing import NamedTuple
 from runtime.engines.native.convolution.borders import copied
 from runtime.engines.native.convolution.correlation import by_size
 from runtime.engines.native.convolution.tile import Place
-from runtime.engines.native.forms.stages import Stage, Stages, Work
+from runtime.engines.native.forms.stages import Prepack, Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Value
 from runtime.engines.native.ir.words import where
 from runtime.engines.native.math import tanh
@@ -55,7 +55,8 @@ class Forwards:
         size = layer.rows * layer.apart
         shared = (panels, 2 * size, size) if layer.gates == 4 else (panels, 2 * size)
         steps = [Stage(self.step, layer.panels, layer.cost, step * layer.panels) for step in range(layer.times)]
-        packs = [Stage(self.pack, layer.panels, panels * 0.2)] if panels else []
+        reads = (1, self.source.weights) if layer.features else (1,)
+        packs = [Stage(self.pack, layer.panels, panels * 0.2, prepack=Prepack(reads, (PANELS,)))] if panels else []
         return Stages(
             (Stage(self.begin, layer.rows, size * 0.1), *packs, *steps),
             tuple(max(count * layer.item, 64) for count in shared),
