@@ -7,7 +7,7 @@ from typing import Final
 from runtime.engines.native.convolution.correlation import by_size
 from runtime.engines.native.convolution.winograd_plan import Plan
 from runtime.engines.native.convolution.winograd_transforms import POSITIONS, SIDE, TAPS, of_taps
-from runtime.engines.native.forms.stages import Stage, Work
+from runtime.engines.native.forms.stages import Prepack, Stage, Work
 from runtime.engines.native.ir import Type, Value
 from runtime.engines.native.product import Matrix
 from runtime.engines.native.product.packing import packed_right
@@ -35,7 +35,9 @@ class Filters:
 
     def stage(self) -> Stage:
         """Units are some vectors of the depth of a panel."""
-        return Stage(self.write, self.plan.panels * self.across, self.plan.of_filters * NANOSECONDS)
+        plan = self.plan
+        prepack = None if self.room else Prepack((1,), (0,))
+        return Stage(self.write, plan.panels * self.across, plan.of_filters * NANOSECONDS, prepack=prepack)
 
     def write(self, work: Work, start: Value, stop: Value) -> None:
         """All that a panel has for some channels of the source."""
