@@ -10,7 +10,7 @@ from native.staged import expected, op_of, staged
 
 from prograd_proto import TensorType
 from registry import OPS
-from runtime.engines.native.convolution.winograd import Winograd
+from runtime.engines.native.convolution.winograd.loops import Winograd
 from runtime.engines.native.forms import FORMS, Loops
 from runtime.engines.native.target import target
 

@@ -7,11 +7,6 @@ tile         the rows and vectors of a result that fit into registers, along a d
 correlation  the convolution, and the gradient of its input
 folded       the same, whose vectors are channels below all columns of the filter
 winograd     3 x 3 with 4 multiplications for a place instead of 9
-winograd_plan        how it is cut, and what it costs
-winograd_transforms  of pixels, of filters, and back
-winograd_tiles       where its tiles lie
-winograd_filters     transformed filters
-winograd_again       places near which something is not finite
 streamed     a convolution whose filter is read once, in the order of memory
 filters      how the gradient of its filter is cut
 filter_loops the gradient of its filter

@@ -20,7 +20,7 @@ from runtime.engines.native.convolution.multiplied import added, repeated
 from runtime.engines.native.convolution.plan import Shape, cycles, planned
 from runtime.engines.native.convolution.point_filters import PointFilters
 from runtime.engines.native.convolution.streamed import Streamed
-from runtime.engines.native.convolution.winograd import Winograd
+from runtime.engines.native.convolution.winograd.loops import Winograd
 from runtime.engines.native.forms.form import FORMS, Loops
 from runtime.engines.native.forms.stages import Stages
 from runtime.engines.native.ir import DTYPES, Type

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.engines.native.convolution.correlation import by_size
-from runtime.engines.native.convolution.winograd_plan import Plan
-from runtime.engines.native.convolution.winograd_transforms import POSITIONS, SIDE, TAPS, of_taps
+from runtime.engines.native.convolution.winograd.plan import Plan
+from runtime.engines.native.convolution.winograd.transforms import POSITIONS, SIDE, TAPS, of_taps
 from runtime.engines.native.forms.stages import Prepack, Stage, Work
 from runtime.engines.native.ir import Type, Value
 from runtime.engines.native.product import Matrix

@@ -10,7 +10,7 @@ from typing import Final
 
 from runtime.engines.native.convolution.axes import Axis
 from runtime.engines.native.convolution.plan import CHAIN, CONFLICTS, WANTED, Shape
-from runtime.engines.native.convolution.winograd_transforms import PLACES, POSITIONS, TAPS
+from runtime.engines.native.convolution.winograd.transforms import PLACES, POSITIONS, TAPS
 from runtime.engines.native.product.plan import tile_cycles, tile_shape
 from runtime.engines.native.target import LINE, Target
 

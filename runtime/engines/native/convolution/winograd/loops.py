@@ -12,11 +12,11 @@ from typing import Final
 from runtime.engines.native.convolution.correlation import by_size, lines, part_of
 from runtime.engines.native.convolution.plan import WANTED, Shape
 from runtime.engines.native.convolution.tile import UNROLL, Along, Ask, starts, tile
-from runtime.engines.native.convolution.winograd_again import Again, written
-from runtime.engines.native.convolution.winograd_filters import Filters
-from runtime.engines.native.convolution.winograd_plan import GAIN, is_taken, planned
-from runtime.engines.native.convolution.winograd_tiles import pixels, places, tile_at
-from runtime.engines.native.convolution.winograd_transforms import POSITIONS, SIDE, of_pixels, of_sums
+from runtime.engines.native.convolution.winograd.again import Again, written
+from runtime.engines.native.convolution.winograd.filters import Filters
+from runtime.engines.native.convolution.winograd.plan import GAIN, is_taken, planned
+from runtime.engines.native.convolution.winograd.tiles import pixels, places, tile_at
+from runtime.engines.native.convolution.winograd.transforms import POSITIONS, SIDE, of_pixels, of_sums
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.ir.words import any_lane, is_nan, where

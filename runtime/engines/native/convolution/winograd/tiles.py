@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
-from runtime.engines.native.convolution.winograd_plan import Plan
-from runtime.engines.native.convolution.winograd_transforms import PLACES, SIDE
+from runtime.engines.native.convolution.winograd.plan import Plan
+from runtime.engines.native.convolution.winograd.transforms import PLACES, SIDE
 from runtime.engines.native.ir import Function, Value
 from runtime.engines.native.ir.words import where
 

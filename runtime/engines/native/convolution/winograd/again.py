@@ -11,9 +11,9 @@ from itertools import product
 from runtime.engines.native.convolution.borders import copied
 from runtime.engines.native.convolution.correlation import by_size, lines
 from runtime.engines.native.convolution.tile import Along, tile
-from runtime.engines.native.convolution.winograd_plan import Plan
-from runtime.engines.native.convolution.winograd_tiles import Tile, corner, is_inside, pixels, places, tile_at
-from runtime.engines.native.convolution.winograd_transforms import PLACES, SIDE, TAPS
+from runtime.engines.native.convolution.winograd.plan import Plan
+from runtime.engines.native.convolution.winograd.tiles import Tile, corner, is_inside, pixels, places, tile_at
+from runtime.engines.native.convolution.winograd.transforms import PLACES, SIDE, TAPS
 from runtime.engines.native.forms.stages import Work
 from runtime.engines.native.ir import Index, Type, Value
 from runtime.engines.native.ir.words import where

@@ -1,0 +1,9 @@
+"""Convolutions of 3 x 3 by Winograd's minimal filtering: 4 multiplications for a place instead of 9.
+
+loops       the convolution, and the gradient of its input
+plan        how it is cut, and what it costs
+transforms  of pixels, of filters, and back
+tiles       where its tiles lie
+filters     filters transformed, in panels
+again       places near which something is not finite
+"""
