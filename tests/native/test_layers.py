@@ -35,6 +35,7 @@ CASES = {
     "masked": Case(13, 4, 3, 33, is_masked=True, is_last=False),
     "masked, the other way, in float64": Case(8, 3, 9, 12, reverse=True, is_masked=True, dtype="float64"),
     "one step": Case(8, 1, 1, 1, is_first=True),
+    "parts that hold several vectors": Case(3, 2, 2, 70, is_first=True, is_last=False),
 }
 GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
 
@@ -55,7 +56,9 @@ def layer(op: str, case: Case):
             dc = OPS["full"].on(dh.block)(shape=tuple(dc.shape), value=0.0, dtype=case.dtype)
         gradients = [dh, *([dc] if op == "lstm_layer" else [])]
         back = [*OPS[f"{op}_gradient"](*operands, *made, *gradients, mask, reverse=case.reverse)]
-        read = [*made, *back] if case.is_first else [made[0], *back[: 2 if op == "gru_layer" else 1]]
+        given = back[: 2 if op == "gru_layer" else 1]
+        read = [*made, *back] if case.is_first else [made[0], *given]
+        read += [OPS["sum"](value, axes=(0, 1), keepdims=False) for value in given]
         return [OPS["neg"](value) for value in read]  # so that results are no ends
 
     return write
@@ -100,9 +103,16 @@ def test_what_the_gradient_needs_is_kept_and_what_nobody_reads_left_out(op: str)
     assert ahead.outputs[-1] == back.inputs[-1]
     numbers = (3, 4, 5, 0, 1, 2) if op == "gru_layer" else (3, 5, 6, 0, 1, 2)
     assert [name for name in ahead.inputs if name] == [f"x{i}" for i in numbers]
-    assert not {"matmul", "matmul+add", "unslice", "full"} & found.keys()
+    assert not {"matmul", "matmul+add", "unslice", "full", "sum", "sum+neg"} & found.keys()
     assert len(ahead.outputs) == 2  # states and what is kept, no cells
-    assert len(back.outputs) == (2 if op == "gru_layer" else 1)
+    assert len(back.outputs) == (4 if op == "gru_layer" else 2)  # and their sums
+
+
+def test_many_rows_are_not_added_up_in_one_chain():
+    case = Case(257, 1, 1, 1)
+    check(layer("lstm_layer", case), operands("lstm_layer", case), target(HERE[0]), 2e-5)
+    names = [group.name for group in groups("lstm_layer", case)]
+    assert "sum+neg" in names
 
 
 @pytest.mark.parametrize("op", ["gru_layer", "lstm_layer"])

@@ -3,7 +3,7 @@
 1. A gradient whose layer is in the block too is given what that keeps for it: gates, instead of computing them again,
    and cells, in the order in which it reads them. They take the room of what they are made of.
 2. It is not given gradients that are known to be 0: of cells, or of all states but the last one. Those of the first
-   state and cell are left out if nobody reads them.
+   state and cell are left out if nobody reads them. It sums those of preactivations, for biases, while it makes them.
 3. A layer makes the product of its features itself if nobody else reads that: step by step, with that of its states.
    For few rows it does not, since it goes through all weights in every step.
 4. What nobody reads then is left out.
@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -26,6 +27,12 @@ from runtime.engines.native.target import Target
 
 FEWEST_ROWS: Final = 8
 """Of a layer that makes the product of its features."""
+
+OVER_ROWS_AND_STEPS: Final = {"axes": (0, 1), "keepdims": False}
+"""The attributes of a sum for a bias."""
+
+MOST_ROWS_SUMMED: Final = 256
+"""That a gradient sums in one chain, before it adds those of steps: longer chains lose digits."""
 
 NEAR: Final = 0.8
 """The share of the second cache that all weights of such a layer may take."""
@@ -85,7 +92,22 @@ class _Layers:
             inputs = [name if number in needed else "" for number, name in enumerate(inputs)] + [kept]
             back = back._replace(kept=True)
         outputs = node.outputs if back.first else node.outputs[: operands.state]
+        sums = self._sums(i, node.outputs[: operands.state])
+        back, outputs = back._replace(sums=tuple(sums)), (*outputs, *sums.values())
         self._put(i, node._replace(form=backwards(gates, back), inputs=tuple(inputs), outputs=outputs))
+
+    def _sums(self, i: int, names: Sequence[str]) -> dict[int, str]:
+        """Sums over rows and steps that the gradient makes itself, by the number of what is summed; their nodes go."""
+        found: dict[int, str] = {}
+        for number, name in enumerate(names):
+            for j in self._readers(name):
+                made, rows = self.nodes[j], self.types[name].static_shape[0]
+                if made.op.type == "sum" and made.attributes == OVER_ROWS_AND_STEPS and rows <= MOST_ROWS_SUMMED:
+                    found[number] = made.outputs[0]
+                    self.maker[found[number]] = i
+                    del self.nodes[j]
+                    break
+        return found
 
     def _last(self, name: str, node: Node) -> str:
         """What a gradient of states has in their last step, if it is 0 in all others; else ""."""

@@ -6,4 +6,5 @@ cells      the mathematics of cells, forwards and backwards
 forwards   all steps in order
 again      the gates of all steps, for a gradient of which the layer kept none
 backwards  the gradients, step after step in the other order
+biases     the gradients of biases, of those
 """

@@ -20,7 +20,7 @@ from runtime.engines.native.ir.words import where
 from runtime.engines.native.math import tanh
 from runtime.engines.native.product import Matrix
 from runtime.engines.native.product.packing import packed_right
-from runtime.engines.native.recurrent import cells
+from runtime.engines.native.recurrent import biases, cells
 from runtime.engines.native.recurrent.again import Again, gate_at
 from runtime.engines.native.recurrent.forwards import read
 from runtime.engines.native.recurrent.layer import OPERANDS, At, Layer, address, hides, kept
@@ -42,12 +42,14 @@ class Back(NamedTuple):
         last: whether the gradient of the states is of the last step alone, [n, h], and else 0.
         cells: whether there is one of the cells.
         first: whether the gradients of the first state and cell are results.
+        sums: which of the gradients of preactivations are added up, over rows and steps: the last results.
     """
 
     kept: bool = False
     last: bool = False
     cells: bool = True
     first: bool = True
+    sums: tuple[int, ...] = ()
 
 
 class Place(NamedTuple):
@@ -135,11 +137,16 @@ class Backwards:
                     self._multiply(work, step, part, states)
 
     def _vector(self, work: Work, step: Value, time: Value, part: Value, column: Value, tail: int, states: int) -> None:
-        """The cells of all rows."""
+        """The cells of all rows, and what biases get from them."""
+        f, layer, sums = work.f, self.layer, self.how.sums
         place = Place(self._apart(states), column, states)
-        for row in work.f.range(0, self.layer.rows):
-            at = At(work.f.index(row), time, part * self.part + column, tail)
-            self._cells(work, step, at, place)
+        at = At(f.index(0), time, part * self.part + column, tail)
+        for row in f.range(0, layer.rows):
+            self._cells(work, step, at._replace(row=f.index(row)), place)
+        given, to = work.own(0, layer.element) + column, work.outputs[len(work.outputs) - len(sums) :]
+        for blocks, sum in zip(biases.blocks(layer, sums), to, strict=True):
+            places = [block * states for block in blocks]
+            biases.add_up(work, layer, step, at, given, place.apart, places, sum)
 
     def _multiply(self, work: Work, step: Value, part: Value, states: int) -> None:
         """What the cells of a part left, by its weights, panel by panel of all states."""
@@ -254,6 +261,8 @@ class Backwards:
             if layer.gates == 3:
                 f.store(shown[1], work.outputs[1] + result, gate * layer.states, at.tail)
             f.store(shown[1], to, gate * place.states, at.tail)
+            if gate == 2 and biases.needs_new(layer, self.how.sums):
+                f.store(shown[0], to, biases.NEW * place.states, at.tail)
 
     def _turned(self, work: Work, part: Value) -> Value:
         return work.shared(TURNED, self.layer.element) + part * (
@@ -266,7 +275,8 @@ class Backwards:
 
     def _apart(self, states: int) -> int:
         """Elements from row to row of what a part multiplies: a little more than a power of two."""
-        return self.layer.gates * states + self.layer.lanes
+        blocks = self.layer.gates + biases.needs_new(self.layer, self.how.sums)
+        return blocks * states + self.layer.lanes
 
     def _load(self, work: Work, number: int | None, at: At) -> Value:
         assert number is not None, "only an LSTM has cells"
