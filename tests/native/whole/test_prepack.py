@@ -11,13 +11,15 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from native.building import every_target
+
 import runtime
 from prograd import Program, Value, layers, ops, sgd
 from runtime.aligned_memory import aligned_bytes
 from runtime.engines.native.explain import explained
 from runtime.engines.native.prepacked import Prepacked
 from runtime.engines.native.step import Lowered, bind_compiled, lowered
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.target import Target, this_machine
 from runtime.errors import ResourceLimit
 from runtime.memory_limit import MemoryLimit
 from runtime.runs.turns import Turns
@@ -286,6 +288,40 @@ def test_bits_are_those_of_a_step_that_makes_all(name: str, threads: int):
             arena[:] = 0xAA
     assert results[0]
     assert all(result == results[0] for result in results)
+
+
+@every_target
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(16, 300, 500), (33, 1000, 97), (150, 513, 40)])
+def test_products_of_some_rows_by_prepacked_weights(target: Target, rows: int, depth: int, columns: int):
+    """Of weights as they lie, and transposed; what follows, too."""
+    made = Program("rows", seed=1)
+    x = made.input("x", "float32", ("batch", depth))
+    b = made.parameter("b", (columns,))
+    w, t = made.parameter("w", (depth, columns)), made.parameter("t", (columns, depth))
+    made.outputs(y=ops.relu(x @ w + b), z=ops.matmul(x, t, transpose_b=True))
+    run = new(made.compile(batch=rows).desc)
+    block = run.session.bindings("predict")[0].block
+    for name, state in run.states.arrays.items():
+        if state.ndim:
+            state[...] = np.random.default_rng(len(name)).normal(size=state.shape)
+    results: list[list[bytes]] = []
+    for threads in (1, 2, 3):
+        step = lowered(block, (), target, threads, prepacks=True)
+        assert step.memory.packed_bytes >= 8 * depth * columns
+        arena, packed = aligned_bytes(step.memory.arena_bytes), aligned_bytes(step.memory.packed_bytes)
+        compiled = bind_compiled(step, run.states.arrays, arena, packed=packed)
+        [feed] = step.nodes.feeds
+        given = np.random.default_rng(9).normal(size=(rows, depth)).astype("f4")
+        compiled.arrays[feed][...] = given
+        compiled.prepack()
+        compiled()
+        found = [compiled.arrays[fetch.tensor] for fetch in block.fetches]
+        state = {name: array.astype("f8") for name, array in run.states.arrays.items()}
+        y = np.maximum(given.astype("f8") @ state["w"] + state["b"], 0)
+        np.testing.assert_allclose(found[0], y, atol=1e-4)
+        np.testing.assert_allclose(found[1], given.astype("f8") @ state["t"].T, atol=1e-4)
+        results.append([array.tobytes() for array in found])
+    assert results[1:] == results[:-1]
 
 
 @pytest.mark.parametrize("name", SUBJECTS)

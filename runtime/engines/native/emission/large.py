@@ -26,6 +26,12 @@ from runtime.engines.native.target import Target
 LEAST: Final = 1 << 26
 """Multiply-adds: fewer do not wait for a stage that copies."""
 
+LEAST_PREPACKED: Final = 1 << 20
+"""Likewise, of a right operand that is prepacked: smaller ones go with their rows from layer to layer."""
+
+LEAST_ROWS_PREPACKED: Final = 16
+"""Likewise: few rows take as long as reading the operand, wherever it lies."""
+
 LEAST_ROWS: Final = 256
 """So that a copy of the right operand is used often."""
 
@@ -48,11 +54,20 @@ COPY_NANOSECONDS: Final = 0.2
 """For an element of the right operand."""
 
 
-def is_large(shape: Shape) -> bool:
-    """Whether it pays to copy the right operand first."""
+def is_large(task: Task, shape: Shape) -> bool:
+    """Whether it pays to copy the right operand first; if that is prepacked, it costs nothing."""
     work = shape.m * shape.n * shape.k
+    if prod(shape.loops.extents[:-2]) > 1:
+        return False
+    if task.group.nodes[0].inputs[_right_of(shape)] in task.steady:
+        return work >= LEAST_PREPACKED and shape.m >= LEAST_ROWS_PREPACKED
     rows = shape.m >= LEAST_ROWS or _is_of_all_rows(shape)
-    return work >= LEAST and rows and not prod(shape.loops.extents[:-2]) > 1
+    return work >= LEAST and rows
+
+
+def _right_of(shape: Shape) -> int:
+    """The number of the operand that is the right one."""
+    return 0 if shape.is_turned else 1
 
 
 def _is_of_all_rows(shape: Shape) -> bool:
@@ -85,7 +100,7 @@ def large_stages(target: Target, task: Task, shape: Shape) -> Stages:
     multiply = Stage(write, blocks.rows.pieces * blocks.columns.pieces, cost_of(target, element.bits, shape))
     if not copied:
         return Stages((multiply,), (), own)
-    prepack = Prepack((0 if shape.is_turned else 1,), (0,))
+    prepack = Prepack((_right_of(shape),), (0,))
     return Stages(
         (Stage(copy, panels.pieces, copied * COPY_NANOSECONDS, prepack=prepack), multiply), (copied * item,), own
     )
@@ -160,6 +175,7 @@ class _Emission:
         )
         places = [work.places[name] for name in node.inputs]
         self.left, self.right = places[::-1] if shape.is_turned else places
+        self.is_prepacked = node.inputs[_right_of(shape)] in task.steady
         self.wait = _sums_wait(task, shape, blocks.plan)
 
     def panel(self, column: Index, columns: int) -> None:
@@ -206,6 +222,7 @@ class _Emission:
             partial=waiting,
             scratch=work.own(0, self.element) if plan.scratch else None,
             panels=(lambda p, j: self._lies(p, column + j)) if self.blocks.width else None,
+            panels_are_far=self.is_prepacked,
             ahead=[] if self.blocks.width else self._ahead(left, right, m, n),
         )
         if waiting is not None:
@@ -221,7 +238,7 @@ class _Emission:
         """What follows from a row of sums."""
 
         def vector(j: Index, lanes: int, count: int) -> None:
-            x = self.work.f.load(waiting.at, j, lanes, count or None)
+            x = self.work.f.load(waiting.at, j, lanes, count if lanes else None)
             self.body.at(self.shape.loops.steps, [row, column + j], lanes, count, {self.result: x})
 
         along(self.work.f, columns, self.blocks.plan.lanes, vector)

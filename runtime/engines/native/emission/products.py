@@ -34,7 +34,7 @@ JOINED_ROWS: Final = 16
 def product_stages(target: Target, task: Task) -> Stages:
     """A unit is a part of a matrix, or a whole one where there are many; a second stage adds halves of the depth."""
     shape, dtype = product_shape(task), _dtype(task)
-    if is_large(shape):
+    if is_large(task, shape):
         return large_stages(target, task, shape)
     bits, around = DTYPES[dtype].bits, shape.loops.extents[:-2]
     cut = divided(target, bits, shape, prod(around))

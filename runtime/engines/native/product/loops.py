@@ -66,6 +66,7 @@ def product(
     partial: Matrix | None = None,
     scratch: Value | None = None,
     panels: Panels | None = None,
+    panels_are_far: bool = False,
     beside: Sequence[Matrix] = (),
     ahead: Sequence[Ahead] = (),
 ) -> None:
@@ -84,6 +85,7 @@ def product(
         partial: m x n elements in which sums may wait; needed if the plan has more than one depth.
         scratch: `plan.scratch` elements; needed if that is not 0.
         panels: where a copy of the right operand lies by panels, if there is one; the plan then copies none.
+        panels_are_far: whether each panel is asked for while the one before it is multiplied.
         beside: m x n elements each that the epilogue reads or writes: asked for while a tile is computed.
         ahead: operands that are asked for while the block of the depth before theirs is computed.
     """
@@ -99,6 +101,7 @@ def product(
             b = right.moved(p, j)
             if panels is not None:
                 b = Matrix(panels(p, j), plan.width)
+                part.next_panels = _next_panels(f, panels, j, columns, p, plan, k) if panels_are_far else None
             elif plan.pack_right and scratch is not None:
                 to = scratch + plan.left_scratch
                 packed_right(f, b, to, part.depth, columns, plan.width, plan.depth, vector)
@@ -130,33 +133,47 @@ class _Part:
         self.epilogue, self.partial = epilogue, partial if plan.depths > 1 else None
         self.beside = beside
         self.depth: Index = k if plan.depths == 1 else _least(k - p, plan.depth)
+        self.next_panels: Value | None = None  # where those of the next block of the depth lie, if they are asked for
+        self.next_panel: Value | None = None
         self.ahead = [(_following(each, f.index(p) + self.depth, k), each) for each in ahead]
 
     def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int, *, by_panels: bool) -> None:
         """All tiles of a block of rows, panel by panel."""
         for j, width in in_blocks(self.f, columns, self.plan.width):
             beside = replace(b, at=b.at + j * self.plan.depth) if by_panels else b.moved(0, j)
+            if self.next_panels is not None:
+                is_last = self.f.index(j) + width >= columns
+                self.next_panel = where(is_last, self.next_panels, beside.at + width * self.plan.depth)
             for r, size in in_tiles(self.f, rows, self.plan.rows):
-                self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width, self._along(j, r, size, rows, columns))
+                along = self._along(self._asked(j, r, size, rows, columns))
+                self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width, along)
 
-    def _along(self, j: Index, r: Index, size: int, rows: int, columns: int) -> Callable[[Index], None] | None:
-        """Asks for the part of what is needed next that falls to a tile: lines of every UNROLL rows of the depth."""
-        if not self.ahead:
+    def _along(self, asked: list[tuple[Value, Index]]) -> Callable[[Index], None] | None:
+        """Asks for these places, of every UNROLL rows of the depth, in rows that are so many elements apart."""
+        if not asked:
             return None
-        panels, line = -(-columns // self.plan.width), LINE * 8 // self.vector.bits
-        asked: list[tuple[Value, Index]] = []
-        for at, each in self.ahead:
-            lines = -(-each.columns // line)
-            first = (self.f.index(j) // self.plan.width * rows + r) * (lines * UNROLL) // (panels * rows)
-            for n in range(-(-lines * UNROLL * size // (panels * rows))):
-                slot = first + n
-                asked.append((at + (slot // lines * each.matrix.row + slot % lines * line), each.matrix.row))
 
         def along(k: Index) -> None:
             for at, row in asked:
                 self.f.prefetch(at, k * row, 2)
 
         return along
+
+    def _asked(self, j: Index, r: Index, size: int, rows: int, columns: int) -> list[tuple[Value, Index]]:
+        """The part of what is needed next that falls to a tile: lines of UNROLL rows of the depth."""
+        panels, line = -(-columns // self.plan.width), LINE * 8 // self.vector.bits
+        asked: list[tuple[Value, Index]] = []
+        if self.next_panel is not None:
+            lines = UNROLL * self.plan.width // line
+            at = self.next_panel + self.f.index(r) * lines // rows * line
+            asked += [(at + n * line, self.plan.width) for n in range(-(-lines * size // rows))]
+        for at, each in self.ahead:
+            lines = -(-each.columns // line)
+            first = (self.f.index(j) // self.plan.width * rows + r) * (lines * UNROLL) // (panels * rows)
+            for n in range(-(-lines * UNROLL * size // (panels * rows))):
+                slot = first + n
+                asked.append((at + (slot // lines * each.matrix.row + slot % lines * line), each.matrix.row))
+        return asked
 
     def tile(
         self,
@@ -238,6 +255,12 @@ def in_shares(f: Function, tiles: Iterable[tuple[int, int]]) -> Iterator[tuple[I
 
 def _least(a: Index, b: int) -> Index:
     return min(a, b) if isinstance(a, int) else minimum(a, b)
+
+
+def _next_panels(f: Function, panels: Panels, j: Index, columns: int, p: Index, plan: Plan, k: int) -> Value:
+    """Where the panels lie that are needed after those of a block: of the next one of the depth, or of columns."""
+    end = f.index(p) + plan.depth
+    return where(end >= k, panels(0, j + columns), panels(end, j))
 
 
 def _following(ahead: Ahead, p: Value, k: int) -> Value:
