@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from copy import copy
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
-from prograd_proto import attributes_of, type_of
+from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
 from prograd_proto.lifespans import held
-from runtime.aligned_memory import aligned_array
+from runtime.aligned_memory import aligned_array, aligned_bytes, view
 from runtime.conversion import converted
 from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import DataError, ResourceLimit
@@ -20,6 +21,7 @@ from runtime.files.program_files import verified
 from runtime.files.tensor_files import read_arrays
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 from runtime.one_op import call_of, scratch_bytes
+from runtime.placement.alignment import aligned
 from runtime.runs.turns import Turns
 
 
@@ -36,7 +38,7 @@ class States:
     def __init__(self, program: pb.ProgramDesc, folder: Path, memory: MemoryLimit = NO_LIMIT) -> None:
         """`memory` is asked for what initial values take beside the states, which are counted already."""
         self._held = held(program)
-        self.arrays: dict[str, Array] = {state.name: aligned_array(type_of(state)) for state in self._held}
+        self.arrays: dict[str, Array] = _beside_each_other({s.name: type_of(s) for s in self._held})
         self.nbytes = sum(array.nbytes for array in self.arrays.values())
         self.passing = frozenset(s.name for s in self._held if s.lifespan == pb.LIFESPAN_EPOCH)
         self.sums = tuple(s.name for s in self._held if s.slot == "gradient")
@@ -146,6 +148,13 @@ class States:
         if wanted not in (found, found.wide):
             raise DataError(f"{path}: {key!r} is {found}, the state {state.name!r} is {wanted}")
         return tensor if found == wanted else converted(tensor, wanted.dtype)
+
+
+def _beside_each_other(types: Mapping[str, TensorType]) -> dict[str, Array]:
+    """Zeroed arrays in one stretch of memory, for which systems use large pages where it is long."""
+    offsets = [0, *accumulate(aligned(type.nbytes) for type in types.values())]
+    memory = aligned_bytes(offsets[-1])
+    return {name: view(memory, at, type) for (name, type), at in zip(types.items(), offsets, strict=False)}
 
 
 def new_states(program: pb.ProgramDesc, folder: Path, memory: MemoryLimit) -> States:

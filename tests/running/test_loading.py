@@ -40,6 +40,14 @@ BACKBONE = {
 RENAME = {"backbone.": "trunk."}
 
 
+def test_states_lie_beside_each_other_and_begin_on_lines_of_the_cache():
+    arrays = network().session.states.arrays.values()
+    starts = [array.ctypes.data for array in arrays]
+    ends = [start + array.nbytes for start, array in zip(starts, arrays, strict=True)]
+    assert all(start % 64 == 0 for start in starts)
+    assert [after - end for end, after in zip(ends, starts[1:], strict=False)] == [-end % 64 for end in ends[:-1]]
+
+
 def test_some_states_are_taken_under_other_names_and_it_is_said_which(tmp_path: Path):
     save_file(BACKBONE, tmp_path / "b.safetensors")
     run = network()
