@@ -21,6 +21,7 @@ from runtime.engines.native.emission.task import Task, storing, task_of
 from runtime.engines.native.forms import Stages
 from runtime.engines.native.host import host_call
 from runtime.engines.native.lowering.accesses import with_accesses
+from runtime.engines.native.lowering.bottlenecks import with_bottlenecks
 from runtime.engines.native.lowering.chunks import Chunk, Stretch, chunks_of, stretches
 from runtime.engines.native.lowering.groups import Group, fuse, unfused
 from runtime.engines.native.lowering.layers import with_layers
@@ -91,6 +92,7 @@ def lowered(
     nodes = read if watched else with_layers(accessed, target)
     fused = unfused(nodes) if watched else fuse(nodes)
     nodes, again = (nodes, fused) if watched else remade(target, nodes, fused)
+    again = again if watched else with_bottlenecks(nodes, again)
     groups = again if watched else updates_late(nodes, again)
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
     divide = _divider(target)

@@ -7,6 +7,7 @@ tile         the rows and vectors of a result that fit into registers, along a d
 correlation  the convolution, and the gradient of its input
 folded       the same, whose vectors are channels below all columns of the filter
 winograd     3 x 3 with 4 multiplications for a place instead of 9
+bottleneck   three convolutions strip by strip, what lies between never in memory
 streamed     a convolution whose filter is read once, in the order of memory
 filters      how the gradient of its filter is cut
 filter_loops the gradient of its filter

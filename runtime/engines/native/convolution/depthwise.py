@@ -64,7 +64,7 @@ class Depthwise:
             for rows in shape.rows.phases:
                 for row in f.range(first, rows.places if self.parts == 1 else minimum(f.index(end), rows.places)):
                     for columns in shape.columns.phases:
-                        self._row(work, at, image, first, row, rows, columns)
+                        self.row(work, at, image, first, row, rows, columns)
 
     def _source(self, work: Work, image: Value, first: Index, count: Index) -> Images:
         f, border, rows = work.f, self.border, self.shape.rows
@@ -76,7 +76,7 @@ class Depthwise:
         height = (count - self.most_rows) * rows.step + border.height
         return bordered(f, border, begin, work.own(0, self.element), 1, first * rows.step, height, self.vector)
 
-    def _row(self, work: Work, at: Images, image: Value, first: Index, row: Index, rows: Phase, columns: Phase) -> None:
+    def row(self, work: Work, at: Images, image: Value, first: Index, row: Index, rows: Phase, columns: Phase) -> None:
         """The places of a phase in a row, of a part that begins at the first one."""
         f, shape = work.f, self.shape
         height, width = (sum(phase.places for phase in axis.phases) for axis in (shape.rows, shape.columns))

@@ -7,6 +7,7 @@ instructions  how many a node is
 nest        loops over a domain, and how operands lie along it
 body        the nodes of a group at one place of its domain
 elements    groups of pointwise nodes alone
+bottlenecks  groups of three convolutions in strips of rows
 making      groups that begin with a convolution, one of whose operands they make
 finishing   groups that begin with a convolution
 products    groups that begin with a product

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runtime.engines.native.emission.bottlenecks import bottleneck_stages
 from runtime.engines.native.emission.elements import element_stages
 from runtime.engines.native.emission.finishing import finished
 from runtime.engines.native.emission.making import making
@@ -32,7 +33,8 @@ def stages_of(target: Target, task: Task) -> Stages:
 
 def _is_steady(task: Task, prepack: Prepack | None) -> bool:
     """Whether all that a stage reads is the same from step to step."""
-    inputs = task.group.nodes[0].inputs
+    loops = [node for node in task.group.before if isinstance(node.form, Loops)]
+    inputs = [name for node in (*loops, task.group.nodes[0]) for name in node.inputs]
     return prepack is not None and all(not inputs[n] or inputs[n] in task.steady for n in prepack.reads)
 
 
@@ -41,6 +43,8 @@ def _stages_of(target: Target, task: Task) -> Stages:
     if node.op.type in MOVES:
         sources, results = map(task.lying, node.inputs), [task.types[name] for name in node.outputs]
         return moving_stages(target, node.op.type, [*sources], results, node.attributes)
+    if any(isinstance(before.form, Loops) for before in task.group.before):
+        return bottleneck_stages(target, task)
     if isinstance(node.form, Loops):
         stages = _of_loops(target, task, node, node.form)
         return finished(task, stages) if len(task.group.nodes) > 1 else stages

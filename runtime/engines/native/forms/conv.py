@@ -40,7 +40,7 @@ def convolution_of_made(
 ) -> Stages | None:
     """The same of an image that is made where it is copied, if each pixel is copied about once."""
     x, w = inputs
-    element, shape = DTYPES[x.dtype], _shape(x, w, outputs[0], attributes)
+    element, shape = DTYPES[x.dtype], shape_of(x, w, outputs[0], attributes)
     if _is_by_itself(shape):
         return Depthwise(target, element, shape, is_made=True).stages() if shape.deep * shape.wide == 1 else None
     plan = planned(target, element.bits, shape, is_made=True)
@@ -115,7 +115,7 @@ def _stages(
     attributes: Mapping[str, Any],
     is_gradient: bool = False,
 ) -> Stages:
-    element, shape = DTYPES[source.dtype], _shape(source, w, result, attributes, is_gradient)
+    element, shape = DTYPES[source.dtype], shape_of(source, w, result, attributes, is_gradient)
     if _is_by_itself(shape):
         return _by_themselves(target, element, shape)
     plan = planned(target, element.bits, shape)
@@ -139,7 +139,7 @@ def _winograd(target: Target, element: Type, shape: Shape) -> Winograd | None:
     return found if found.is_wanted(min(others)) else None
 
 
-def _shape(
+def shape_of(
     source: TensorType, w: TensorType, result: TensorType, attributes: Mapping[str, Any], is_gradient: bool = False
 ) -> Shape:
     stride, padding, dilation, groups = (attributes[name] for name in ("stride", "padding", "dilation", "groups"))

@@ -114,6 +114,8 @@ class Stage(NamedTuple):
         first: the number of the first unit.
         strips: if its units are strips of rows, which also write their own rows only.
         prepack: if it prepares whole operands for the other stages, and does nothing else.
+        goes_on: whether units one after the other take less time than each by itself, so that a thread gets one stretch
+            of them.
     """
 
     write: Write
@@ -122,6 +124,7 @@ class Stage(NamedTuple):
     first: int = 0
     strips: Strips | None = None
     prepack: Prepack | None = None
+    goes_on: bool = False
 
 
 class Stages(NamedTuple):

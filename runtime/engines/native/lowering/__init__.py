@@ -8,6 +8,7 @@ layers  recurrent layers with what is around them
 groups  fuse: nodes that are computed by one nest of loops
 fitting what may be computed in one nest
 remake  what is cheap is computed again where it is read, not stored
+bottlenecks  three convolutions as one group
 order   updates of states after all that reads the old value
 prepack  what follows from states alone is made when they have changed, not in every step
 chains  groups that follow each other strip by strip

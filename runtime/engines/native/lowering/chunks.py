@@ -78,7 +78,8 @@ def strips(stages: Sequence[Stages], chain: Sequence[int], threads: int) -> list
 
 def stretches(stage: Stage, threads: int) -> list[tuple[int, int]]:
     """The units of a stage cut into chunks of nearly the same size."""
-    return [(stage.first + start, stage.first + stop) for start, stop in cut(stage.units, stage.cost, threads)]
+    cost = min(stage.cost, threads * LEAST_NANOSECONDS) if stage.goes_on else stage.cost
+    return [(stage.first + start, stage.first + stop) for start, stop in cut(stage.units, cost, threads)]
 
 
 def in_order(stages: Sequence[tuple[list[Kind], float]]) -> list[Kind]:

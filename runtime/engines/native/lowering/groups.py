@@ -47,7 +47,8 @@ class Group:
         rank: where it stands among the groups.
         joined: the axes that its reductions join; all join the same.
         of_rows: tensors that it makes with one element for each row of those axes.
-        before: pointwise nodes that make the first operand of its convolution where that is copied.
+        before: nodes that make the first operand of its convolution: pointwise ones where that is copied, or those of
+            the two other convolutions of a bottleneck, see `lowering.bottlenecks`.
     """
 
     domain: tuple[int, ...]
