@@ -119,3 +119,24 @@ def test_many_rows_are_not_added_up_in_one_chain():
 def test_a_product_of_few_rows_is_made_at_once(op: str):
     names = [group.name for group in groups(op, CASES["a product of few rows"])]
     assert "matmul+add" in names
+
+
+@pytest.mark.parametrize(("step", "reverse", "is_last"), [(3, False, True), (0, True, True), (2, False, False)])
+@pytest.mark.parametrize("op", GATES)
+def test_a_layer_that_is_read_at_its_end_writes_no_other_step(op: str, step: int, reverse: bool, is_last: bool):
+    case = Case(9, 4, 5, 40)
+
+    def write(x, w, b, r, more, h0, c0, *_) -> Iterable[Value]:
+        given = OPS["add"](OPS["matmul"](x, w), b)
+        firsts = [h0, c0] if op == "lstm_layer" else [h0]
+        made = OPS[op](given, r, *([more] if op == "gru_layer" else []), *firsts, None, reverse=reverse)
+        states = made if isinstance(made, Value) else made[0]
+        taken = OPS["slice"](states, axes=(1,), starts=(step,), stops=(step + 1,), strides=(1,))
+        return [OPS["neg"](taken)]
+
+    feeds = operands(op, case)
+    for here in HERE:
+        check(write, feeds, target(here), 2e-5)
+    step_of = lowered(Made(write, feeds).desc, (), target(HERE[0]))
+    [layer] = [i for i, group in enumerate(step_of.groups) if group.name == op]
+    assert (step_of.stages[layer].stages[-1].units == case.rows) == is_last  # which copies what the last step left

@@ -6,7 +6,8 @@
    state and cell are left out if nobody reads them. It sums those of preactivations, for biases, while it makes them.
 3. A layer makes the product of its features itself if nobody else reads that: step by step, with that of its states.
    For few rows it does not, since it goes through all weights in every step.
-4. What nobody reads then is left out.
+4. Where only the last step of a layer is read, it writes no other.
+5. What nobody reads then is left out.
 """
 
 from __future__ import annotations
@@ -154,6 +155,8 @@ class _Layers:
         outputs, inputs = list(node.outputs), [*node.inputs, ""][: count + 1]
         if gates == 4 and not self._is_read(outputs[1]):
             how, outputs = how._replace(cells=False), outputs[:1]
+        if self._is_read_at_end(outputs[0], bool(node.attributes["reverse"])):
+            how = how._replace(last=True)
         if how.keeps:
             outputs.append(f"kept for the gradient of {outputs[0]}")
         features = self._features(i, gates)
@@ -163,6 +166,22 @@ class _Layers:
         if how != Ahead() or features:
             form = forwards(gates, how, size)
             self._put(i, node._replace(form=form, inputs=tuple(inputs), outputs=tuple(outputs)))
+
+    def _is_read_at_end(self, name: str, reverse: bool) -> bool:
+        """Whether of all states only those of the last step are read."""
+        _, times, size = self.types[name].static_shape
+        last, each = (0 if reverse else times - 1) * size, times * size
+        if name in self.block.ends:
+            return False
+        for read in {x for node in self.nodes.values() for x in node.inputs if self.block.root.get(x, x) == name}:
+            access = self.block.accesses.get(read)
+            if access is None or min(access.lying.steps, default=0) < 0:
+                return False
+            inside = [(n - 1) * step for n, step in zip(*access.lying, strict=True) if step % each]
+            first = access.offset % each
+            if not last <= first <= first + sum(inside) < last + size:
+                return False
+        return True
 
     def _features(self, i: int, gates: int) -> Features | None:
         """What a layer may multiply itself instead of reading it."""

@@ -29,10 +29,12 @@ class Ahead(NamedTuple):
     Attributes:
         keeps: whether its last result is what the gradient needs, as `layer.kept` lays it out.
         cells: whether the cells of an LSTM are a result.
+        last: whether of all states only those of the last step are written.
     """
 
     keeps: bool = False
     cells: bool = True
+    last: bool = False
 
 
 class Forwards:
@@ -57,8 +59,9 @@ class Forwards:
         steps = [Stage(self.step, layer.panels, layer.cost, step * layer.panels) for step in range(layer.times)]
         reads = (1, self.source.weights) if layer.features else (1,)
         packs = [Stage(self.pack, layer.panels, panels * 0.2, prepack=Prepack(reads, (PANELS,)))] if panels else []
+        end = [Stage(self.end, layer.rows, size * 0.1)] if self.how.last else []
         return Stages(
-            (Stage(self.begin, layer.rows, size * 0.1), *packs, *steps),
+            (Stage(self.begin, layer.rows, size * 0.1), *packs, *steps, *end),
             tuple(max(count * layer.item, 64) for count in shared),
             (layer.sums_size * layer.item,),
         )
@@ -72,6 +75,15 @@ class Forwards:
                 copied(f, source, work.shared(number, layer.element) + unit * layer.apart, layer.states, layer.vector)
             time = layer.time(f, f.index(0))
             self._features(work, f.index(unit), time, work.shared(STATE, layer.element))
+
+    def end(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are rows of the last state."""
+        f, layer = work.f, self.layer
+        time, size = layer.time(f, f.index(layer.times - 1)), layer.rows * layer.apart
+        left = work.shared(STATE, layer.element) + layer.times % 2 * size
+        for unit in f.range(start, stop):
+            to = work.outputs[0] + (unit * layer.times + time) * layer.states
+            copied(f, left + unit * layer.apart, to, layer.states, layer.vector)
 
     def pack(self, work: Work, start: Value, stop: Value) -> None:
         """Units are panels of the weights."""
@@ -153,7 +165,8 @@ class Forwards:
         hidden = hides(work, self.mask, layer, at.row, at.time)
         state = state if hidden is None else where(hidden, old, state)
         place = (at.row * layer.times + at.time) * layer.states + at.first
-        f.store(state, work.outputs[0] + place, 0, at.tail)
+        if not self.how.last:
+            f.store(state, work.outputs[0] + place, 0, at.tail)
         f.store(state, after + at.row * layer.apart + at.first, 0, at.tail)
 
     def _keep(self, work: Work, at: At, values: list[Value], first: int = 0) -> None:
