@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Final
-from weakref import finalize
+from weakref import finalize, ref
 
 from runtime.dtypes import Array
 from runtime.errors import ResourceLimit
@@ -43,6 +43,7 @@ class MemoryLimit:
         self.most = self._taken
         """The most bytes that were counted at a time."""
         self._lock = RLock()  # what is freed meanwhile may give back
+        self._noted: dict[int, tuple[ref[Array], int]] = {}  # by the reference to an array, that and its bytes
 
     def take(self, nbytes: int, what: str) -> None:
         """Note bytes that are about to be allocated; raises ResourceLimit, and notes nothing, if they are too many."""
@@ -62,8 +63,15 @@ class MemoryLimit:
             self.take_for(owner, PER_THREAD, "the memory of a thread")
 
     def note(self, array: Array) -> None:
-        """Give back what was taken for an array when nobody has it any more."""
-        finalize(array, self.give_back, array.nbytes).atexit = False
+        """Give back what was taken for an array when nobody has it any more.
+
+        By a reference of its own, as small predictions would wait for `finalize`.
+        """
+        noted = ref(array, self._freed)
+        self._noted[id(noted)] = noted, array.nbytes
+
+    def _freed(self, array: ref[Array]) -> None:
+        self.give_back(self._noted.pop(id(array))[1])
 
     @property
     def taken(self) -> int:

@@ -67,7 +67,7 @@ class Turns:
             left = self._readers.pop(me) - 1
             if left:
                 self._readers[me] = left
-            else:
+            elif self._waiting:  # nobody else waits for the end of readers
                 self._changed.notify_all()
 
     def version(self) -> int | None:

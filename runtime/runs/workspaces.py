@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Condition, RLock, get_ident
+from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.lifespans import trains
@@ -12,6 +13,9 @@ from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit
 from runtime.memory_limit import MemoryLimit
 from runtime.runs.states import States
+
+NOTHING: Final = frozenset[str]()
+"""What most callers fetch besides."""
 
 
 class Workspaces:
@@ -148,7 +152,7 @@ class Lent:
 
     def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
         """The executor of a bound entry that also fetches those tensors; raises what `Workspaces.lent` does."""
-        key = bound.number, frozenset(fetch)
+        key = bound.number, frozenset(fetch) if fetch else NOTHING
         if key not in self._executors:
             try:
                 states = self._states_of(bound)

@@ -46,6 +46,7 @@ class NativeExecutor:
         self._around = around
         self.feeds, self.fetches, before, self._after, _ = around
         self._before = before if watch is None else [watch.start.keep, *before]
+        self._is_one_call = watch is None and _is_one_call(step, compiled, around)
         self.parts = [Part(f"{group.name}{' by NumPy' * group.is_host}", tuple(group.ops)) for group in step.groups]
         memory = step.memory
         self.footprint = Footprint(memory.arena_bytes, memory.file_bytes, packed=memory.packed_bytes)
@@ -58,7 +59,9 @@ class NativeExecutor:
 
     def step(self) -> None:
         """Make all segments."""
-        if self._watch is None:
+        if self._is_one_call:
+            self._call()
+        elif self._watch is None:
             self._make(self._compiled.segments, self._compiled.run)
         else:
             self._make(self._compiled.alone, self._watched)
@@ -102,6 +105,20 @@ class NativeExecutor:
         assert self._watch is not None, "only a watched step is made so"
         self._watch.calls[segment.first]()
 
+    def _call(self) -> None:
+        """Make the only segment, around which NumPy computes nothing: as `_make` does, in half the time."""
+        for call in self._before:
+            call()
+        if self._steady is not None:
+            self._steady(self._prepack)
+        [segment], compiled = self._compiled.segments, self._compiled
+        with self._helpers.helping(compiled.driver):
+            compiled.driver.drive(*segment.phases)
+        if compiled.refusals.any:
+            self._named(segment, partial(compiled.refusals.say, compiled.groups, compiled.arrays))
+        for call in self._after:
+            call()
+
     def _make(self, segments: Sequence[Segment], run: Callable[[Segment], None]) -> None:
         with np.errstate(all="ignore"):
             for call in self._before:
@@ -109,16 +126,27 @@ class NativeExecutor:
             if self._steady is not None:
                 self._steady(self._prepack)
             for segment in segments:
-                try:
-                    with self._helpers.helping(self._compiled.driver):
-                        run(segment)
-                except Refused as refused:
-                    raise_named(refused.error, refused.op, self._locations)
-                except Exception as error:
-                    explain = None if self._watch is None else partial(self._watch.explained, segment.first)
-                    raise_named(error, self._lowered.groups[segment.first].nodes[-1].op, self._locations, explain)
+                with self._helpers.helping(self._compiled.driver):
+                    self._named(segment, partial(run, segment))
             for call in self._after:
                 call()
+
+    def _named(self, segment: Segment, run: Call) -> None:
+        """Run it; an error names the op."""
+        try:
+            run()
+        except Refused as refused:
+            raise_named(refused.error, refused.op, self._locations)
+        except Exception as error:
+            explain = None if self._watch is None else partial(self._watch.explained, segment.first)
+            raise_named(error, self._lowered.groups[segment.first].nodes[-1].op, self._locations, explain)
+
+
+def _is_one_call(step: Lowered, compiled: CompiledStep, around: AroundStep) -> bool:
+    """Whether all is one segment of compiled code, and what is fetched is copied as it is."""
+    tensors = {fetch.name: fetch.tensor for fetch in step.nodes.block.desc.fetches}
+    alike = (compiled.arrays[tensors.get(name, name)].dtype == array.dtype for name, array in around.fetches.items())
+    return len(compiled.segments) == 1 and compiled.segments[0].host is None and all(alike)
 
 
 def watched_ops(step: Lowered, compiled: CompiledStep) -> list[WatchedOp]:
