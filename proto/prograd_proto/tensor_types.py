@@ -22,7 +22,7 @@ class TensorType(NamedTuple):
     shape: Shape
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        return _text(self)
 
     @property
     def rank(self) -> int:
@@ -48,6 +48,11 @@ class TensorType(NamedTuple):
 @lru_cache(maxsize=1 << 16)  # a program has few different types and very many tensors
 def _static(shape: Shape) -> tuple[int, ...]:
     return tuple(known(extent) for extent in shape)
+
+
+@lru_cache(maxsize=1 << 16)
+def _text(type: TensorType) -> str:
+    return f"{type.dtype}[{', '.join(map(str, type.shape))}]"
 
 
 @lru_cache(maxsize=1 << 16)

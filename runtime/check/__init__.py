@@ -20,7 +20,7 @@ from prograd_proto.plugins import require_plugins
 from prograd_proto.upgrades import every_op
 from runtime.check.bindings import check_bindings
 from runtime.check.blocks import check_block
-from runtime.check.ops import listed_operators
+from runtime.check.ops import Operators
 from runtime.check.run import check_data, check_entries, check_files, check_run
 from runtime.check.settings import check_settings
 from runtime.check.states import check_states
@@ -34,15 +34,15 @@ def check_program(program: pb.ProgramDesc, target: Target) -> None:
     Scratch and what is written in place have to be as the kernels of the target, which is to run it, allow.
     """
     require_plugins((op.type for op in every_op(program)), CONTRACTS)
-    check_states(program)
+    operators = Operators(program, target)
+    check_states(operators)
     check_settings(program)
     check_files(program)
     check_entries(program)
     states = {state.name: type_of(state) for state in program.states}
-    listed = listed_operators(program)
     for number in bound_blocks(program):
         try:
-            check_block(program, program.blocks[number], states, listed, target)
+            check_block(operators, program.blocks[number], states)
         except ProgramError as error:
             raise ProgramError(f"block {number}: {error}") from None
     _check_source_types(program)

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from prograd_proto import TensorType, attributes_of
+from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from runtime.check.names import check_size, check_unique, static_type
-from runtime.check.ops import Listed, check_op, described
+from runtime.check.ops import Operators, check_op, described
 from runtime.contract import require
 from runtime.step.in_place import faults
-from runtime.step.target import Target
 
 
-def check_block(
-    program: pb.ProgramDesc,
-    block: pb.BlockDesc,
-    states: Mapping[str, TensorType],
-    listed: Listed,
-    target: Target,
-) -> None:
+def check_block(operators: Operators, block: pb.BlockDesc, states: Mapping[str, TensorType]) -> None:
     """Raise ProgramError with the first fault of a block that is to run.
 
     Args:
-        program: of the block.
+        operators: of the block's program.
         block: one that a binding names.
         states: the types of all states.
-        listed: the versions of all operators that the program lists.
-        target: the engine that is to run it.
     """
     check_unique((tensor.name for tensor in block.tensors), "tensor")
     types = {tensor.name: static_type(tensor) for tensor in block.tensors}
@@ -39,14 +30,14 @@ def check_block(
     for op in block.ops:
         require(op.id > 0 and op.id not in seen, f"two ops have the id {op.id}, or it is 0")
         seen.add(op.id)
-        given = check_op(program, op, defined, listed)
-        operands = [defined[name] if name else None for name in op.inputs]
-        wanted = target.scratch(op.type, operands, attributes_of(op))
-        _check_outputs(program, op, types, given, defined, scratch)
-        _check_scratch(program, op, types, wanted, defined, scratch)
+        given, wanted = check_op(operators, op, defined)
+        _check_outputs(operators.program, op, types, given, defined, scratch)
+        if wanted or op.scratch:
+            _check_scratch(operators.program, op, types, wanted, defined, scratch)
     for name in types:
-        require(name in defined or name in scratch, f"%{name} is described, and nothing defines it")
-    _check_in_place(program, block, target)
+        if name not in defined and name not in scratch:
+            raise ProgramError(f"%{name} is described, and nothing defines it")
+    _check_in_place(operators, block)
     _check_ends(block, defined, states)
 
 
@@ -80,11 +71,12 @@ def _check_outputs(
     scratch: Set[str],
 ) -> None:
     """Check the outputs of an op, of which its contract gives these types, and add them to `defined`."""
-    where = described(program, op)
     for name, type in zip(op.outputs, given, strict=True):
-        new = name in types and name not in defined and name not in scratch
-        require(new, f"{where}: its output %{name} is not described, or defined twice")
-        require(types[name] == type, f"{where}: its output %{name} is {types[name]}, the kernel gives {type}")
+        if name not in types or name in defined or name in scratch:
+            raise ProgramError(f"{described(program, op)}: its output %{name} is not described, or defined twice")
+        if types[name] != type:
+            where = described(program, op)
+            raise ProgramError(f"{where}: its output %{name} is {types[name]}, the kernel gives {type}")
         defined[name] = type
 
 
@@ -110,11 +102,11 @@ def _check_scratch(
         scratch.add(name)
 
 
-def _check_in_place(program: pb.ProgramDesc, block: pb.BlockDesc, target: Target) -> None:
+def _check_in_place(operators: Operators, block: pb.BlockDesc) -> None:
     """Every pair of an op keeps the in-place law."""
     if any(op.in_place for op in block.ops):
-        for i, why in faults(Reading(block), target):
-            require(False, f"{described(program, block.ops[i])}: {why}")
+        for i, why in faults(Reading(block), operators.target):
+            raise ProgramError(f"{described(operators.program, block.ops[i])}: {why}")
 
 
 def _check_ends(block: pb.BlockDesc, defined: Mapping[str, TensorType], states: Mapping[str, TensorType]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Final
@@ -21,7 +22,8 @@ MAX_EMPTY_PLACES: Final = 1 << 28
 def check_name(name: str, what: str) -> None:
     """Raise ProgramError unless the name is printable, not empty and not huge."""
     require(bool(name), f"one {what} has no name")
-    require(len(name) <= MAX_NAME and name.isprintable(), f"the {what} name {name[:40]!r} is too long or not printable")
+    if len(name) > MAX_NAME or not name.isprintable():
+        raise ProgramError(f"the {what} name {name[:40]!r} is too long or not printable")
 
 
 def check_unique(names: Iterable[str], what: str) -> None:
@@ -29,7 +31,8 @@ def check_unique(names: Iterable[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         check_name(name, what)
-        require(name not in seen, f"the {what} {name!r} is there twice")
+        if name in seen:
+            raise ProgramError(f"the {what} {name!r} is there twice")
         seen.add(name)
 
 
@@ -45,19 +48,37 @@ def check_path(path: str) -> None:
 def static_type(desc: pb.TensorDesc | pb.StateDesc) -> TensorType:
     """The type of a tensor or state; raises ProgramError unless it is static and of a sane size."""
     type = type_of(desc)
-    require(type.rank <= MAX_RANK, f"{desc.name!r} has {type.rank} axes; at most {MAX_RANK} are supported")
-    for extent in type.shape:
-        require(
-            not isinstance(extent, str), f"{desc.name!r}: {type} has the unbound symbol {extent!r}; compile with a size"
-        )
-        require(isinstance(extent, int) and extent >= 0, f"{desc.name!r}: {type} has a negative extent")
-    check_size(desc.name, type)
+    fault = _fault_of_type(type)
+    if fault:
+        raise ProgramError(f"{desc.name!r}{fault}")
     return type
 
 
 def check_size(name: str, type: TensorType) -> None:
     """Raise ProgramError unless the static type is of a size that can be."""
-    require(type.nbytes <= MAX_TENSOR_BYTES, f"{name!r}: {type} is larger than a tebibyte")
+    fault = _fault_of_size(type)
+    if fault:
+        raise ProgramError(f"{name!r}{fault}")
+
+
+@lru_cache(maxsize=1 << 16)  # a program has few different types and very many tensors
+def _fault_of_type(type: TensorType) -> str:
+    """What is wrong with a type, to stand after its name; nothing if it is static and of a sane size."""
+    if type.rank > MAX_RANK:
+        return f" has {type.rank} axes; at most {MAX_RANK} are supported"
+    for extent in type.shape:
+        if isinstance(extent, str):
+            return f": {type} has the unbound symbol {extent!r}; compile with a size"
+        if extent < 0:
+            return f": {type} has a negative extent"
+    return _fault_of_size(type)
+
+
+@lru_cache(maxsize=1 << 16)
+def _fault_of_size(type: TensorType) -> str:
+    if type.nbytes > MAX_TENSOR_BYTES:
+        return f": {type} is larger than a tebibyte"
     places = prod(extent for extent in type.static_shape if extent)
-    sane = type.nbytes > 0 or places <= MAX_EMPTY_PLACES
-    require(sane, f"{name!r}: {type} has no elements and too many places for them")
+    if not type.nbytes and places > MAX_EMPTY_PLACES:
+        return f": {type} has no elements and too many places for them"
+    return ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
-from prograd_proto import ProgramError, TensorType, attributes_of
+from prograd_proto import Attribute, ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.dtypes import HALVES
@@ -12,25 +13,53 @@ from prograd_proto.plugins import namespace_of, plugin_failed
 from prograd_proto.spelling import LONGEST, closest
 from runtime.contract import require
 from runtime.operators import CONTRACTS, Contract
+from runtime.step.target import Target
 
-Listed = Mapping[str, Sequence[int]]
-"""By operator, the versions that the program lists."""
+LONGEST_KEPT: Final = 1000
+"""Bytes of attributes: what is longer is a constant, and is there once."""
 
+STAGES: Final = frozenset(pb.Stage.values()) - {0}
 
-def listed_operators(program: pb.ProgramDesc) -> Listed:
-    """What a program lists, looked up once for all of its ops."""
-    listed: dict[str, list[int]] = {}
-    for operator in program.operators:
-        listed.setdefault(operator.type, []).append(operator.version)
-    return listed
+Operands = tuple[TensorType | None, ...]
 
 
-def check_op(
-    program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType], listed: Listed
-) -> list[TensorType]:
-    """The output types of an op whose operands have these types; raises ProgramError that names op and line."""
+class Results(NamedTuple):
+    """What an op makes and needs besides.
+
+    Attributes:
+        outputs: the types that its contract gives.
+        scratch: the types of the scratch that its kernel wants.
+    """
+
+    outputs: Sequence[TensorType]
+    scratch: Sequence[TensorType]
+
+
+class Operators:
+    """What is the same for all ops of a program, and what was found of ops like others.
+
+    Attributes:
+        program: that is checked.
+        target: the engine that is to run it.
+        listed: by operator, the versions that the program lists.
+        known: by operator, types of operands and attributes, the results. Programs repeat themselves: forwards, in
+            their evaluation and prediction, and from layer to layer.
+    """
+
+    def __init__(self, program: pb.ProgramDesc, target: Target) -> None:
+        """Nothing is known yet."""
+        self.program, self.target = program, target
+        self.listed: dict[str, list[int]] = {}
+        self.known: dict[tuple[str, Operands, bytes], Results] = {}
+        for operator in program.operators:
+            self.listed.setdefault(operator.type, []).append(operator.version)
+
+
+def check_op(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType]) -> Results:
+    """The results of an op whose operands have these types; raises ProgramError that names op and line."""
+    program = operators.program
     try:
-        return list(_check(program, op, types, listed))
+        return _check(operators, op, types)
     except ProgramError as error:
         raise ProgramError(f"{described(program, op)}: {error}") from None
     except Exception as error:
@@ -46,49 +75,56 @@ def described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
     return f"op {op.id} ({op.type}{line})"
 
 
-def _check(
-    program: pb.ProgramDesc, op: pb.OpDesc, types: Mapping[str, TensorType], listed: Listed
-) -> tuple[TensorType, ...]:
+def _check(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType]) -> Results:
     if op.type not in CONTRACTS:
         raise ProgramError(f"this runtime has no kernel {op.type!r}{_closest(op.type)}")
     contract = CONTRACTS[op.type]
-    _check_version(listed.get(op.type, ()), op.type, contract)
-    require(op.location <= len(program.locations), "its location is not in the table")
-    require(op.stage in pb.Stage.values() and op.stage != 0, f"its stage {op.stage} is unknown")
+    _check_version(operators.listed.get(op.type, ()), op.type, contract)
+    require(op.location <= len(operators.program.locations), "its location is not in the table")
+    require(op.stage in STAGES, f"its stage {op.stage} is unknown")
     require(not op.blocks, "it has sub-blocks, which no kernel of this runtime takes")
     require(bool(op.random_stream) == contract.random, "a random stream and a random kernel go together")
     _check_operands(op, contract, types)
-    _check_attributes(op, contract)
-    operands = [types[name] if name else None for name in op.inputs]
-    outputs = contract.outputs(*operands, **attributes_of(op))
-    _check_halves(op, contract, types, outputs)
-    require(
-        len(outputs) == len(op.outputs),
-        f"its outputs are {len(op.outputs)}, those of its kernel {len(outputs)}",
-    )
-    return outputs
+    operands = tuple([types[name] if name else None for name in op.inputs])
+    key = op.type, operands, b"".join([attribute.SerializeToString() for attribute in op.attributes])
+    results = operators.known.get(key)
+    if results is None:
+        results = _results(op, contract, operands, operators.target)
+        if len(key[2]) <= LONGEST_KEPT:
+            operators.known[key] = results
+    if len(results.outputs) != len(op.outputs):
+        raise ProgramError(f"its outputs are {len(op.outputs)}, those of its kernel {len(results.outputs)}")
+    return results
+
+
+def _results(op: pb.OpDesc, contract: Contract, operands: Operands, target: Target) -> Results:
+    attributes = attributes_of(op)
+    _check_attributes(op, contract, attributes)
+    outputs = contract.outputs(*operands, **attributes)
+    _check_halves(contract, operands, outputs)
+    return Results(outputs, target.scratch(op.type, operands, attributes))
 
 
 def _check_version(listed: Sequence[int], type: str, contract: Contract) -> None:
-    require(
-        list(listed) == [contract.version],
-        f"the program lists versions {list(listed[:9])} of {type!r}, this runtime has {contract.version}",
-    )
+    if list(listed) != [contract.version]:
+        raise ProgramError(
+            f"the program lists versions {list(listed[:9])} of {type!r}, this runtime has {contract.version}"
+        )
 
 
 def _check_operands(op: pb.OpDesc, contract: Contract, types: Mapping[str, TensorType]) -> None:
     fixed = len(contract.inputs) - contract.variadic
     fits = len(op.inputs) > fixed if contract.variadic else len(op.inputs) == fixed
-    require(fits, f"its kernel takes the operands ({', '.join(contract.inputs)}), it has {len(op.inputs)}")
+    if not fits:
+        raise ProgramError(f"its kernel takes the operands ({', '.join(contract.inputs)}), it has {len(op.inputs)}")
     for i, name in enumerate(op.inputs):
-        require(
-            bool(name) or fixed - contract.optional <= i < fixed,
-            f"its operand {contract.inputs[min(i, fixed)]!r} is absent",
-        )
-        require(not name or name in types, f"it reads %{name}, which nothing defines before it")
+        if not name and not fixed - contract.optional <= i < fixed:
+            raise ProgramError(f"its operand {contract.inputs[min(i, fixed)]!r} is absent")
+        if name and name not in types:
+            raise ProgramError(f"it reads %{name}, which nothing defines before it")
 
 
-def _check_attributes(op: pb.OpDesc, contract: Contract) -> None:
+def _check_attributes(op: pb.OpDesc, contract: Contract, attributes: Mapping[str, Attribute]) -> None:
     kinds = {attribute.name: attribute_kind(attribute) for attribute in op.attributes}
     if len(kinds) != len(op.attributes) or kinds != contract.attributes:
         unknown = [name for name in kinds if name not in contract.attributes]
@@ -96,23 +132,18 @@ def _check_attributes(op: pb.OpDesc, contract: Contract) -> None:
         raise ProgramError(
             f"it has the attributes {_shown(kinds)}, its kernel takes {_shown(contract.attributes)}{hint}"
         )
-    attributes = attributes_of(op)
     for name, kind in kinds.items():
         static = kind != "shape" or all(isinstance(extent, int) and extent >= 0 for extent in attributes[name])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType, reportUnknownArgumentType]: the kind says that it is a shape
         require(static, f"its attribute {name!r} is no static shape")
 
 
-def _check_halves(
-    op: pb.OpDesc, contract: Contract, types: Mapping[str, TensorType], outputs: Sequence[TensorType]
-) -> None:
+def _check_halves(contract: Contract, operands: Operands, outputs: Sequence[TensorType]) -> None:
     if contract.halves:
         return
-    for i, name in enumerate(op.inputs):
-        what = contract.inputs[min(i, len(contract.inputs) - 1)]
-        half = name and types[name].dtype in HALVES
-        require(
-            not half, f"{what} is {types[name].dtype if name else ''}, which it cannot compute with; float32 it can"
-        )
+    for i, type in enumerate(operands):
+        if type is not None and type.dtype in HALVES:
+            what = contract.inputs[min(i, len(contract.inputs) - 1)]
+            raise ProgramError(f"{what} is {type.dtype}, which it cannot compute with; float32 it can")
     for type in outputs:
         require(type.dtype not in HALVES, f"its output is {type.dtype}, which it does not make; a cast does")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.check.names import check_unique, static_type
-from runtime.check.ops import Listed, check_op, listed_operators
+from runtime.check.ops import Operators, check_op
 from runtime.contract import require
 from runtime.step.effects import effects_of
 
@@ -13,24 +13,22 @@ COUNTERS = ("seed", "step", "total_steps")
 _COUNTER_TYPE = TensorType("int64", ())
 
 
-def check_states(program: pb.ProgramDesc) -> None:
-    """Raise ProgramError with the first fault of a state."""
+def check_states(operators: Operators) -> None:
+    """Raise ProgramError with the first fault of a state of the operators' program."""
+    program = operators.program
     check_unique((state.name for state in program.states), "state")
     types = {state.name: static_type(state) for state in program.states}
     for name in COUNTERS:
         require(types.get(name) == _COUNTER_TYPE, f"there is no state {name!r} of type {_COUNTER_TYPE}")
     files = {file.path for file in program.files}
-    listed = listed_operators(program)
     for state in program.states:
         try:
-            _check_state(program, state, types, files, listed)
+            _check_state(operators, state, types, files)
         except ProgramError as error:
             raise ProgramError(f"state {state.name!r}: {error}") from None
 
 
-def _check_state(
-    program: pb.ProgramDesc, state: pb.StateDesc, types: dict[str, TensorType], files: set[str], listed: Listed
-) -> None:
+def _check_state(operators: Operators, state: pb.StateDesc, types: dict[str, TensorType], files: set[str]) -> None:
     require(":" not in state.name, "its name has a colon, which marks the runtime's own tensors")
     require(state.name != "__metadata__", "no file could hold it: safetensors keep this name for themselves")
     require(state.kind in pb.StateKind.values() and state.kind != 0, f"its kind {state.kind} is unknown")
@@ -40,7 +38,7 @@ def _check_state(
     match state.WhichOneof("initial"):
         case "op":
             counters = {name: types[name] for name in COUNTERS}
-            results = check_op(program, state.op, counters, listed)
+            results = list(check_op(operators, state.op, counters).outputs)
             require(list(state.op.outputs) == [state.name], "its initial op does not define it")
             made = types[state.name].wide
             require(results == [made], f"its initial op gives {results[0]}, not {made}")

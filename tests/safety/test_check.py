@@ -710,3 +710,23 @@ def test_cut_short_files_are_refused_wherever_they_are_cut(tmp_path: Path):
     raw = good_programs()[1]
     for size in np.linspace(0, len(raw) - 1, 60).astype(int):
         assert outcome(raw[:size], tmp_path) == "ProgramError"
+
+
+def test_an_op_like_others_is_checked_where_it_differs() -> None:
+    """What was found of one op is not believed of another one: neither of its attributes, nor of its operands."""
+    program = Program()
+    y = program.input("x", "float32", ("n", 3))
+    for i in range(4):
+        y = ops.sigmoid(ops.cumsum(y, axis=1))
+        program.outputs(**{f"y{i}": y})
+    desc = program.compile(n=2).desc
+    check_program(desc, REFERENCE)
+    number = desc.entries[0].bindings[0].block
+    last = [op for op in desc.blocks[number].ops if op.type == "cumsum"][-1]
+    before = pb.ProgramDesc.FromString(desc.SerializeToString())
+    next(a for a in last.attributes if a.name == "axis").int_value = 7
+    with pytest.raises(ProgramError, match=f"op {last.id} "):
+        check_program(desc, REFERENCE)
+    renamed_shape(tensor_of(before.blocks[number], last.inputs[0]), 2, 4)
+    with pytest.raises(ProgramError, match="its output"):
+        check_program(before, REFERENCE)

@@ -95,7 +95,8 @@ def lowered(
     again = again if watched else with_bottlenecks(nodes, again)
     groups = again if watched else updates_late(nodes, again)
     everything = [None if group.is_host else task_of(nodes, group, group.makes) for group in groups]
-    divide = _divider(target)
+    divided: dict[int, tuple[Task, Stages]] = {}
+    divide = _divider(target, divided)
     everything = prepacked(nodes, groups, everything, divide) if prepacks and not watched else everything
     staged = [Stages(()) if task is None else divide(task) for task in everything]
     groups, everything, phases, in_state, scratch = in_phases(nodes, groups, everything, staged, threads, room)
@@ -105,18 +106,23 @@ def lowered(
         task if task is None or task.stored == stored else storing(nodes, task, stored)
         for task, stored in zip(everything, memory.stored, strict=True)
     ]
-    divide = _divider(target)  # a new one: the first of equal tasks is the one that is written
+    divide = _divider(target, divided)  # a new one: the first of equal tasks is the one that is written
     stages = [Stages(()) if task is None else divide(task) for task in tasks]
     return Lowered(read, accessed, nodes, fused, again, groups, phases, tasks, stages, memory, target, threads, watched)
 
 
-def _divider(target: Target) -> Callable[[Task], Stages]:
-    """What gives the stages of a task; those of equal tasks are of the first one."""
+def _divider(target: Target, divided: dict[int, tuple[Task, Stages]]) -> Callable[[Task], Stages]:
+    """What gives the stages of a task; those of equal tasks are of the first one.
+
+    `divided` has the very tasks that any divider divided, by their `id`: no work is done twice.
+    """
     known: dict[str, Stages] = {}
 
     def divide(task: Task) -> Stages:
         if task.key not in known:
-            known[task.key] = stages_of(target, task)
+            if id(task) not in divided:
+                divided[id(task)] = task, stages_of(target, task)
+            known[task.key] = divided[id(task)][1]
         return known[task.key]
 
     return divide

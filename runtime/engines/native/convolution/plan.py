@@ -6,6 +6,7 @@ No bit depends on it but on where the depth is cut, which follows from the filte
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from runtime.engines.native.convolution.axes import Axis
@@ -186,6 +187,7 @@ def _block(target: Target, lanes: int, shape: Shape, one_row: bool) -> Block:
     return min(costs, key=lambda block: costs[block])
 
 
+@lru_cache(maxsize=1 << 10)  # a network has few different convolutions, each of which is asked for several times
 def _costs(target: Target, lanes: int, shape: Shape, near: float, one_row: bool) -> dict[Block, float]:
     """By tile the cycles that all tiles take for a step of the depth, of which each vector takes `near` to be read."""
     costs: dict[Block, float] = {}

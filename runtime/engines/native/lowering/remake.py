@@ -17,7 +17,7 @@ from typing import Final
 
 from prograd_proto import TensorType
 from runtime.engines.native.emission.instructions import instructions
-from runtime.engines.native.forms import Loops, Pointwise, Product
+from runtime.engines.native.forms import Form, Loops, Pointwise, Product
 from runtime.engines.native.lowering.groups import MOST, Group
 from runtime.engines.native.lowering.nodes import Node, Nodes
 from runtime.engines.native.target import Target
@@ -56,6 +56,9 @@ class _Remaking:
     block: Nodes
     groups: list[Group]
     names: dict[tuple[Group, str], str] = field(default_factory=dict[tuple[Group, str], str])
+    counts: dict[tuple[object, ...], tuple[Form, int | None]] = field(
+        default_factory=dict[tuple[object, ...], tuple[Form, int | None]]
+    )
 
     def __post_init__(self) -> None:
         self.types, self.root = dict(self.block.types), dict(self.block.root)
@@ -182,8 +185,16 @@ class _Remaking:
 
     def _cost(self, node: Node, name: str) -> int:
         alike = len(node.outputs) == 1 and self.types[node.outputs[0]].static_shape == self.types[name].static_shape
-        count = instructions(self.target, node, self.types) if alike else None
+        count = self._count(node) if alike else None
         return CHEAP + 1 if count is None else count
+
+    def _count(self, node: Node) -> int | None:
+        """The instructions of a node; of those that are alike they are counted once."""
+        assert node.form is not None, "what is in no group of its own has a form"
+        key = id(node.form), tuple([x and self.types[x].dtype for x in node.inputs]), repr(node.attributes)
+        if key not in self.counts:
+            self.counts[key] = node.form, instructions(self.target, node, self.types)
+        return self.counts[key][1]
 
     def _make(self, plan: _Plan, name: str) -> None:
         """Put copies of the nodes, under names of their own, before those of the group."""
