@@ -12,7 +12,7 @@ from runtime.engines.native.convolution.borders import copied
 from runtime.engines.native.convolution.correlation import by_size, lines
 from runtime.engines.native.convolution.tile import Along, tile
 from runtime.engines.native.convolution.winograd.plan import Plan
-from runtime.engines.native.convolution.winograd.tiles import Tile, corner, is_inside, pixels, places, tile_at
+from runtime.engines.native.convolution.winograd.tiles import Tile
 from runtime.engines.native.convolution.winograd.transforms import PLACES, SIDE, TAPS
 from runtime.engines.native.forms.stages import Work
 from runtime.engines.native.ir import Index, Type, Value
@@ -41,7 +41,7 @@ class Again:
         for columns in by_size(f, plan.shape.wide, plan.width, panel):
             self._pack(work, panel, columns)
             for number in f.range(first, stop):
-                self._tile(work, tile_at(plan, f.index(number)), panel, columns)
+                self._tile(work, plan.tiling.at(f.index(number)), panel, columns)
 
     def _pack(self, work: Work, panel: Value, columns: int) -> None:
         """The filter, tap by tap as a tile of pixels meets them."""
@@ -62,7 +62,7 @@ class Again:
         f, plan, source = work.f, self.plan, work.inputs[0]
         assert source is not None, "a convolution has a source"
         deep, copy = plan.shape.deep, work.own(1, self.element)
-        for i, line in enumerate(pixels(f, plan, source, at)):
+        for i, line in enumerate(plan.tiling.pixels(f, source, deep, at)):
             for j, pixel in enumerate(line):
                 copied(f, pixel, copy + (i * SIDE + j) * deep, deep, self.vector)
         rows = [(i * SIDE + j) * deep for i, j in product(range(PLACES), repeat=2)]
@@ -77,15 +77,15 @@ class Again:
                 sums = self._seen(at, down, aside, sums)
             loop.carry([total + x for total, x in zip(totals, sums, strict=True)])
         results = lines(loop.results, len(rows))
-        for i, j, place, exists in places(plan, at):
+        for i, j, place, exists in plan.tiling.places(at):
             written(work, plan, place, exists, panel * plan.width, columns, results[i * PLACES + j])
 
     def _seen(self, at: Tile, down: Value, aside: Value, sums: list[Value]) -> list[Value]:
         """Nothing where there is no pixel: in the gradient of the input what is not finite does not meet the border."""
-        top, left = corner(self.plan, at)
+        top, left = self.plan.tiling.corner(at)
         found: list[Value] = []
         for (i, j), line in zip(product(range(PLACES), repeat=2), lines(sums, PLACES * PLACES), strict=True):
-            inside = is_inside(self.plan, top + down + i, left + aside + j)
+            inside = self.plan.tiling.is_inside(top + down + i, left + aside + j)
             found += [where(inside, x, 0) for x in line]
         return found
 

@@ -15,8 +15,8 @@ from runtime.engines.native.convolution.tile import UNROLL, Along, Ask, starts, 
 from runtime.engines.native.convolution.winograd.again import Again, written
 from runtime.engines.native.convolution.winograd.filters import Filters
 from runtime.engines.native.convolution.winograd.plan import GAIN, is_taken, planned
-from runtime.engines.native.convolution.winograd.tiles import pixels, places, tile_at
-from runtime.engines.native.convolution.winograd.transforms import POSITIONS, SIDE, of_pixels, of_sums
+from runtime.engines.native.convolution.winograd.tiles import transform_pixels
+from runtime.engines.native.convolution.winograd.transforms import POSITIONS, SIDE, of_sums
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Function, Index, Type, Value
 from runtime.engines.native.ir.words import any_lane, is_nan, where
@@ -73,24 +73,9 @@ class Winograd:
             self._transform(work, work.shared(1, self.element) + block * plan.block, first, tiles)
 
     def _transform(self, work: Work, to: Value, first: Index, tiles: tuple[Index, Index]) -> None:
-        """The pixels of these tiles of the block that begins with the first."""
-        f, plan, source = work.f, self.plan, work.inputs[0]
+        source = work.inputs[0]
         assert source is not None, "a convolution has a source"
-        for t in f.range(*tiles):
-            addresses = pixels(f, plan, source, tile_at(plan, f.index(first) + t))
-            at = to + f.index(t) * plan.tile
-
-            def channels(c: Index, tail: int, addresses: list[list[Value]] = addresses, at: Value = at) -> None:
-                seen = [[f.load(pixel, c, plan.lanes, tail) for pixel in line] for line in addresses]
-                for i, line in enumerate(of_pixels(seen)):
-                    for j, x in enumerate(line):
-                        f.store(x, at + c, (i * SIDE + j) * plan.position, tail)
-
-            whole = self.shape.deep // plan.lanes * plan.lanes
-            for c in f.range(0, whole, plan.lanes):
-                channels(c, plan.lanes)
-            if tail := self.shape.deep - whole:
-                channels(whole, tail)
+        transform_pixels(work.f, self.plan.tiling, self.plan.laid, source, to, first, tiles)
 
     # What is computed.
 
@@ -153,14 +138,14 @@ class Winograd:
         zero = f.constant(self.vector, 0)
         loop = f.loop(0, count, 1, [zero])
         for t, [seen] in loop:
-            tile = tile_at(plan, f.index(first) + t)
+            tile = plan.tiling.at(f.index(first) + t)
             at = work.own(1, self.element) + f.index(t) * plan.width
             for v in range(0, columns, plan.lanes):
                 positions = [
                     [f.load(at, (i * SIDE + j) * plan.sums + v, plan.lanes) for j in range(SIDE)] for i in range(SIDE)
                 ]
                 results = of_sums(positions)
-                for i, j, place, exists in places(plan, tile):
+                for i, j, place, exists in plan.tiling.places(tile):
                     seen = f.fma(results[i][j], zero, seen)  # 0 times what is not finite is NaN
                     written(work, plan, place, exists, panel * plan.width + v, columns - v, [results[i][j]])
             loop.carry([seen])

@@ -10,7 +10,8 @@ from typing import Final
 
 from runtime.engines.native.convolution.axes import Axis
 from runtime.engines.native.convolution.plan import CHAIN, CONFLICTS, WANTED, Shape
-from runtime.engines.native.convolution.winograd.transforms import PLACES, POSITIONS, TAPS
+from runtime.engines.native.convolution.winograd.tiles import Laid, Line, Tiling
+from runtime.engines.native.convolution.winograd.transforms import POSITIONS, TAPS
 from runtime.engines.native.product.plan import tile_cycles, tile_shape
 from runtime.engines.native.target import LINE, Target
 
@@ -74,19 +75,18 @@ class Plan:
     steps: float
 
     @property
+    def tiling(self) -> Tiling:
+        """Its tiles."""
+        rows, columns = (
+            Line(axis.source, axis.before - axis.phases[0].start, axis.places)
+            for axis in (self.shape.rows, self.shape.columns)
+        )
+        return Tiling(self.shape.images, rows, columns)
+
+    @property
     def tiles(self) -> int:
-        """Of all images."""
-        return self.shape.images * self.down * self.across
-
-    @property
-    def down(self) -> int:
-        """Tiles of an image, one below the other."""
-        return -(-self.shape.rows.places // PLACES)
-
-    @property
-    def across(self) -> int:
-        """Likewise, side by side."""
-        return -(-self.shape.columns.places // PLACES)
+        """How many there are."""
+        return self.tiling.tiles
 
     @property
     def most(self) -> int:
@@ -126,6 +126,11 @@ class Plan:
     def position(self) -> int:
         """Likewise from a position to the next."""
         return self.most * self.tile + LINE // self.item
+
+    @property
+    def laid(self) -> Laid:
+        """Transformed pixels."""
+        return Laid(self.shape.deep, self.lanes, self.tile, self.position)
 
     @property
     def block(self) -> int:

@@ -6,10 +6,72 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
-from runtime.engines.native.convolution.winograd.plan import Plan
-from runtime.engines.native.convolution.winograd.transforms import PLACES, SIDE
-from runtime.engines.native.ir import Function, Value
+from runtime.engines.native.convolution.winograd.transforms import PLACES, SIDE, of_pixels
+from runtime.engines.native.ir import Function, Index, Value
 from runtime.engines.native.ir.words import where
+
+
+class Line(NamedTuple):
+    """An axis of images: how long it is, the zeros before it, and how many places of the result it has."""
+
+    source: int
+    before: int
+    places: int
+
+    @property
+    def tiles(self) -> int:
+        """Along it."""
+        return -(-self.places // PLACES)
+
+
+class Tiling(NamedTuple):
+    """All tiles: those of an image row by row, and images one after the other."""
+
+    images: int
+    rows: Line
+    columns: Line
+
+    @property
+    def tiles(self) -> int:
+        """How many there are."""
+        return self.images * self.rows.tiles * self.columns.tiles
+
+    def at(self, number: Value) -> Tile:
+        """The tile of this number."""
+        image, within = (
+            number // (self.rows.tiles * self.columns.tiles),
+            number % (self.rows.tiles * self.columns.tiles),
+        )
+        return Tile(image, within // self.columns.tiles * PLACES, within % self.columns.tiles * PLACES)
+
+    def corner(self, at: Tile) -> tuple[Value, Value]:
+        """The row and column of the source at which what a tile sees begins."""
+        return at.row - self.rows.before, at.column - self.columns.before
+
+    def is_inside(self, row: Value, column: Value) -> Value:
+        """Whether the source has this pixel."""
+        return (row >= 0) & (row < self.rows.source) & (column >= 0) & (column < self.columns.source)
+
+    def pixels(self, f: Function, source: Value, channels: int, at: Tile) -> list[list[Value]]:
+        """The addresses of the pixels that a tile sees; of those that the source does not have, that of zeros."""
+        rows, columns = self.rows.source, self.columns.source
+        nothing, (top, left) = zeros_of(f, source, channels), self.corner(at)
+        first = source + ((at.image * rows + top) * columns + left) * channels
+        down = [(top + i >= 0) & (top + i < rows) for i in range(SIDE)]
+        right = [(left + j >= 0) & (left + j < columns) for j in range(SIDE)]
+        return [
+            [where(down[i] & right[j], first + (i * columns + j) * channels, nothing) for j in range(SIDE)]
+            for i in range(SIDE)
+        ]
+
+    def places(self, at: Tile) -> Iterator[tuple[int, int, Value, Value | None]]:
+        """Rows and columns of a tile's places, their numbers in the result, and a condition if they may not exist."""
+        high, wide = self.rows.places, self.columns.places
+        first = (at.image * high + at.row) * wide + at.column
+        for i, j in product(range(PLACES), repeat=2):
+            ends = (i, at.row, high), (j, at.column, wide)
+            asked = [begin < end - 1 for far, begin, end in ends if far and end % PLACES]
+            yield i, j, first + (i * wide + j), asked[0] & asked[-1] if asked else None
 
 
 class Tile(NamedTuple):
@@ -26,45 +88,47 @@ class Tile(NamedTuple):
     column: Value
 
 
-def tile_at(plan: Plan, number: Value) -> Tile:
-    """The tile of this number: images one after the other, in each the tiles row by row."""
-    image, within = number // (plan.down * plan.across), number % (plan.down * plan.across)
-    return Tile(image, within // plan.across * PLACES, within % plan.across * PLACES)
+class Laid(NamedTuple):
+    """How transformed pixels of a block lie.
+
+    Attributes:
+        channels: of a pixel.
+        lanes: of a vector.
+        tile: elements from a tile to the next.
+        position: from a position to the next.
+    """
+
+    channels: int
+    lanes: int
+    tile: int
+    position: int
 
 
-def corner(plan: Plan, at: Tile) -> tuple[Value, Value]:
-    """The row and column of the source at which what a tile sees begins."""
-    rows, columns = plan.shape.rows, plan.shape.columns
-    return at.row + (rows.phases[0].start - rows.before), at.column + (columns.phases[0].start - columns.before)
+def transform_pixels(
+    f: Function, tiling: Tiling, laid: Laid, source: Value, to: Value, first: Index, tiles: tuple[Index, Index]
+) -> None:
+    """Write the positions of these tiles of the block that begins with the first."""
+    for t in f.range(*tiles):
+        addresses = tiling.pixels(f, source, laid.channels, tiling.at(f.index(first) + t))
+        at = to + f.index(t) * laid.tile
+        for c, tail in vectors_of(f, laid.channels, laid.lanes):
+            seen = [[f.load(pixel, c, laid.lanes, tail) for pixel in line] for line in addresses]
+            for i, line in enumerate(of_pixels(seen)):
+                for j, x in enumerate(line):
+                    f.store(x, at + c, (i * SIDE + j) * laid.position, tail)
 
 
-def is_inside(plan: Plan, row: Value, column: Value) -> Value:
-    """Whether the source has this pixel."""
-    rows, columns = plan.shape.rows.source, plan.shape.columns.source
-    return (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+def vectors_of(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:
+    """Where vectors of channels begin, and how many lanes count."""
+    whole = channels // lanes * lanes
+    for c in f.range(0, whole, lanes):
+        yield c, lanes
+    if tail := channels - whole:
+        yield whole, tail
 
 
-def pixels(f: Function, plan: Plan, source: Value, at: Tile) -> list[list[Value]]:
-    """The addresses of the pixels that a tile sees; of those that the source does not have, that of zeros."""
-    rows, columns, deep = plan.shape.rows.source, plan.shape.columns.source, plan.shape.deep
-    assert source.type.element is not None, "a source has elements"
-    size = deep * source.type.element.bits // 8
-    nothing = f.cast(f.data(f"zeros_{size}", bytes(size)), source.type.element)
-    top, left = corner(plan, at)
-    first = source + ((at.image * rows + top) * columns + left) * deep
-    down = [(top + i >= 0) & (top + i < rows) for i in range(SIDE)]
-    right = [(left + j >= 0) & (left + j < columns) for j in range(SIDE)]
-    return [
-        [where(down[i] & right[j], first + (i * columns + j) * deep, nothing) for j in range(SIDE)] for i in range(SIDE)
-    ]
-
-
-def places(plan: Plan, at: Tile) -> Iterator[tuple[int, int, Value, Value | None]]:
-    """Rows and columns of a tile's places, their numbers in the result, and a condition if they may not exist."""
-    high, wide = plan.shape.rows.places, plan.shape.columns.places
-    first = (at.image * high + at.row) * wide + at.column
-    for i, j in product(range(PLACES), repeat=2):
-        asked = [
-            below < end - 1 for far, below, end in ((i, at.row, high), (j, at.column, wide)) if far and end % PLACES
-        ]
-        yield i, j, first + (i * wide + j), asked[0] & asked[-1] if asked else None
+def zeros_of(f: Function, like: Value, count: int) -> Value:
+    """The address of so many zeros."""
+    assert like.type.element is not None, "it is an address of elements"
+    size = count * like.type.element.bits // 8
+    return f.cast(f.data(f"zeros_{size}", bytes(size)), like.type.element)
