@@ -10,12 +10,13 @@ from native.staged import expected, op_of, staged
 
 from prograd_proto import TensorType
 from registry import OPS
+from runtime.engines.native.convolution.winograd.filter_gradient import WinogradFilters
 from runtime.engines.native.convolution.winograd.loops import Winograd
 from runtime.engines.native.forms import FORMS, Loops
 from runtime.engines.native.target import target
 
 SAME = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
-OPERATORS = ("conv2d", "conv2d_input_gradient")
+OPERATORS = ("conv2d", "conv2d_input_gradient", "conv2d_filter_gradient")
 
 
 class Case(NamedTuple):
@@ -37,7 +38,7 @@ CASES = {
     "one place": Case((1, 1, 1), 3, 18),
     "one tile": Case((1, 2, 2), 16, 16),
     "several blocks": Case((9, 10, 10), 130, 20),
-    "units that share pixels": Case((3, 5, 7), 100, 200),
+    "units that share pixels": Case((3, 5, 7), 112, 200),
     "as deep as may be": Case((2, 5, 4), 640, 32),
 }
 
@@ -55,17 +56,24 @@ def operands(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def inputs_of(op: str, case: Case) -> tuple[list[np.ndarray], dict[str, object]]:
     x, w, dy = operands(case)
     attributes = {**SAME, "padding": case.padding}
-    return ([x, w], attributes) if op == "conv2d" else ([dy, w], {**attributes, "shape": x.shape})
+    return {
+        "conv2d": ([x, w], attributes),
+        "conv2d_input_gradient": ([dy, w], {**attributes, "shape": x.shape}),
+        "conv2d_filter_gradient": ([x, dy], {**attributes, "shape": w.shape}),
+    }[op]
 
 
 def exact(op: str, inputs: list[np.ndarray], attributes: dict[str, object]) -> np.ndarray:
     """Place by place, tap by tap, in float64."""
     source, w = (x.astype(float) for x in inputs)
     top, left, bottom, right = attributes["padding"]
+    padded = np.pad(source, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    high, wide = padded.shape[1] - 2, padded.shape[2] - 2
     if op == "conv2d":
-        padded = np.pad(source, ((0, 0), (top, bottom), (left, right), (0, 0)))
-        high, wide = padded.shape[1] - 2, padded.shape[2] - 2
         return sum(padded[:, i : i + high, j : j + wide] @ w[i, j] for i in range(3) for j in range(3))
+    if op == "conv2d_filter_gradient":
+        taps = [[padded[:, i : i + high, j : j + wide] for j in range(3)] for i in range(3)]
+        return np.array([[np.einsum("nhwc,nhwd->cd", seen, w) for seen in line] for line in taps])
     n, high, wide, _ = source.shape
     dx = np.zeros((n, high + 2, wide + 2, w.shape[2]))
     for i in range(3):
@@ -78,7 +86,8 @@ def exact(op: str, inputs: list[np.ndarray], attributes: dict[str, object]) -> n
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it costs."""
-    monkeypatch.setattr(Winograd, "is_wanted", lambda self, cycles: True)
+    for form in (Winograd, WinogradFilters):
+        monkeypatch.setattr(form, "is_wanted", lambda self, cycles: True)
 
 
 @pytest.mark.usefixtures("always")
@@ -171,3 +180,22 @@ def test_the_form_is_chosen_by_shapes_where_it_saves_time(name: str):
     assert not is_chosen(32, 32, 16, 64, dtype="float64")
     assert not is_chosen(32, 28, 1, 32)
     assert not is_chosen(32, 4, 768, 768)
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_gradients_of_filters_take_it_where_it_saves_time(name: str):
+    """Its scratch has the sums of 16 positions for each part, or all that is transformed."""
+
+    def scratch(n: int, side: int, channels: int, dtype: str = "float32") -> tuple[int, ...]:
+        form = FORMS["conv2d_filter_gradient"]
+        assert isinstance(form, Loops)
+        image, filters = (n, side, side, channels), (3, 3, channels, channels)
+        types = [TensorType(dtype, shape) for shape in (image, image, filters)]
+        return form.plan(target(name), types[:2], types[2:], {**SAME, "shape": filters}).shared
+
+    assert scratch(32, 32, 64) == (8 * 16 * 64 * 64 * 4,)
+    assert scratch(32, 16, 128) == (4 * 16 * 128 * 128 * 4,)
+    pixels, gradients = scratch(32, 8, 256)
+    assert 1 <= pixels / (16 * 512 * 256 * 4) < 1.01
+    assert 1 <= gradients / (16 * 512 * 256 * 4) < 1.1
+    assert scratch(32, 32, 64, "float64") != (8 * 16 * 64 * 64 * 8,)

@@ -188,10 +188,10 @@ class _Loops:
             line = columns.source * pixel
             at = Images(work.shared(1, shape.element) + group * shape.deep, shape.pixel, line, pixel)
         for i in f.range(0, rows.window):
-            top, height = _inside(f, rows, i, seen.row, seen.rows)
+            top, height = inside_of(f, rows, i, seen.row, seen.rows)
             for j in f.range(0, columns.window):
-                left, width = _inside(f, columns, j, 0, columns.places)
-                row, column = _source(rows, i, top), _source(columns, j, left)
+                left, width = inside_of(f, columns, j, 0, columns.places)
+                row, column = seen_at(rows, i, top), seen_at(columns, j, left)
                 first = seen.first * (rows.source * line // shape.together)
                 begin = at.at + first + row * at.row + column * at.pixel
                 panel = seen.panel + (f.index(top - seen.row) * columns.places + left) * (seen.line * shape.together)
@@ -216,7 +216,7 @@ class _Loops:
         return [*places, images] if together > 1 else [images, *places]
 
 
-def _inside(f: Function, side: Side, tap: Index, first: Index, count: Index) -> tuple[Index, Index]:
+def inside_of(f: Function, side: Side, tap: Index, first: Index, count: Index) -> tuple[Index, Index]:
     """Of these places those at which a tap is inside of the image: the first, and how many."""
     begins, ends = zip(*(side.seen(t) for t in range(side.window)), strict=True)
     begin, end = choice(f, tap, begins), choice(f, tap, ends)
@@ -227,6 +227,6 @@ def _inside(f: Function, side: Side, tap: Index, first: Index, count: Index) -> 
     return begin, maximum(minimum(f.index(end), first + count) - begin, 0)
 
 
-def _source(side: Side, tap: Index, place: Index) -> Index:
+def seen_at(side: Side, tap: Index, place: Index) -> Index:
     """Where in the image a tap looks at a place."""
     return place * side.stride + tap * side.dilation - side.before

@@ -20,6 +20,7 @@ from runtime.engines.native.convolution.multiplied import added, repeated
 from runtime.engines.native.convolution.plan import Shape, cycles, planned
 from runtime.engines.native.convolution.point_filters import PointFilters
 from runtime.engines.native.convolution.streamed import Streamed
+from runtime.engines.native.convolution.winograd.filter_gradient import WinogradFilters
 from runtime.engines.native.convolution.winograd.loops import Winograd
 from runtime.engines.native.forms.form import FORMS, Loops
 from runtime.engines.native.forms.stages import Stages
@@ -70,6 +71,10 @@ def filter_gradient(
     if not _has_own_channels(found):
         if LineFilters.takes(found) and (of_lines := LineFilters(target, found)).is_wanted(target):
             return of_lines.stages()
+        if WinogradFilters.takes(found):
+            winograd, direct = WinogradFilters(target, found), found.planned(target)
+            if winograd.is_wanted(direct.cycles * found.images * found.rows.places * found.columns.places):
+                return winograd.stages()
         return filter_stages(target, found)
     alone = replace(found, groups=found.groups * found.wide, wide=1)
     stages = DepthwiseFilters(target, found.element, alone.images, alone.rows, alone.columns, alone.groups).stages()

@@ -115,16 +115,16 @@ def plan_rows(target: Target, bits: int, m: int, n: int, k: int, left: tuple[int
 
 def tile_shape(target: Target, lanes: int, m: int, n: int) -> tuple[int, int]:
     """Rows and vectors of the tile that takes the fewest cycles for each step of the depth."""
-    costs = _tile_costs(target, lanes, m, n)
+    costs = tile_costs(target, lanes, m, n)
     return min(costs, key=lambda shape: costs[shape])
 
 
 def tile_cycles(target: Target, lanes: int, m: int, n: int) -> float:
     """How many cycles the best tile takes for each step of the depth."""
-    return min(_tile_costs(target, lanes, m, n).values())
+    return min(tile_costs(target, lanes, m, n).values())
 
 
-def _tile_costs(target: Target, lanes: int, m: int, n: int) -> dict[tuple[int, int], float]:
+def tile_costs(target: Target, lanes: int, m: int, n: int) -> dict[tuple[int, int], float]:
     """Cycles for each step of the depth, by rows and vectors of tiles.
 
     A step loads a vector for each of its columns and an element for each of its rows, and multiplies and adds once for

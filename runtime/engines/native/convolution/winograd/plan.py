@@ -130,7 +130,7 @@ class Plan:
     @property
     def laid(self) -> Laid:
         """Transformed pixels."""
-        return Laid(self.shape.deep, self.lanes, self.tile, self.position)
+        return Laid(self.shape.deep, self.lanes, self.tile, self.position, self.shape.deep)
 
     @property
     def block(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
-from runtime.engines.native.convolution.winograd.transforms import PLACES, SIDE, of_pixels
+from runtime.engines.native.convolution.winograd.transforms import PLACES, POSITIONS, SIDE, of_pixels
 from runtime.engines.native.ir import Function, Index, Value
 from runtime.engines.native.ir.words import where
 
@@ -96,12 +96,19 @@ class Laid(NamedTuple):
         lanes: of a vector.
         tile: elements from a tile to the next.
         position: from a position to the next.
+        beside: channels that lie beside each other, a multiple of all lanes; the next ones lie behind all positions.
     """
 
     channels: int
     lanes: int
     tile: int
     position: int
+    beside: int
+
+    @property
+    def size(self) -> int:
+        """Elements of all of them."""
+        return -(-self.channels // self.beside) * POSITIONS * self.position
 
 
 def transform_pixels(
@@ -112,10 +119,13 @@ def transform_pixels(
         addresses = tiling.pixels(f, source, laid.channels, tiling.at(f.index(first) + t))
         at = to + f.index(t) * laid.tile
         for c, tail in vectors_of(f, laid.channels, laid.lanes):
+            place = (
+                c if laid.beside == laid.channels else c % laid.beside + c // laid.beside * (POSITIONS * laid.position)
+            )
             seen = [[f.load(pixel, c, laid.lanes, tail) for pixel in line] for line in addresses]
             for i, line in enumerate(of_pixels(seen)):
                 for j, x in enumerate(line):
-                    f.store(x, at + c, (i * SIDE + j) * laid.position, tail)
+                    f.store(x, at + place, (i * SIDE + j) * laid.position, tail)
 
 
 def vectors_of(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:

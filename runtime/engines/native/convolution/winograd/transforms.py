@@ -42,6 +42,16 @@ def of_sums(m: Rows) -> list[list[Value]]:
     return _along_both(_sums, m)
 
 
+def of_gradients(d: Rows) -> list[list[Value]]:
+    """The gradients of 2 x 2 places at 16 positions: `of_sums` turned around."""
+    return _along_both(_gradients, d)
+
+
+def of_products(u: Rows) -> list[list[Value]]:
+    """16 positions as the gradient of a filter of 3 x 3: `of_taps` turned around."""
+    return _along_both(_products, u)
+
+
 def _along_both(line: Callable[[Sequence[Value]], list[Value]], rows: Rows) -> list[list[Value]]:
     columns = [line(column) for column in zip(*rows, strict=True)]
     return [line(row) for row in zip(*columns, strict=True)]
@@ -58,3 +68,12 @@ def _taps(g: Sequence[Value]) -> list[Value]:
 
 def _sums(m: Sequence[Value]) -> list[Value]:
     return [m[0] + m[1] + m[2], m[1] - m[2] - m[3]]
+
+
+def _gradients(d: Sequence[Value]) -> list[Value]:
+    return [d[0], d[0] + d[1], d[0] - d[1], -d[1]]
+
+
+def _products(u: Sequence[Value]) -> list[Value]:
+    inner = (u[1] + u[2]) * 0.5
+    return [u[0] + inner, (u[1] - u[2]) * 0.5, inner + u[3]]
