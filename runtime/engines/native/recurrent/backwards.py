@@ -85,7 +85,8 @@ class Backwards:
         stages = [Stage(self.turn, self.parts, turned * 0.3)]
         is_again = layer.gates > 1 and not self.how.kept
         stages += self.again.stages() if is_again else []
-        stages += [Stage(self.step, self.parts, layer.cost, i * self.parts) for i in range(layer.times)]
+        firsts = [step * self.parts for step in range(layer.times)]
+        stages += [Stage(self.step, self.parts, layer.cost, first, goes_on=layer.goes_on) for first in firsts]
         stages += [Stage(self.finish, self.parts, layer.rows * layer.states * 0.5)] if first else []
         on_the_way = [] if first else [layer.rows * layer.states] * 2
         shared = (*(self.again.room if is_again else (0, 0)), turned, 2 * self.parts * self.sums_size, *on_the_way)

@@ -56,7 +56,8 @@ class Forwards:
         panels = layer.panels * layer.panel_size
         size = layer.rows * layer.apart
         shared = (panels, 2 * size, size) if layer.gates == 4 else (panels, 2 * size)
-        steps = [Stage(self.step, layer.panels, layer.cost, step * layer.panels) for step in range(layer.times)]
+        firsts = [step * layer.panels for step in range(layer.times)]
+        steps = [Stage(self.step, layer.panels, layer.cost, first, goes_on=layer.goes_on) for first in firsts]
         reads = (1, self.source.weights) if layer.features else (1,)
         packs = [Stage(self.pack, layer.panels, panels * 0.2, prepack=Prepack(reads, (PANELS,)))] if panels else []
         end = [Stage(self.end, layer.rows, size * 0.1)] if self.how.last else []

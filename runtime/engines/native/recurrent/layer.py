@@ -14,6 +14,9 @@ from runtime.engines.native.ir import Function, Index, Type, Value
 L2_BYTES: Final = 100.0
 """That come from the second cache in a nanosecond."""
 
+FEW_ROWS: Final = 2
+"""Of a batch whose steps take as long as reading the weights."""
+
 KEPT: Final = {3: 4, 4: 5}
 """By the number of gates, how many vectors are kept for the gradient for one of states: the gates, and the new state
 of a GRU, or the cell of an LSTM."""
@@ -140,7 +143,7 @@ class Layer(NamedTuple):
         Two: so a pair of all depths stays in the nearest cache. Four for a row or two, whose chains are few; the whole
         panel where weights are read in place.
         """
-        size = self.gates * self.beside if self.in_place else 4 if self.rows <= 2 else 2
+        size = self.gates * self.beside if self.in_place else 4 if self.rows <= FEW_ROWS else 2
         alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for v in range(self.beside):
             for number, part in enumerate(self.parts):
@@ -167,6 +170,11 @@ class Layer(NamedTuple):
         """Nanoseconds of the product of a step, for which weights come from the second cache, and of the cells."""
         product = max(self.rows / self.rate, self.item / L2_BYTES) * self.depth
         return self.wide * (product + self.rows * 0.4)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a thread does its share of a step at once; of few rows, one that comes late is to get less."""
+        return self.rows > FEW_ROWS
 
     @property
     def vectors(self) -> int:
