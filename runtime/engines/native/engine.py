@@ -32,6 +32,10 @@ COMPILER_BYTES: Final = 96 << 20
 """Of memory, for LLVM and what it compiles; counted if code is kept too, so that a limit means the same each time."""
 
 
+_Steps = tuple[int, tuple[str, ...], tuple[int, ...]]
+"""The number of a block, what is fetched besides, and where the states lie."""
+
+
 def has_room(program: pb.ProgramDesc, memory: MemoryLimit) -> bool:
     """Whether a limit of memory leaves the room that it takes to compile the program, and to run it."""
     arenas = [binding.plan.arena_bytes for entry in program.entries for binding in entry.bindings]
@@ -63,7 +67,7 @@ class NativeEngine:
         make_words_by(CompiledWords(self._target))
         self.instructions = self._target.name
         self._known: dict[int, Lowered] = {}  # by the number of the block
-        self._prepacked: dict[tuple[int, ...], Prepacked] = {}  # by that, and where the states lie
+        self._prepacked: dict[_Steps, Prepacked] = {}
         self._lock = Lock()
 
     def needs(self, bound: BoundEntry) -> Footprint:
@@ -89,13 +93,12 @@ class NativeEngine:
         """A new one."""
         return NativeWorkspace(self._program, self._options, self._lowered, self._prepacked_of)
 
-    def _prepacked_of(self, bound: BoundEntry, states: Mapping[str, Array]) -> Prepacked | None:
-        """What all threads share that make steps of an entry with the same states; None if there is nothing."""
-        nbytes = self._lowered(bound, ()).memory.packed_bytes
-        if not nbytes:
-            return None
-        read = (states[p.state].ctypes.data for p in bound.block.parameters if p.WhichOneof("source") == "state")
-        key = (bound.number, *read)
+    def _prepacked_of(
+        self, bound: BoundEntry, fetch: Sequence[str], states: Mapping[str, Array], nbytes: int
+    ) -> Prepacked:
+        """What all threads share that make the same steps with the same states."""
+        read = [states[p.state].ctypes.data for p in bound.block.parameters if p.WhichOneof("source") == "state"]
+        key = bound.number, tuple(sorted(fetch)), tuple(read)
         with self._lock:
             if key not in self._prepacked:
                 self._prepacked[key] = Prepacked(nbytes, self._options.memory)
@@ -106,7 +109,7 @@ class NativeEngine:
         if not fetch and bound.number in self._known:
             return self._known[bound.number]
         options, room = self._options, None if bound.plan is None else bound.plan.arena_bytes
-        step = lowered(bound.block, fetch, self._target, options.threads, options.check_nan, room, prepacks=not fetch)
+        step = lowered(bound.block, fetch, self._target, options.threads, options.check_nan, room, prepacks=True)
         if not fetch:
             self._known[bound.number] = step
         return step
@@ -120,7 +123,7 @@ class NativeWorkspace:
         program: pb.ProgramDesc,
         options: EngineOptions,
         lower: Callable[[BoundEntry, Sequence[str]], Lowered],
-        prepacked: Callable[[BoundEntry, Mapping[str, Array]], Prepacked | None],
+        prepacked: Callable[[BoundEntry, Sequence[str], Mapping[str, Array], int], Prepacked],
     ) -> None:
         """`lower` lowers an entry that also gives some tensors; `prepacked` is what its steps share."""
         self._program, self._options, self._lower, self._prepacked = program, options, lower, prepacked
@@ -145,7 +148,8 @@ class NativeWorkspace:
         step = self._lower(bound, fetch)
         file = self._room.file(step.memory.file_bytes) if step.memory.file_bytes else None
         arena = self._room.arena(step.memory.arena_bytes)
-        shared = self._prepacked(bound, states) if step.memory.packed_bytes else None
+        nbytes = step.memory.packed_bytes
+        shared = self._prepacked(bound, fetch, states, nbytes) if nbytes else None
         packed = None if shared is None else shared.memory
         compiled = bind_compiled(step, states, arena, file, self._program.name, packed)
         around = around_step(bound.block, compiled.arrays, states, fetch, self._room.copies)

@@ -184,6 +184,21 @@ def test_a_step_outside_of_any_turn_keeps_nothing(desc, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(executor.fetches["logits"], predicted(run))
 
 
+def test_a_step_that_fetches_more_has_its_own(desc):
+    run = new(desc)
+    bound = run.session.bindings("predict")[0]
+    [softmax] = [op.outputs[0] for op in bound.block.ops if op.type == "softmax"]
+    for gain in (0.5, 2.0):
+        run.set(gain=gain)
+        with run.states.turns.together(), run.session.workspaces.lent([bound], [softmax]) as lent:
+            executor = lent.executor(bound, [softmax])
+            executor.feeds["x"][...] = IMAGES
+            executor.step()
+            np.testing.assert_array_equal(executor.fetches["logits"], predicted(run))
+            bias = np.exp(run.state["bias"] * gain)
+            np.testing.assert_allclose(executor.fetches[softmax], bias / bias.sum(), rtol=1e-5)
+
+
 def test_what_was_not_made_whole_is_made_again(desc):
     class Cut(Exception):
         pass
