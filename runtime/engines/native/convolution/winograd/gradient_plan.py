@@ -23,6 +23,9 @@ BLOCK: Final = 8192
 LEAST: Final = 64
 """Tiles of a block, though they be larger: sums are read and written once for each block."""
 
+ENOUGH: Final = 128
+"""Tiles of a block: more save little time, and take scratch of each thread."""
+
 FEWEST: Final = 32
 """Tiles of a block, if there are so few that threads would have nothing to share."""
 
@@ -166,9 +169,9 @@ def planned_filters(target: Target, shape: Filters) -> FilterPlan:
     channels = shape.deep
     if one.is_near:
         parts = PARTS if POSITIONS * shape.deep * shape.wide * item <= NEAR // 2 else PARTS // 2
-        blocks = -(-tiles // max(BLOCK // max(shape.deep, shape.wide), LEAST))
+        blocks = -(-tiles // min(max(BLOCK // max(shape.deep, shape.wide), LEAST), ENOUGH))
         blocks = max(blocks, min(PARTS // 2, tiles // FEWEST))
-        parts = min(parts, blocks)
+        parts = min(parts, max(blocks // 2, 2), blocks)
         blocks = min(-(-blocks // parts) * parts, tiles)
     else:
         most = min(max(OWN // (POSITIONS * tiles * item) // EVEN * EVEN, EVEN), CHANNELS)
