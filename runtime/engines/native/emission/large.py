@@ -6,17 +6,18 @@ lie in a cache of all.
 
 Of a gradient of weights with few rows, units are columns of all rows. Nobody else needs their part of the right operand
 then, so a unit copies it for itself, a block of the depth at a time, which stays near; and the left operand, along
-whose rows the result's lie, is read where it is.
+whose rows the result's lie, is read where it is. What follows is a stage of its own, over whole rows: cores read ahead
+in what is long, and an update reads and writes three states.
 """
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 from typing import Final
 
 from runtime.engines.native.emission.body import Body
 from runtime.engines.native.emission.cutting import LEFT, RIGHT, Shape, cost_of, plan_of
-from runtime.engines.native.emission.nest import along, piece, pieces_of
+from runtime.engines.native.emission.nest import Pieces, along, piece, pieces_of
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Prepack, Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
@@ -53,6 +54,15 @@ LIGHT: Final = 2
 COPY_NANOSECONDS: Final = 0.2
 """For an element of the right operand."""
 
+STRETCH: Final = 16
+"""Rows of the right operand that are copied at once, where they are contiguous: memory is read in its order."""
+
+FOLLOWING_NANOSECONDS: Final = 1.0
+"""For an element of a gradient of weights that waits: of what it updates, three are read and written."""
+
+FOLLOWING_ROWS: Final = 16
+"""Of a unit that goes on with what waits."""
+
 
 def is_large(task: Task, shape: Shape) -> bool:
     """Whether it pays to copy the right operand first; if that is prepacked, it costs nothing."""
@@ -77,33 +87,43 @@ def _is_of_all_rows(shape: Shape) -> bool:
 
 
 def large_stages(target: Target, task: Task, shape: Shape) -> Stages:
-    """A stage that copies, a unit for each panel, and one that multiplies; or that one alone."""
+    """A stage that copies and one that multiplies; or one that multiplies, and one of what follows, if much does."""
     element = DTYPES[task.types[task.group.nodes[0].outputs[0]].dtype]
     item = element.bits // 8
     blocks = _blocks(target, element.bits, shape)
-    plan, panels = blocks.plan, pieces_of(shape.n, blocks.plan.width)
+    plan, copies, rows = blocks.plan, _copies(shape, blocks.plan), pieces_of(shape.m, FOLLOWING_ROWS)
 
     def copy(work: Work, start: Value, stop: Value) -> None:
         emission = _Emission(work, task, shape, blocks)
         for unit in work.f.range(start, stop):
-            for column, columns in piece(work.f, work.f.index(unit), panels):
-                emission.panel(column, columns)
+            emission.copy(work.f.index(unit), copies)
 
     def write(work: Work, start: Value, stop: Value) -> None:
         emission = _Emission(work, task, shape, blocks)
         for unit in work.f.range(start, stop):
             emission.unit(work.f.index(unit))
 
-    copied = plan.depths * plan.depth * blocks.width
-    waiting = blocks.rows.size * blocks.apart if _sums_wait(task, shape, plan) else 0
-    own = (max(plan.scratch * item, 64), max(waiting * item, 64))
+    def finish(work: Work, start: Value, stop: Value) -> None:
+        emission = _Emission(work, task, shape, blocks)
+        for unit in work.f.range(start, stop):
+            emission.finish(work.f.index(unit), rows)
+
+    room, waits = max(plan.scratch * item, 64), _sums_wait(task, shape, plan)
+    waiting = max(blocks.rows.size * blocks.apart * item if waits else 0, 64)
     multiply = Stage(write, blocks.rows.pieces * blocks.columns.pieces, cost_of(target, element.bits, shape))
-    if not copied:
-        return Stages((multiply,), (), own)
-    prepack = Prepack((_right_of(shape),), (0,))
-    return Stages(
-        (Stage(copy, panels.pieces, copied * COPY_NANOSECONDS, prepack=prepack), multiply), (copied * item,), own
-    )
+    if not blocks.width:
+        follow = Stage(finish, rows.pieces, shape.m * shape.n * FOLLOWING_NANOSECONDS)
+        return Stages((multiply, follow) if waits else (multiply,), (waiting,), (room,))
+    copied = plan.depths * plan.depth * blocks.width
+    first = Stage(copy, copies.pieces, copied * COPY_NANOSECONDS, prepack=Prepack((_right_of(shape),), (0,)))
+    return Stages((first, multiply), (copied * item,), (room, waiting))
+
+
+def _copies(shape: Shape, plan: Plan) -> Pieces:
+    """Units of the stage that copies: stretches of the depth where the right operand lies along its rows, or panels."""
+    if shape.right[1] != 1:
+        return pieces_of(shape.n, plan.width)
+    return pieces_of(shape.k, gcd(plan.depth, STRETCH) if plan.depths > 1 else STRETCH)
 
 
 def _blocks(target: Target, bits: int, shape: Shape) -> _Columns | _Blocks:
@@ -121,7 +141,7 @@ class _Columns:
         self.rows = pieces_of(shape.m, shape.m)
         self.columns = pieces_of(shape.n, -(-shape.n // (parts * lanes)) * lanes)
         self.plan: Plan = plan_of(target, bits, shape, shape.m, self.columns.size, shape.k)
-        self.apart = self.columns.size + lanes
+        self.apart = shape.n + lanes
 
 
 class _Blocks:
@@ -178,7 +198,13 @@ class _Emission:
         self.is_prepacked = node.inputs[_right_of(shape)] in task.steady
         self.wait = _sums_wait(task, shape, blocks.plan)
 
-    def panel(self, column: Index, columns: int) -> None:
+    def copy(self, number: Value, copies: Pieces) -> None:
+        """A part of the right operand by panels."""
+        write = self._stretch if self.shape.right[1] == 1 else self._panel
+        for start, size in piece(self.work.f, number, copies):
+            write(start, size)
+
+    def _panel(self, column: Index, columns: int) -> None:
         """A copy of some columns of the right operand, one block of the depth after the other."""
         f, plan, depths = self.work.f, self.blocks.plan, pieces_of(self.shape.k, self.blocks.plan.depth)
         right = Matrix(self.right + self.shape.loops.offset(RIGHT, []), *self.shape.right)
@@ -186,6 +212,14 @@ class _Emission:
             for p, depth in piece(f, part, depths):
                 to, vector = self._lies(p, column), self.element.of(plan.lanes)
                 packed_right(f, right.moved(p, column), to, depth, columns, plan.width, plan.depth, vector)
+
+    def _stretch(self, p: Index, depth: int) -> None:
+        """A copy of some whole rows of the right operand, all of one block of the depth."""
+        f, plan, shape = self.work.f, self.blocks.plan, self.shape
+        right = Matrix(self.right + shape.loops.offset(RIGHT, []), *shape.right).moved(p, 0)
+        inside = f.index(p) % plan.depth
+        to = self._lies(f.index(p) - inside, 0) + inside * plan.width
+        packed_right(f, right, to, depth, shape.n, plan.width, plan.depth, self.element.of(plan.lanes))
 
     def _lies(self, p: Index, column: Index) -> Value:
         """Where the copy of a block of the right operand begins."""
@@ -202,7 +236,7 @@ class _Emission:
         """Some rows and columns of the result."""
         shape, plan, work = self.shape, self.blocks.plan, self.work
 
-        waiting = Matrix(work.own(1, self.element), self.blocks.apart) if self.wait else None
+        waiting = self._waiting(row, column) if self.wait else None
 
         def finished(x: Value, i: Index, j: Index, count: int) -> None:
             self.body.at(shape.loops.steps, [row + i, column + j], plan.lanes, count, {self.result: x})
@@ -225,9 +259,21 @@ class _Emission:
             panels_are_far=self.is_prepacked,
             ahead=[] if self.blocks.width else self._ahead(left, right, m, n),
         )
-        if waiting is not None:
+        if waiting is not None and self.blocks.width:
             for i in work.f.range(0, m):
                 self._row(waiting.moved(i, 0), row + i, column, n)
+
+    def finish(self, number: Value, rows: Pieces) -> None:
+        """What follows from some rows, when all of their columns are done."""
+        for row, m in piece(self.work.f, number, rows):
+            for i in self.work.f.range(0, m):
+                self._row(self._waiting(row + i, 0), row + i, 0, self.shape.n)
+
+    def _waiting(self, row: Index, column: Index) -> Matrix:
+        """Where the sums of a block wait: all of them in one place, or those of a thread's block in its own."""
+        if self.blocks.width:
+            return Matrix(self.work.own(1, self.element), self.blocks.apart)
+        return Matrix(self.work.shared(0, self.element), self.blocks.apart).moved(row, column)
 
     def _ahead(self, left: Matrix, right: Matrix, m: int, n: int) -> list[Ahead]:
         """Both operands; the next unit has the same rows, and the columns behind these."""
