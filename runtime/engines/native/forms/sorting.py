@@ -20,6 +20,9 @@ from runtime.engines.native.target import Target
 MOST: Final = 32
 """Elements that are kept in order; more are sorted with all others."""
 
+MOST_ALONE: Final = 24
+"""Elements of rows that are sorted without their places; NumPy sorts longer ones up to twice as fast."""
+
 
 def first_of_order(
     target: Target, x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
@@ -114,10 +117,10 @@ def in_order(
 
 
 def keeps_few(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
-    """Elements of long rows without their places are sorted by NumPy, five times as fast as by digits."""
+    """Elements of longer rows without their places are sorted by NumPy."""
     [x] = given(inputs)
     axis: int = attributes["axis"]
-    return x.static_shape[axis] <= MOST
+    return x.static_shape[axis] <= MOST_ALONE
 
 
 FORMS["topk"] = Loops(topk, NUMBERS)
