@@ -73,31 +73,18 @@ def compared(
     return wanted
 
 
+@pytest.mark.parametrize(("wanted", "rows", "states"), [("x", 2, 3), ("weights, in place", 1, 16)])
 @every_target
-def test_what_a_layer_reads_in_its_last_step_is_there_until_then(target: Target):
+def test_what_a_layer_reads_is_there_until_the_last_step(wanted: str, rows: int, states: int, target: Target):
     rng = np.random.default_rng(0)
 
     def write(x, w, h0):
-        operand = OPS["tanh"](x)
-        made = OPS["rnn_layer"](operand, w, h0, None, reverse=False)
+        operand = OPS["tanh"](x if wanted == "x" else w)
+        made = OPS["rnn_layer"](*((operand, w) if wanted == "x" else (x, operand)), h0, None, reverse=False)
         other = operand  # read here after the layer begins, for the last time, but the layer reads on
         for _ in range(4):
             other = OPS["cumsum"](other, axis=1)
         return made, OPS["neg"](other)
 
-    check(write, [rng.normal(size=shape) for shape in ((2, 12, 3), (3, 3), (2, 3))], target, near=1e-12)
-
-
-@every_target
-def test_weights_that_are_read_in_place_are_there_until_the_last_step(target: Target):
-    rng = np.random.default_rng(0)
-
-    def write(x, w, h0):
-        operand = OPS["tanh"](w)
-        made = OPS["rnn_layer"](x, operand, h0, None, reverse=False)
-        other = operand
-        for _ in range(4):
-            other = OPS["cumsum"](other, axis=1)
-        return made, OPS["neg"](other)
-
-    check(write, [rng.normal(size=shape) for shape in ((1, 12, 16), (16, 16), (1, 16))], target, near=1e-12)
+    shapes = (rows, 12, states), (states, states), (rows, states)
+    check(write, [rng.normal(size=shape) for shape in shapes], target, near=1e-12)
