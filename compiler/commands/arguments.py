@@ -47,8 +47,9 @@ def _show(verbs: Any) -> None:
     )  # fmt: skip
     verb.add_argument("--order", action="store_true", help="of every forward op, when it and what belongs to it runs")
     verb.add_argument(
-        "--engine", metavar="{reference,native}", help="how this engine computes a step: groups, phases, memory"
-    )
+        "--engine", metavar="{reference,native,native.avx512,native.avx2,native.sse2,native.neon}",
+        help="how this engine computes a step: groups, phases, memory",
+    )  # fmt: skip
     verb.add_argument("--ir", action="store_true", help="with --engine: the code that it compiles, as LLVM reads it")
     verb.add_argument("--after", metavar="PASS", help="with --engine: what there is after this pass of the engine")
     verb.add_argument(

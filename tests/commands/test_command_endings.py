@@ -188,7 +188,11 @@ MISTYPED = [
         ["--schedule", "paralel"],
         "argument --schedule: 'paralel' is not one of fifo, parallel; did you mean 'parallel'?",
     ),
-    (["--engine", "gpu"], "argument --engine: 'gpu' is not one of reference, native"),
+    (
+        ["--engine", "gpu"],
+        "argument --engine: 'gpu' is not one of reference, native, "
+        "native.avx512, native.avx2, native.sse2, native.neon",
+    ),
     (["q.pb"], "'q.pb' is one word too many"),
     (["--chekpoint", "c"], "there is no option '--chekpoint'; did you mean '--checkpoint'?"),
     (["--chekpoint=c"], "there is no option '--chekpoint'; did you mean '--checkpoint'?"),

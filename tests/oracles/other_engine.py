@@ -18,7 +18,7 @@ from oracles.philox import scalar_words
 from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted, given_dtype
-from runtime.engines.engine import EngineOptions, Footprint, InMemory, Repeat
+from runtime.engines.engine import EngineOptions, Footprint, InMemory, Repeat, Version, unknown_version
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.engines.step_start import StepStart
 from runtime.entries import BoundEntry
@@ -48,7 +48,13 @@ class OtherWorkspace:
     def __init__(self, engine: OtherEngine) -> None:
         self.engine, self.footprint = engine, Footprint()
 
-    def prepare(self, bound: BoundEntry, states: Mapping[str, np.ndarray], fetch: Sequence[str]) -> OtherExecutor:
+    def prepare(
+        self,
+        bound: BoundEntry,
+        states: Mapping[str, np.ndarray],
+        fetch: Sequence[str],
+        version: Version = unknown_version,
+    ) -> OtherExecutor:
         needed = self.engine.needs(bound)
         self.engine.options.memory.take(needed.arena, "the tensors")
         self.footprint = self.footprint._replace(arena=self.footprint.arena + needed.arena)

@@ -210,7 +210,11 @@ def test_predicting_with_several_feeds_wants_them_by_name(run):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"engine": "gpu"}, "there is no engine 'gpu'; the engines are reference, native"),
+        (
+            {"engine": "gpu"},
+            "there is no engine 'gpu'; the engines are reference, native, "
+            "native.avx512, native.avx2, native.sse2, native.neon",
+        ),
         ({"math": "fast"}, "the engine 'reference' has the math 'exact', not 'fast'"),
         ({"threads": 0}, "threads=0: a run takes at least one thread"),
         ({"threads": 100_000}, "threads=100000: a run takes at most 1024 threads"),
