@@ -195,7 +195,6 @@ class _Emission:
         )
         places = [work.places[name] for name in node.inputs]
         self.left, self.right = places[::-1] if shape.is_turned else places
-        self.is_prepacked = node.inputs[_right_of(shape)] in task.steady
         self.wait = _sums_wait(task, shape, blocks.plan)
 
     def copy(self, number: Value, copies: Pieces) -> None:
@@ -256,7 +255,6 @@ class _Emission:
             partial=waiting,
             scratch=work.own(0, self.element) if plan.scratch else None,
             panels=(lambda p, j: self._lies(p, column + j)) if self.blocks.width else None,
-            panels_are_far=self.is_prepacked,
             ahead=[] if self.blocks.width else self._ahead(left, right, m, n),
         )
         if waiting is not None and self.blocks.width:

@@ -66,7 +66,6 @@ def product(
     partial: Matrix | None = None,
     scratch: Value | None = None,
     panels: Panels | None = None,
-    panels_are_far: bool = False,
     beside: Sequence[Matrix] = (),
     ahead: Sequence[Ahead] = (),
 ) -> None:
@@ -84,8 +83,8 @@ def product(
         epilogue: what is done with every vector of the result, once; without one the result stays in `partial`.
         partial: m x n elements in which sums may wait; needed if the plan has more than one depth.
         scratch: `plan.scratch` elements; needed if that is not 0.
-        panels: where a copy of the right operand lies by panels, if there is one; the plan then copies none.
-        panels_are_far: whether each panel is asked for while the one before it is multiplied.
+        panels: where a copy of the right operand lies by panels, if there is one; the plan then copies none, and each
+            panel is asked for while the one before it is multiplied.
         beside: m x n elements each that the epilogue reads or writes: asked for while a tile is computed.
         ahead: operands that are asked for while the block of the depth before theirs is computed.
     """
@@ -101,7 +100,7 @@ def product(
             b = right.moved(p, j)
             if panels is not None:
                 b = Matrix(panels(p, j), plan.width)
-                part.next_panels = _next_panels(f, panels, j, columns, p, plan, k) if panels_are_far else None
+                part.next_panels = _next_panels(f, panels, j, columns, p, plan, k)
             elif plan.pack_right and scratch is not None:
                 to = scratch + plan.left_scratch
                 packed_right(f, b, to, part.depth, columns, plan.width, plan.depth, vector)
