@@ -12,7 +12,8 @@ from runtime.engines.native.convolution.correlation import by_size, lines, part_
 from runtime.engines.native.convolution.filters import Filters
 from runtime.engines.native.convolution.tile import UNROLL, Along, Ask, tile
 from runtime.engines.native.convolution.winograd.filter_again import FilterAgain
-from runtime.engines.native.convolution.winograd.gradient_plan import GAIN, are_taken, planned_filters
+from runtime.engines.native.convolution.winograd.gradient_plan import are_taken, planned_filters
+from runtime.engines.native.convolution.winograd.plan import GAIN
 from runtime.engines.native.convolution.winograd.tiles import transform_pixels, vectors_of, zeros_of
 from runtime.engines.native.convolution.winograd.transforms import (
     PLACES,

@@ -56,9 +56,6 @@ EVEN: Final = 16
 SLOWER: Final = 1.1
 """Cycles that tiles of more vectors may take, as a share: longer lines of the gradient are written faster."""
 
-GAIN: Final = 1.1
-"""Times as many cycles must take what is left for it."""
-
 
 @dataclass(frozen=True)
 class FilterPlan:
