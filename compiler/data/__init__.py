@@ -2,7 +2,9 @@
 
 pack     a source to arrays, with how they were made
 options  what can be asked of it
-tables   CSV, Parquet, pandas and NumPy as columns
+named    columns that an option names and cannot use
+tables   CSV, pandas and NumPy as columns
+arrow    Parquet, and frames of any package by Arrow's interfaces, as columns
 images   folders of images
 texts    lines of text, and windows of bytes
 fit      what a column becomes: kinds, vocabularies, means, what stands for missing values

@@ -8,15 +8,18 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from compiler.data.options import PackOptions, matches
+from compiler.data.options import PackOptions
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
+from runtime.rows.encoding.row_errors import RowError
 from runtime.rows.encoding.tokens import words_of
 from runtime.rows.encoding.values import is_no_value, number_in, numbers_of, require_values, shown, texts_of
 
@@ -32,28 +35,47 @@ _MANY: Final = 1000
 """Different texts that are still taken for classes unasked, however many rows there are."""
 
 
-def fitted(name: str, raw: Array, training: Array, options: PackOptions, levels: tuple[str, ...] = ()) -> Column:
-    """How a column is encoded; `levels` are all its values, where the source says so in an order of its own.
+def fitted(
+    name: str,
+    raw: Array,
+    training: Array,
+    options: PackOptions,
+    levels: tuple[str, ...] = (),
+    row_name: Callable[[int], str] = "row {}".format,
+) -> Column:
+    """Return how a column is encoded.
+
+    Args:
+        name: name of the column.
+        raw: its values, [rows].
+        training: int64 numbers of the training rows.
+        options: see `PackOptions`.
+        levels: all its values, where the source has an order of them.
+        row_name: gives the words for a row in a warning, by its number.
 
     Raises DataError for a missing value that nothing stands for, or texts that are none.
     """
     require_values(name, raw)
     if is_listed(raw):
         return _list(name, lists_of(name, raw), training, options)
-    for lengths, of_words in ((options.text, False), (options.words, True)):
-        length = next((length for pattern, length in lengths.items() if matches(name, [pattern])), None)
-        if length is not None:
+    for option, lengths in (("text", options.text), ("words", options.words)):
+        pattern = options.names[option].meant(name)
+        if pattern is not None:
+            of_words = option == "words"
             words = _vocabulary(name, texts_of(raw)[training].tolist(), options.vocabulary) if of_words else ()
-            return Column(name, "text", words, length=length)
-    fill = options.missing.get(name, next((v for k, v in options.missing.items() if matches(name, [k])), None))
+            return Column(name, "text", words, length=lengths[pattern])
+    pattern = options.names["missing"].meant(name)
+    fill = None if pattern is None else options.missing[pattern]
     fill = None if fill == "drop" else fill  # these rows are gone
-    asked = matches(name, options.classes)
+    asked = name in options.names["classes"]
     if asked or levels or not is_number(raw):
         if not asked and not levels:
             _require_classes(name, texts_of(raw).tolist())
         return _classes(name, raw, training, fill, levels, asked=asked)
-    kind = "whole" if matches(name, options.whole) else "number"
-    return _numbers(name, raw, training, fill, whole=kind == "whole", standard=matches(name, options.standardise))
+    whole, standard = name in options.names["whole"], name in options.names["standardise"]
+    if not whole and not standard:
+        _say_rounded(name, numbers_of(name, raw), row_name)
+    return _numbers(name, raw, training, fill, whole=whole, standard=standard)
 
 
 def is_number(raw: Array) -> bool:
@@ -78,11 +100,11 @@ def _list(name: str, rows: list[list[Any]], training: Array, options: PackOption
     first = next((element for row in rows for element in row), 0)
     if isinstance(first, str):
         return Column(name, "text", _vocabulary(name, trained, options.vocabulary))
-    whole = isinstance(first, int) and not matches(name, options.standardise)
+    whole = isinstance(first, int) and name not in options.names["standardise"]
     if whole and all(isinstance(element, int) for row in rows for element in row):
         return Column(name, "whole", listed=True)
     elements_of(name, rows, whole=False)  # names the row of one that is none
-    if not matches(name, options.standardise):
+    if name not in options.names["standardise"]:
         return Column(name, "number", listed=True)
     known = elements_of(name, trained, whole=False)
     if not len(known):
@@ -102,18 +124,20 @@ def _require_classes(name: str, texts: list[str]) -> None:
     """Raise DataError for texts that are hardly meant as classes: numbers but for a few, and dates."""
     there = [(row, text) for row, text in enumerate(texts) if text]
     odd = [(row, text) for row, text in there if not _is_number(text)]
-    others = f"--class {name} takes all as classes, --drop {name} leaves the column out"
+    classes, drop = _option("class", name), _option("drop", name)
+    others = f"{classes} takes all as classes, {drop} leaves the column out"
     if len(odd) * 2 <= len(there):
         row, text = odd[0]
-        what = f"row {row} of {name!r} is {shown(text)}, and {len(there) - len(odd)} rows have numbers"
-        raise DataError(f"{what}; mend it, or empty it and say --missing {name}=mean; {others}")
+        what = f"is {shown(text)}, and {len(there) - len(odd)} rows have numbers"
+        raise RowError(row, name, f"{what}; mend it, or empty it and say {_fill(name, 'mean')}; {others}")
     if all(_COMMA.fullmatch(text) or _is_number(text) for _, text in there):
         row, text = odd[0]
-        raise DataError(f"row {row} of {name!r} is {shown(text)}; numbers have a point and no commas; {others}")
+        raise RowError(row, name, f"is {shown(text)}; numbers have a point and no commas; {others}")
     if all(_DATE.fullmatch(text) for _, text in there):
+        time = as_asked(f"--by time={name}", f'by="time", of={name!r}')
         raise DataError(
-            f"{name!r} has dates, which are no classes; --drop {name} leaves the column out, and --by time={name} "
-            f"still splits by it; --class {name} takes them as classes"
+            f"{name!r} has dates, which are no classes; {drop} leaves the column out, and {time} "
+            f"still splits by it; {classes} takes them as classes"
         )
 
 
@@ -125,9 +149,10 @@ def _classes(
     found = sorted(set(there), key=int) if _are_whole(there) else sorted(set(there))
     values: list[str] = list(levels) if levels and set(there) <= set(levels) else found
     if not asked and not levels and len(values) > max(_MANY, len(raw) // 2):
+        classes, text = _option("class", name), as_asked(f"--text {name}=100", f"text={{{name!r}: 100}}")
         raise DataError(
             f"{name!r} has {len(values)} different texts in {len(raw)} rows; "
-            f"leave it out by --drop {name}, keep it as text by --text {name}=100, or as classes by --class {name}"
+            f"leave it out by {_option('drop', name)}, keep it as text by {text}, or as classes by {classes}"
         )
     if fill == "most":
         seen = Counter(text for text in texts[training].tolist() if text)
@@ -159,23 +184,20 @@ def _numbers(
     elif np.isnan(numbers).any():
         raise _missing(name, np.isnan(numbers), "mean")
     if not standard:
-        if not whole:
-            _say_rounded(name, numbers)
         return Column(name, "whole" if whole else "number", fill=fill)
     trained = np.where(np.isnan(numbers[training]), fill, numbers[training]) if fill is not None else known
     deviation = float(np.std(trained)) if len(trained) else 0.0
     return Column(name, "number", fill=fill, mean=float(np.mean(trained)), deviation=deviation or 1.0)
 
 
-def _say_rounded(name: str, numbers: Array) -> None:
+def _say_rounded(name: str, numbers: Array, row_name: Callable[[int], str]) -> None:
     with np.errstate(all="ignore"):
         lost = (numbers == np.round(numbers)) & (np.abs(numbers) < 1 << 63) & (numbers.astype(np.float32) != numbers)
     if lost.any():
         row = int(lost.argmax())
         _log.warning(
-            "%r has whole numbers that float32 rounds, %d in row %d the first; "
-            "--whole %s keeps them, --class %s makes classes of them",
-            *(name, numbers[row], row, name, name),
+            "%r has whole numbers that float32 rounds, %d in %s the first; %s keeps them, %s makes classes of them",
+            *(name, numbers[row], row_name(row), _option("whole", name), _option("class", name)),
         )
 
 
@@ -185,10 +207,20 @@ def _are_whole(texts: list[str]) -> bool:
 
 
 def _missing(name: str, missing: Array, example: str) -> DataError:
-    return DataError(
-        f"{name!r} has no value in {np.count_nonzero(missing)} rows, first in row {int(missing.argmax())}; "
-        f"say what stands for it, as in --missing {name}={example}, or --missing {name}=drop"
-    )
+    count = int(np.count_nonzero(missing))
+    others = f", the first of {count} such rows" if count > 1 else ""
+    how = f"say what stands for it, as in {_fill(name, example)}, or {_fill(name, 'drop')}"
+    return RowError(int(missing.argmax()), name, f"has no value{others}; {how}")
+
+
+def _option(option: str, name: str) -> str:
+    """Return the words that give an option a column: "--drop age", or "drop=['age']" in Python."""
+    argument = "classes" if option == "class" else option
+    return as_asked(f"--{option} {name}", f"{argument}=[{name!r}]")
+
+
+def _fill(name: str, value: str) -> str:
+    return as_asked(f"--missing {name}={value}", f"missing={{{name!r}: {value!r}}}")
 
 
 def _vocabulary(name: str, texts: list[str] | list[list[Any]], most: int) -> tuple[str, ...]:

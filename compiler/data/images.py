@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
-from typing import Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
 from compiler.data.extras import extra
 from compiler.data.options import PackOptions
+from prograd_proto.regular_files import open_regular
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
 from runtime.rows.encoding.encoding import Encoding
@@ -17,6 +20,9 @@ from runtime.rows.encoding.images import Images
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
 _SPLITS: Final = frozenset({"train", "training", "val", "valid", "validation", "test", "testing", "dev"})
+
+MAX_PIXELS: Final = 1 << 26
+"""Upper bound on the pixels of an image; decoding takes up to 12 bytes for each."""
 
 _WIDE: Final = ("I", "F")
 """Modes of pillow in which a channel has more than 8 bits."""
@@ -30,7 +36,7 @@ def read_images(folder: Path, options: PackOptions, like: Images | None = None) 
     Raises DataError for a folder without images, an image that cannot be read, or one of another size;
     UsageError without pillow.
     """
-    paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in _SUFFIXES and path.is_file()]
+    paths = _paths(folder)
     if not paths:
         raise DataError(f"{folder}: there are no images in this folder; their names end in {', '.join(_SUFFIXES)}")
     _require_classes(folder, paths)
@@ -50,6 +56,41 @@ def read_images(folder: Path, options: PackOptions, like: Images | None = None) 
     return images, labels, Images(*shape, resized=size is not None)
 
 
+def _paths(folder: Path) -> list[Path]:
+    """Return the images of a folder in the order of their paths.
+
+    Raises DataError for a link that leads out of the folder, a link to a folder, or an image that is no regular file.
+    """
+    root = folder.resolve()
+    found: list[Path] = []
+    for path in sorted(folder.rglob("*")):
+        is_image = path.suffix.lower() in _SUFFIXES and not path.is_dir()
+        if path.is_symlink() and (is_image or path.is_dir() or not path.exists()):
+            _require_inside(folder, root, path)
+        if not is_image:
+            continue
+        if not path.is_file():
+            raise DataError(f"{path}: the image cannot be read: this is not a regular file")
+        found.append(path)
+    return found
+
+
+def _require_inside(folder: Path, root: Path, link: Path) -> None:
+    """Raise DataError unless a link leads to a file in `folder`, whose resolved path is `root`.
+
+    Every folder inside is searched anyway, so a link to it would only pack its images twice, or never end.
+    """
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):  # nothing is there, or it is a loop
+        raise DataError(f"{link}: this link leads nowhere; remove it") from None
+    if not target.is_relative_to(root):
+        raise DataError(f"{link}: this link leads out of {folder}, to {target}; copy what it leads to into the folder")
+    if target.is_dir():
+        inside = folder / target.relative_to(root)
+        raise DataError(f"{link}: this link leads to {inside}, whose images are packed already; remove it")
+
+
 def _require_classes(folder: Path, paths: list[Path]) -> None:
     """Raise DataError for images some of which lie in no class, or whose folders are splits."""
     alone = sum(path.parent == folder for path in paths)
@@ -62,8 +103,12 @@ def _require_classes(folder: Path, paths: list[Path]) -> None:
     if deep and {name.lower() for name in names} <= _SPLITS:
         raise DataError(
             f"{folder}: the folders {', '.join(names)} are splits, and no classes; pack each: "
-            f"compiler data pack {folder / names[-1]} -o {names[-1]}.safetensors, "
-            "and the others likewise, with --like that file"
+            + as_asked(
+                f"compiler data pack {folder / names[-1]} -o {names[-1]}.safetensors, "
+                "and the others likewise, with --like that file",
+                f"pack({str(folder / names[-1])!r}, '{names[-1]}.safetensors'), "
+                "and the others likewise, with like= that file",
+            )
         )
 
 
@@ -89,13 +134,17 @@ def _image(path: Path, size: tuple[int, int] | None, grey: bool) -> Array:
     """uint8 [height, width, channels], turned as the camera says it was held."""
     image, ops = extra("PIL.Image", "reading images"), extra("PIL.ImageOps", "reading images")
     try:
-        with image.open(path) as opened:
+        with open_regular(path) as file, _opened(image, file) as opened:
             mode = opened.mode
-            picture = ops.exif_transpose(opened)
-            picture = picture.convert("L" if grey else "RGB")
+            ops.exif_transpose(opened, in_place=True)
+            wanted = "L" if grey else "RGB"
+            picture = opened if mode == wanted else opened.convert(wanted)
             if size is not None:
                 picture = picture.resize(size[::-1])
             array = np.asarray(picture, np.uint8)
+    except OSError as error:
+        said = _said(error) if error.strerror is None else error.strerror
+        raise DataError(f"{path}: the image cannot be read: {said}") from None
     except Exception as error:
         raise DataError(f"{path}: the image cannot be read: {_said(error)}") from None
     if mode.startswith(_WIDE):
@@ -103,14 +152,24 @@ def _image(path: Path, size: tuple[int, int] | None, grey: bool) -> Array:
     return array.reshape(*array.shape[:2], -1)
 
 
+def _opened(image: Any, file: BinaryIO) -> Any:
+    """Open an image. Raises ValueError, before pixels are decoded, if there are more than `MAX_PIXELS`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own limit
+        opened = image.open(file)
+    height, width = opened.height, opened.width
+    if height * width > MAX_PIXELS:
+        raise ValueError(f"it has {height} x {width} pixels, and at most {MAX_PIXELS} are read; make it smaller before")
+    return opened
+
+
 def _said(error: Exception) -> str:
-    return (
-        "it is none that pillow knows, or is damaged" if "cannot identify" in str(error) else str(error).splitlines()[0]
-    )
+    text = str(error).partition("\n")[0]
+    return "it is none that pillow knows, or is damaged" if "cannot identify" in text else text
 
 
 def _other_size(path: Path, found: tuple[int, ...], shape: tuple[int, ...], others: str) -> str:
     return (
         f"{path}: the image is {found[0]} x {found[1]}, {others} are {shape[0]} x {shape[1]}; "
-        f"make them alike by --size {shape[0]}x{shape[1]}"
+        f"make them alike by {as_asked(f'--size {shape[0]}x{shape[1]}', f'size=({shape[0]}, {shape[1]})')}"
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from operator import index
 from typing import Any, Final, Literal, cast
 
@@ -69,10 +70,32 @@ class PackOptions:
             "missing": list(self.missing),
         }
 
+    @cached_property
+    def names(self) -> dict[str, Names]:
+        """By option, the same to look names up."""
+        return {option: Names(given) for option, given in self.named.items()}
 
-def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a column is meant by one of the patterns."""
-    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+
+def is_pattern(text: str, names: Container[str]) -> bool:
+    """Return True if a text stands for any number of columns; a column may have the very name of a pattern."""
+    return text not in names and any(letter in text for letter in "*?[")
+
+
+class Names:
+    """Names and patterns of columns; to look up a name takes the time of the patterns, and not of all names."""
+
+    def __init__(self, given: Iterable[str]) -> None:
+        self._exact = dict.fromkeys(given)
+        self._patterns = [text for text in self._exact if is_pattern(text, ())]
+
+    def __contains__(self, name: str) -> bool:
+        return self.meant(name) is not None
+
+    def meant(self, name: str) -> str | None:
+        """Return the name itself if it was given, else the first pattern that it matches, or None."""
+        if name in self._exact:
+            return name
+        return next((pattern for pattern in self._patterns if fnmatchcase(name, pattern)), None)
 
 
 def options_of(given: Mapping[str, Any]) -> PackOptions:

@@ -10,24 +10,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from compiler.data.arrow import arrow_columns, is_arrow, read_parquet
 from compiler.data.fit import fitted, is_missing, is_number
 from compiler.data.images import like_images, read_images, require_alike
-from compiler.data.options import PackOptions, matches
+from compiler.data.named import require_kept, require_used
+from compiler.data.options import Names, PackOptions, is_pattern
 from compiler.data.splits import require_times, split_rows
-from compiler.data.tables import as_column, as_columns, frame_columns, levels_of, read_arrays_of, read_csv, read_parquet
+from compiler.data.tables import as_column, as_columns, frame_columns, levels_of, read_arrays_of, read_csv
 from compiler.data.texts import read_lines, read_windows
 from prograd_proto.spelling import closest
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
+from runtime.rows.encoding.column import Column
+from runtime.rows.encoding.csv_rows import Table
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.images import Images
 from runtime.rows.encoding.lists import is_listed
+from runtime.rows.encoding.row_errors import original_rows
 from runtime.rows.encoding.values import numbers_of, texts_of
 
 
@@ -39,17 +45,26 @@ class Source(NamedTuple):
         arrays: that are rows already.
         images: what those arrays are that are images.
         levels: all values of columns that have an order of their own.
+        numbers: int64 [rows], the number of each row in the source, or its line; None where rows count from 0.
+        in_lines: the numbers are lines of a text file.
     """
 
     table: dict[str, Array]
     arrays: dict[str, Array]
     images: dict[str, Images] = {}  # noqa: RUF012 - nothing is put into it
     levels: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - nothing either
+    numbers: Array | None = None
+    in_lines: bool = False
 
     @property
     def names(self) -> list[str]:
         """Of all."""
         return [*self.table, *self.arrays]
+
+    def row_name(self, row: int) -> str:
+        """Return the words for a row, as in "row 3" or "line 5"."""
+        number = row if self.numbers is None else self.numbers[row]
+        return f"{'line' if self.in_lines else 'row'} {number}"
 
 
 class Packed(NamedTuple):
@@ -69,18 +84,26 @@ def packed(source: object, options: PackOptions) -> Packed:
     found = read_source(source, options)
     _require_named(found, options)
     found = _rows_that_stay(found, options)
+    with original_rows(found.numbers, lines=found.in_lines):
+        return _packed(found, options)
+
+
+def _packed(found: Source, options: PackOptions) -> Packed:
     count = _rows(found)
     splits = split_rows(options.split, count, options.by, _values(found, options), options.seed)
     found = _columns_that_stay(found, options)
     training = next(iter(splits.values()), np.arange(count))
     columns = {
-        name: fitted(name, raw, training, options, found.levels.get(name, ())) for name, raw in found.table.items()
+        name: fitted(name, raw, training, options, found.levels.get(name, ()), found.row_name)
+        for name, raw in found.table.items()
     }
+    require_used(options, columns)
     joined = {name: _members(name, patterns, columns) for name, patterns in options.join.items()}
     encoding = Encoding(
         columns, joined, {name: images for name, images in found.images.items() if name in found.arrays}
     )
-    alone = [name for name in columns if not any(name in members for members in joined.values())]
+    members = {name for names in joined.values() for name in names}
+    alone = [name for name in columns if name not in members]
     arrays = found.arrays | encoding.encode(found.table, [*alone, *joined])
     return Packed(count, arrays, splits, encoding)
 
@@ -100,7 +123,8 @@ def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Pac
     for name, images in encoding.images.items():
         if name in found.arrays:
             require_alike(name, found.arrays[name], images)
-    return Packed(count, found.arrays | encoding.encode(found.table, keys), {}, encoding)
+    with original_rows(found.numbers, lines=found.in_lines):
+        return Packed(count, found.arrays | encoding.encode(found.table, keys), {}, encoding)
 
 
 def read_source(source: object, options: PackOptions, like: Encoding | None = None) -> Source:
@@ -114,10 +138,13 @@ def read_source(source: object, options: PackOptions, like: Encoding | None = No
             {name: array for name, array in columns.items() if array.ndim == 1},
             {name: array for name, array in columns.items() if array.ndim != 1},
         )
-    if hasattr(source, "columns") and hasattr(source, "dtypes"):
+    if hasattr(source, "columns") and hasattr(source, "dtypes") and hasattr(source, "iloc"):
         return Source(frame_columns(source), {}, levels=levels_of(source))
+    if is_arrow(source):
+        columns, levels = arrow_columns(source)
+        return Source(columns, {}, levels=levels)
     if not isinstance(source, str | os.PathLike):
-        raise UsageError(f"{type(source).__name__} is no source of rows: a path, a frame of pandas, or arrays by name")
+        raise UsageError(f"{type(source).__name__} is no source of rows: a path, a frame, or arrays by name")
     path = Path(os.fspath(source))  # pyright: ignore[reportUnknownArgumentType]: a path of text
     suffix = path.suffix.lower()
     _require_of(path, options, "folder" if path.is_dir() else "lines" if suffix in (".txt", ".text") else suffix)
@@ -130,7 +157,7 @@ def read_source(source: object, options: PackOptions, like: Encoding | None = No
 def _of_file(path: Path, options: PackOptions) -> Source:
     match path.suffix.lower():
         case ".csv" | ".tsv":
-            return Source(read_csv(path), {})
+            return _of_lines(read_csv(path))
         case ".parquet" | ".pq":
             return Source(read_parquet(path), {})
         case ".npy" | ".npz":
@@ -138,13 +165,17 @@ def _of_file(path: Path, options: PackOptions) -> Source:
         case ".txt" | ".text" if options.window:
             return Source({}, read_windows(path, options.window))
         case ".txt" | ".text":
-            return Source(read_lines(path), {})
+            return _of_lines(read_lines(path))
         case _:
             if not path.exists():
                 raise DataError(f"{path}: no such file or folder")
             raise UsageError(
                 f"{path}: rows are packed from .csv, .tsv, .parquet, .npy, .npz and .txt files, and folders of images"
             )
+
+
+def _of_lines(table: Table) -> Source:
+    return Source(table.columns, {}, numbers=table.lines, in_lines=True)
 
 
 def _lists_that_are_meant(source: Source, like: Encoding) -> Source:
@@ -175,22 +206,30 @@ def _require_of(path: Path, options: PackOptions, of: str) -> None:
 
 def _require_column(source: Source, option: str, pattern: str) -> None:
     names = source.names if option == "drop" else source.table
-    if any(matches(name, [pattern]) for name in names):
+    if _is_there(pattern, names):
         return
-    if any(matches(name, [pattern]) for name in source.arrays):
+    if _is_there(pattern, source.arrays):
         raise UsageError(f"{option}: {pattern!r} is an array, which stays as it is")
     hint = closest(pattern, source.names) or f"; there are {', '.join(source.names)}"
     raise UsageError(f"{option}: there is no column {pattern!r}{hint}")
+
+
+def _is_there(pattern: str, names: Collection[str]) -> bool:
+    if not is_pattern(pattern, names):
+        return pattern in names
+    meant = Names([pattern])
+    return any(name in meant for name in names)
 
 
 def _require_named(source: Source, options: PackOptions) -> None:
     for option, patterns in options.named.items():
         for pattern in patterns:
             _require_column(source, option, pattern)
+    require_kept(options, {name for name in source.names if name in options.names["drop"]})
     if options.of is None and options.by != "random":
         raise UsageError(
-            f"splits by {options.by} go by a column; name it: --by {options.by}=NAME, "
-            f"or of={source.names[-1]!r} in Python"
+            f"splits by {options.by} go by a column; name it, as in "
+            + as_asked(f"--by {options.by}={source.names[-1]}", f"of={source.names[-1]!r}")
         )
     if options.of is not None and options.by == "random":
         raise UsageError(
@@ -206,18 +245,21 @@ def _require_named(source: Source, options: PackOptions) -> None:
 
 def _rows_that_stay(source: Source, options: PackOptions) -> Source:
     """Without the rows that lack a value of columns for which they are to be left out."""
-    patterns = [pattern for pattern, word in options.missing.items() if word == "drop"]
-    gone = [is_missing(raw) for name, raw in source.table.items() if matches(name, patterns)]
+    meant = Names(pattern for pattern, word in options.missing.items() if word == "drop")
+    gone = [is_missing(raw) for name, raw in source.table.items() if name in meant]
     if not gone:
         return source
     stay = ~np.logical_or.reduce(gone)
     table = {name: array[stay] for name, array in source.table.items()}
-    return source._replace(table=table, arrays={name: array[stay] for name, array in source.arrays.items()})
+    arrays = {name: array[stay] for name, array in source.arrays.items()}
+    numbers = np.flatnonzero(stay) if source.numbers is None else source.numbers[stay]
+    return source._replace(table=table, arrays=arrays, numbers=numbers)
 
 
 def _columns_that_stay(source: Source, options: PackOptions) -> Source:
-    table = {name: array for name, array in source.table.items() if not matches(name, options.drop)}
-    arrays = {name: array for name, array in source.arrays.items() if not matches(name, options.drop)}
+    drop = options.names["drop"]
+    table = {name: array for name, array in source.table.items() if name not in drop}
+    arrays = {name: array for name, array in source.arrays.items() if name not in drop}
     found = source._replace(table=table, arrays=arrays)
     if not found.names:
         raise UsageError("every column is dropped")
@@ -250,9 +292,9 @@ def _values(source: Source, options: PackOptions) -> Array | None:
     return values
 
 
-def _members(name: str, patterns: object, columns: Mapping[str, Any]) -> tuple[str, ...]:
-    alone = (c for c, column in columns.items() if column.kind == "number" and not column.listed)
-    found = tuple(c for c in alone if matches(c, patterns))  # pyright: ignore[reportArgumentType]: PackOptions says what it is
+def _members(name: str, patterns: Sequence[str], columns: Mapping[str, Column]) -> tuple[str, ...]:
+    meant = Names(patterns)
+    found = tuple(c for c, column in columns.items() if column.kind == "number" and not column.listed and c in meant)
     if not found:
         raise UsageError(f"join {name}: none of these columns is of numbers")
     return found

@@ -11,8 +11,9 @@ import numpy as np
 
 from compiler.data.options import By
 from runtime.dtypes import Array
-from runtime.errors import DataError, UsageError
+from runtime.errors import UsageError
 from runtime.philox import permutation
+from runtime.rows.encoding.row_errors import RowError
 from runtime.rows.encoding.values import shown
 
 _IN_ORDER: Final = re.compile(r"\d{4}-\d\d-\d\d($|[T ])")
@@ -55,11 +56,11 @@ def require_times(name: str, values: Array) -> None:
     texts = values.dtype.kind == "O"
     missing = values == "" if texts else np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
     if missing.any():
-        raise DataError(f"row {int(missing.argmax())} of {name!r} has no value, and splits go by it")
+        raise RowError(int(missing.argmax()), name, "has no value, and splits go by it")
     for row, text in enumerate(values.tolist() if texts else ()):
         if not _IN_ORDER.match(text):
             how = "splits by time take numbers, or dates as 2024-03-01"
-            raise DataError(f"row {row} of {name!r} is {shown(text)}; {how}")
+            raise RowError(row, name, f"is {shown(text)}; {how}")
 
 
 def _require_sane(shares: Mapping[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""Tables as columns: CSV by Python's own reader, Parquet by pyarrow, pandas' frames, and NumPy's files as they are."""
+"""Tables as columns: CSV by Python's own reader, frames of pandas, and NumPy's files as they are."""
 
 from __future__ import annotations
 
@@ -10,32 +10,14 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from compiler.data.extras import extra
 from runtime.dtypes import Array
 from runtime.errors import DataError
-from runtime.files.tensor_files import read_npy
+from runtime.files.tensor_files import read_npy, read_npz, unverified
 from runtime.rows.encoding.csv_rows import read_csv as read_csv
 from runtime.rows.encoding.values import texts_of
 
 _TEXTS: Final = (str, bool, int, float, date, time, Decimal)
 """Types of values that are a text, or a number in digits."""
-
-
-def read_parquet(path: Path) -> dict[str, Array]:
-    """The columns of a Parquet file. Raises DataError if it cannot be read, UsageError without pyarrow."""
-    parquet = extra("pyarrow.parquet", "reading Parquet")
-    try:
-        with path.open("rb") as file:
-            table = parquet.ParquetFile(file).read()
-    except OSError as error:
-        raise DataError(f"{path}: the rows cannot be read: {error.strerror or error}") from None
-    except Exception as error:
-        raise DataError(f"{path}: this cannot be read as a Parquet file: {str(error).splitlines()[0]}") from None
-    names = [str(name) for name in table.column_names]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise DataError(f"{path}: there are two columns {name!r}")
-    return {name: as_column(table.column(number).to_pylist()) for number, name in enumerate(names)}
 
 
 def frame_columns(frame: Any) -> dict[str, Array]:
@@ -95,20 +77,19 @@ def _plain(value: Any) -> Any:
 
 
 def read_arrays_of(path: Path) -> dict[str, Array]:
-    """The arrays of a .npz file by name, or that of a .npy file as `x`. Raises DataError if it cannot be read."""
+    """Return the arrays of a .npz file by name, or that of a .npy file as `x`.
+
+    Raises DataError if it cannot be read.
+    """
     try:
         if path.suffix.lower() == ".npy":
             return {"x": read_npy(path)}
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except OSError as error:
-        raise DataError(f"{path}: this cannot be read as a npz file: {error.strerror or error}") from None
-    except Exception as error:
+        with unverified(path) as reader:
+            return read_npz(path, reader)
+    except DataError as error:
         if "Object arrays" in str(error):
             raise DataError(f"{path}: there are objects of Python in it; save arrays of numbers or of texts") from None
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path}: this cannot be read as a npz file: {error}") from None
+        raise
 
 
 def as_columns(source: Mapping[Any, object]) -> dict[str, Array]:

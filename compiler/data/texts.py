@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import DataError
-from runtime.rows.encoding.csv_rows import text_of
+from runtime.rows.encoding.csv_rows import Table, read_regular, text_of
 
 
-def read_lines(path: Path) -> dict[str, Array]:
-    """The lines that are not empty, as the column `text`. Raises DataError if the file cannot be read."""
-    try:
-        lines = [line for line in text_of(path, path.read_bytes()).splitlines() if line.strip()]
-    except OSError as error:
-        raise DataError(f"{path}: the text cannot be read: {error.strerror or error}") from None
+def read_lines(path: Path) -> Table:
+    """Return the lines that are not empty as the column `text`; LF, CR or both end a line, and nothing else does.
+
+    Raises DataError if the file cannot be read.
+    """
+    text = text_of(path, read_regular(path, "the text"))
+    lines = [(number, line) for number, line in enumerate(StringIO(text, newline=None), 1) if line.strip()]
     found = np.empty(len(lines), object)
-    found[:] = lines
-    return {"text": found}
+    found[:] = [line.removesuffix("\n") for _, line in lines]
+    return Table({"text": found}, np.array([number for number, _ in lines], np.int64))
 
 
 def read_windows(path: Path, window: int) -> dict[str, Array]:
-    """The bytes, so many in a row, as `text`: uint8; what does not fill a row is left out."""
-    try:
-        raw = np.frombuffer(path.read_bytes(), np.uint8)
-    except OSError as error:
-        raise DataError(f"{path}: the text cannot be read: {error.strerror or error}") from None
+    """Return the bytes of a file as `text`, uint8 [rows, window]; bytes that do not fill a row are left out."""
+    raw = np.frombuffer(read_regular(path, "the text"), np.uint8)
     rows = len(raw) // window
     if not rows:
         raise DataError(f"{path}: the file has {len(raw)} bytes, a row takes {window}")

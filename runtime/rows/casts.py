@@ -1,4 +1,4 @@
-"""The one cast that rows go through unasked: float64, which tables hold, for feeds that are float32."""
+"""The casts that rows go through unasked: float64, which tables hold, to float32, and integers to wider integers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from prograd_proto.dtypes import INTEGERS
 from runtime.dtypes import Array
 from runtime.errors import DataError
 
@@ -16,14 +17,20 @@ _BLOCK: Final = 1 << 18
 _log = logging.getLogger("prograd")
 
 
+_INTEGERS: Final = frozenset({"int8", "int16", "int32", "uint8", "uint16", "uint32"})
+
+
 def is_cast(found: str, wanted: str) -> bool:
-    """Whether rows of one dtype feed another."""
-    return found == "float64" and wanted == "float32"
+    """Return True if rows of one dtype feed another: float64 feeds float32, integers a dtype that holds all of them."""
+    if found == "float64":
+        return wanted == "float32"
+    return found in _INTEGERS and wanted in INTEGERS and np.can_cast(found, wanted, "safe")
 
 
-def say_cast(what: str) -> None:
-    """Say on the log that rows of float64 are rounded."""
-    _log.info("%s is float64 and is rounded to float32, which the feed takes", what)
+def say_cast(what: str, found: str) -> None:
+    """Log that rows of the dtype `found` are rounded, if it is float64; other casts lose nothing."""
+    if found == "float64":
+        _log.info("%s is float64 and is rounded to float32, which the feed takes", what)
 
 
 def cast_rows(name: str, rows: Array, out: Array, numbers: Array | None = None) -> None:
@@ -38,7 +45,7 @@ def _cast_block(name: str, rows: Array, out: Array, numbers: int | Array) -> Non
     """The same for few rows; `numbers` are theirs, or that of the first."""
     with np.errstate(all="ignore"):
         np.copyto(out, rows, casting="same_kind")
-    if out.dtype == rows.dtype:
+    if out.dtype == rows.dtype or rows.dtype.kind in "iu":
         return
     lost = np.isinf(out) & np.isfinite(rows)
     if lost.any():

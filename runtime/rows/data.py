@@ -154,11 +154,11 @@ class Data:
 
     def _cast_column(self, key: str, column: FileColumn, dtype: str) -> FileColumn:
         if key not in self._cast:
-            say_cast(f"{self._file}: {key!r}")
+            say_cast(f"{self._file}: {key!r}", _type(column).dtype)
             self._cast[key] = self._rounded(key, column, numpy_dtype(dtype))
         return self._cast[key]
 
-    def _rounded(self, key: str, column: FileColumn, dtype: np.dtype[np.float32]) -> FileColumn:
+    def _rounded(self, key: str, column: FileColumn, dtype: np.dtype[np.generic]) -> FileColumn:
         if isinstance(column, StoredColumn):
             return column.cast(dtype)
         self._memory.take(column.size * dtype.itemsize, f"the array {key!r}")
@@ -230,14 +230,17 @@ class Data:
     def _of_table(self, keys: Sequence[str]) -> Columns:
         """The rows of a table, encoded as the program's own."""
         from runtime.rows.encoding.csv_rows import read_csv
+        from runtime.rows.encoding.row_errors import original_rows
 
-        table = read_csv(self._file, self._memory)
+        table, lines = read_csv(self._file, self._memory)
         try:
             encoding = self.encoding()
         except DataError as error:
             raise DataError(f"{self._file}: a table is encoded as the program's own rows were; {error}") from None
         try:
-            arrays = encoding.encode(table, keys)
+            self._memory.require(encoding.text_bytes(table, keys), f"the rows of {self._file}")
+            with original_rows(lines, lines=True):
+                arrays = encoding.encode(table, keys)
         except DataError as error:
             raise DataError(f"{self._file}: {error}") from None
         for array in arrays.values():

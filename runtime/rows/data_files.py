@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prograd_proto import TensorType
+from prograd_proto.regular_files import open_regular
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
 from runtime.files.file_reader import FileReader
@@ -75,7 +76,7 @@ def _is_large(files: Sequence[Path], keys: Collection[str], memory: MemoryLimit)
             return False
         total = 0
         for file in files:
-            with file.open("rb") as stream:
+            with open_regular(file) as stream:
                 extents = read_header(FileReader(stream)).extents
             total += sum(extent.end - extent.start for key, extent in extents.items() if key in keys)
     except (OSError, ValueError):

@@ -150,30 +150,39 @@ def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:
             raise DataError(f"entry {bound.name!r} has no feed {name!r}{hint}")
     for feed in bound.feeds.values():
         if feed.name not in given:
-            raise DataError(f"entry {bound.name!r} reads the feed {feed.name!r}: {_shown(feed)}, which is not given")
+            raise DataError(
+                f"entry {bound.name!r} reads the feed {feed.name!r}: {shown_feed(feed)}, which is not given"
+            )
 
 
 def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
     """A value for a feed as an array; lists and numbers take the feed's dtype where that loses nothing.
 
-    Arrays of float64 are rounded for float32, which the log says. Raises DataError if dtype or shape differ.
+    Arrays of float64 are rounded for float32, which the log says, and integers are widened. Raises DataError if
+    another dtype or the shape differs.
     """
     array = as_array(value, feed.type.dtype)
     if array.dtype.kind == "O" and not isinstance(value, np.ndarray):
         what = type(value).__name__
-        raise DataError(f"entry {bound.name!r}: the feed {feed.name!r} is {_shown(feed)}, what is given is {what}")
+        shown = shown_feed(feed)
+        raise DataError(f"entry {bound.name!r}: the feed {feed.name!r} is {shown}, not {what}; give an array")
+    if array.dtype.kind in "US":
+        shown = shown_feed(feed)
+        raise DataError(f"entry {bound.name!r}: the feed {feed.name!r} is {shown}, not text; give numbers")
     shape = feed.type.static_shape
     inner = array.shape[1:] == shape[1:] and array.ndim == len(shape) if feed.by_row else array.shape == shape
     if inner and array.dtype == numpy_dtype(feed.type.dtype):
         return array
     found = array_type(array)
     if inner and is_cast(found.dtype, feed.type.dtype):
-        say_cast(f"entry {bound.name!r}: the array for the feed {feed.name!r}")
+        say_cast(f"entry {bound.name!r}: the array for the feed {feed.name!r}", found.dtype)
         rounded = np.empty(array.shape, numpy_dtype(feed.type.dtype))
         cast_rows(feed.name, array, rounded)
         return rounded
     if found.dtype != feed.type.dtype or not inner:
-        raise DataError(f"entry {bound.name!r}: the feed {feed.name!r} is {_shown(feed)}, the array given is {found}")
+        raise DataError(
+            f"entry {bound.name!r}: the feed {feed.name!r} is {shown_feed(feed)}, the array given is {found}"
+        )
     return array
 
 
@@ -214,8 +223,8 @@ def common_length(columns: Mapping[str, Column], what: str, otherwise: int) -> i
     return length
 
 
-def _shown(feed: Feed) -> str:
-    """`float32[rows, 64]`, or the type as it is."""
+def shown_feed(feed: Feed) -> str:
+    """Return the type of a feed as errors show it: `float32[rows, 64]` for rows, else the type as it is."""
     if not feed.by_row:
         return str(feed.type)
     return str(TensorType(feed.type.dtype, ("rows", *feed.type.shape[1:])))

@@ -63,9 +63,9 @@ REFUSED = [
     ({"x": X[:3], "a": A[:3], "y": Y[:3]}, "3 rows are given, a step takes 8"),
     (
         {"x": X, "a": A, "y": ["u", "v"] * 8},
-        "entry 'train': the feed 'y' is int64[rows], the array given is str32[16]",
+        "entry 'train': the feed 'y' is int64[rows], not text; give numbers",
     ),
-    ({"x": X, "a": A, "y": None}, "entry 'train': the feed 'y' is int64[rows], what is given is NoneType"),
+    ({"x": X, "a": A, "y": None}, "entry 'train': the feed 'y' is int64[rows], not NoneType; give an array"),
     (
         {"x": [[[1, 2]]], "a": A, "y": Y},
         "entry 'train': row 0 given for the feed 'x' is float32[1, 2], a row of it is float32[3], or shorter",
@@ -103,3 +103,28 @@ def test_a_folder_in_place_of_a_file_is_one_sentence(tmp_path: Path):
         prograd.load(tmp_path / "p.pb", data=tmp_path)
     wanted = f"{tmp_path}: this is a folder; name the files of rows in it, as in '{tmp_path}/part-*.safetensors'"
     assert str(caught.value) == wanted
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint16", "uint32", ">i4"])
+def test_integers_feed_wider_integers(engine: str, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    built = Program("whole")
+    x = built.input("x", "int64", ("n", 64))
+    built.outputs(y=x * 3)
+    given = np.arange(32 * 64).reshape(32, 64).astype(dtype)
+    built.data("rows.npz")
+    np.savez("rows.npz", x=given)
+    built.compile(n=32).save("p.pb")
+    made = prograd.load("p.pb", engine=engine)
+    np.testing.assert_array_equal(made.predict({"x": given})["y"], given.astype(np.int64) * 3)
+    np.testing.assert_array_equal(made.session.rows("predict", None).columns["x"], given.astype(np.int64))
+
+
+def test_integers_that_may_be_lost_are_refused():
+    built = Program("whole")
+    built.outputs(y=built.input("x", "int32", ("n", 2)) + 1)
+    made = prograd.Run(built.compile(n=2))
+    for dtype in ("int64", "uint32", "uint64", "bool"):
+        with pytest.raises(DataError, match=rf"the feed 'x' is int32\[rows, 2\], the array given is {dtype}\[2, 2\]$"):
+            made.predict({"x": np.ones((2, 2), dtype)})

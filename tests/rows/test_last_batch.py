@@ -116,7 +116,7 @@ def saved(folder, **options):
     compiled = program.compile(batch=BATCH)
     if options:
         compiled.plan(**options)
-    compiled.save(folder / "p.pb")
+    compiled.save(folder / "p.pb", force=True)
     return folder / "p.pb", compiled
 
 
@@ -261,7 +261,7 @@ def test_data_that_does_not_have_the_rows_is_one_sentence(tmp_path):
     write_data(tmp_path)
     program = regression()
     program.data("rows.safetensors", splits={"train": "trian"}, remainder="partial")
-    found = text(CompileError, lambda: program.compile(batch=BATCH).save(tmp_path / "p.pb"))
+    found = text(CompileError, lambda: program.compile(batch=BATCH).save(tmp_path / "p.pb", force=True))
     assert found == (
         f"{tmp_path / 'rows.safetensors'}: there is no key 'trian' in the file; did you mean 'train'?; "
         "how many rows are left for the last step of an epoch is read from it"

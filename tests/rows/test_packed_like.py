@@ -45,7 +45,7 @@ def classifier() -> None:
     program.outputs(scores=scores)
     program.data("r.safetensors", columns={"mask": "review.mask"}, splits={"train": "train"})
     program.run(epochs=20)
-    program.compile(n=2, length=(4, 8)).save("p.pb")
+    program.compile(n=2, length=(4, 8)).save("p.pb", force=True)
 
 
 def test_texts_of_unequal_length_go_from_a_table_to_labels_of_new_rows(capsys):
@@ -113,8 +113,8 @@ def test_lists_are_rows_of_unequal_length():
     ([[1], [1 << 63, 2]], "row 1 of 'x' has 9223372036854775808 in its list, which is no whole number of int64"),
     ([[1.5], None, [2.0]], "row 1 of 'x' has no value"),
     ([[1.5], 2, [2.0, 1]], "row 1 of 'x' is '2', and its rows are lists"),
-    ([[[1], [2]], [[1]]], "row 0 of 'x' is a list of lists, which no row can be; leave the column out by --drop x"),
-    ([{}, {}], "row 0 of 'x' is of type dict, which no row can be; leave the column out by --drop x"),
+    ([[[1], [2]], [[1]]], "row 0 of 'x' is a list of lists, which no row can be; leave the column out by drop=['x']"),
+    ([{}, {}], "row 0 of 'x' is of type dict, which no row can be; leave the column out by drop=['x']"),
 ])  # fmt: skip
 def test_lists_that_are_no_rows_are_one_sentence(column, sentence):
     with pytest.raises(runtime.DataError) as caught:

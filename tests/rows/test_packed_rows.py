@@ -33,7 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-EXISTS = "a.safetensors: the file exists; use force to replace it"
+EXISTS = "a.safetensors: the file exists; {} replaces it"
 
 
 def pack(*options: str, source: str = "people.csv", out: str = "rows.safetensors") -> int:
@@ -134,7 +134,7 @@ def classifier(fed: str = "x") -> None:
     program.outputs(probabilities=ops.softmax(logits), guess=ops.argmax(logits, axis=1))
     program.data("rows.safetensors", splits={"train": "train"})
     program.run(epochs=2)
-    program.compile(batch=1).save("p.pb")
+    program.compile(batch=1).save("p.pb", force=True)
 
 
 def test_new_rows_are_encoded_alike_and_labels_decoded(here, capsys):
@@ -240,11 +240,11 @@ def test_what_cannot_be_written_is_one_sentence(here, arrays, splits, sentence):
     assert str(caught.value).startswith(sentence)
 
 
+JOINED = "join: the column 'city' has classes, and only columns of float32 numbers are joined; leave it out"
 REFUSED = [
     (
         (),
-        "'age' has no value in 1 rows, first in row 1; say what stands for it, as in --missing age=mean, "
-        "or --missing age=drop",
+        "line 3: 'age' has no value; say what stands for it, as in --missing age=mean, or --missing age=drop",
     ),
     (("--drop", "nam"), "drop: there is no column 'nam'; did you mean 'name'?"),
     (("--split", "train=1.5"), "split train=1.5: the fraction of the rows is above 0 and at most 1"),
@@ -255,16 +255,19 @@ REFUSED = [
         "'age' is a column of numbers, and 'x' for a missing one is none; "
         "say a number, mean, median, or drop for the row",
     ),
-    (("--missing", "*=drop", "--join", "x=city"), "join x: none of these columns is of numbers"),
+    (
+        ("--missing", "*=drop", "--join", "x=city"),
+        JOINED,
+    ),
     (
         ("--drop", "name", "--missing", "age=1", "--missing", "city=x", "--split", "a=0.5", "--by", "time=species"),
-        "row 0 of 'species' is 'cat'; splits by time take numbers, or dates as 2024-03-01",
+        "line 2: 'species' is 'cat'; splits by time take numbers, or dates as 2024-03-01",
     ),
-    (("--by", "time=age"), "row 1 of 'age' has no value, and splits go by it"),
+    (("--by", "time=age"), "line 3: 'age' has no value, and splits go by it"),
     (("--size", "4x4"), "size: people.csv is none of the folders of images that this is for"),
     (("--window", "4"), "window: people.csv is none of the .txt files that this is for"),
     (("--by", "time=agee"), "by: there is no column 'agee'; did you mean 'age'?"),
-    (("--whole", "height", "--missing", "*=drop"), "row 0 of 'height' is 1.7, which is no whole number"),
+    (("--whole", "height", "--missing", "*=drop"), "line 2: 'height' is 1.7, which is no whole number"),
     (("--split", "age=0.5"), "'age' is a column, and a split or joined columns cannot have its name"),
 ]
 
@@ -277,7 +280,7 @@ def test_what_cannot_be_packed_is_one_sentence(here, capsys, options, sentence):
 SOURCES = [
     ("a.csv", b"", "a.csv: the file has no line that names columns"),
     ("a.csv", b"x,x\n1,2\n", "a.csv: the first line names columns, and 'x' is there twice"),
-    ("a.csv", b"x,y\n1,2\n1\n", "a.csv: row 1 has 1 values, and there are 2 columns"),
+    ("a.csv", b"x,y\n1,2\n1\n", "a.csv: line 3 has 1 values, and the first line names 2 columns"),
     ("a.csv", b"x\n", "there are no rows of x"),
     (
         "a.csv",
@@ -301,17 +304,17 @@ SOURCES = [
         "a.csv: the first line names columns, and column 1 has no name; "
         "pandas writes a table without its index by to_csv(\u2026, index=False)",
     ),
-    ("a.csv", b'x,y\n1,2\n3,"4\n', "a.csv: this is no table: after row 0 a quote is not closed"),
+    ("a.csv", b'x,y\n1,2\n3,"4\n', "a.csv: this is no table: a quote in line 3 is not closed"),
     (
         "a.csv",
         b"x\n1\nb\n3\n",
-        "row 1 of 'x' is 'b', and 2 rows have numbers; mend it, or empty it and say "
+        "line 3: 'x' is 'b', and 2 rows have numbers; mend it, or empty it and say "
         "--missing x=mean; --class x takes all as classes, --drop x leaves the column out",
     ),
     (
         "a.csv",
         b"x;y\n1;2,5\n",
-        "row 0 of 'y' is '2,5'; numbers have a point and no commas; "
+        "line 2: 'y' is '2,5'; numbers have a point and no commas; "
         "--class y takes all as classes, --drop y leaves the column out",
     ),
     (
@@ -328,7 +331,7 @@ SOURCES = [
     (
         "a.csv",
         b"x\n1" + b"0" * 400,
-        "row 0 of 'x' is '100000000000000000000000000000000000000\u2026, which is not finite",
+        "line 2: 'x' is '100000000000000000000000000000000000000\u2026, which is not finite",
     ),
     (
         "a.xlsx",
@@ -369,9 +372,9 @@ def test_new_rows_that_cannot_be_encoded_are_named(here, capsys):
     classifier()
     for text, sentence in (
         ("age\n1\n", "the rows have no column 'height'"),
-        ("age,height\n1,tall\n", "row 0 of 'height' is 'tall', which is no number"),
-        ("age,height\n1,\n", "row 0 of 'height' has no value"),
-        ("age,height\n1,1e40\n", "row 0 of 'height' has 1e+40, which float32 does not hold"),
+        ("age,height\n1,tall\n", "line 2: 'height' is 'tall', which is no number"),
+        ("age,height\n1,\n", "line 2: 'height' has no value"),
+        ("age,height\n1,1e40\n", "line 2: 'height' has 1e+40, which float32 does not hold"),
     ):
         Path("new.csv").write_text(text)
         with pytest.raises(runtime.DataError) as caught:
@@ -473,7 +476,7 @@ def test_whole_numbers_stay_what_they_are_or_it_is_said(here, caplog):
     prograd.data.pack({"id": [1 << 24, (1 << 24) + 1]}, "rows.safetensors", force=True)
     assert caplog.messages == [
         "'id' has whole numbers that float32 rounds, 16777217 in row 1 the first; "
-        "--whole id keeps them, --class id makes classes of them"
+        "whole=['id'] keeps them, classes=['id'] makes classes of them"
     ]
 
 
@@ -500,7 +503,7 @@ COLUMNS = [
     (3, "'a' is of type int; a column is a list or an array"),
     ("abc", "'a' is of type str; a column is a list or an array"),
     ({1}, "'a' is of type set; a column is a list or an array"),
-    ([1j], "row 0 of 'a' is of type complex, which no row can be; leave the column out by --drop a"),
+    ([1j], "row 0 of 'a' is of type complex, which no row can be; leave the column out by drop=['a']"),
     ([0.5, float("inf")], "row 1 of 'a' is inf, which is not finite"),
     ([1 << 70], "row 0 of 'a' is '1180591620717411303424', which int64 does not hold"),
 ]
@@ -572,7 +575,7 @@ def test_what_is_there_already_may_be_written_again_and_something_else_may_not(h
     for other in ({"splits": {"train": [1]}, "metadata": {"by": "me"}}, {"splits": {"train": [0]}}):
         with pytest.raises(runtime.UsageError) as caught:
             prograd.data.write("a.safetensors", arrays, **other)
-        assert str(caught.value) == EXISTS
+        assert str(caught.value) == EXISTS.format("force=True")
     with Path("a.safetensors").open("ab") as file:
         file.write(b"more")
     with pytest.raises(runtime.UsageError):
@@ -588,7 +591,7 @@ def test_rows_that_come_with_prograd(here):
     }  # fmt: skip
     Path("digits.safetensors").write_bytes(b"mine")
     for arguments, sentence in (
-        (("digits", "digits.safetensors"), EXISTS.replace("a.safe", "digits.safe")),
+        (("digits", "digits.safetensors"), EXISTS.format("force=True").replace("a.safe", "digits.safe")),
         (("digist", "d.safetensors"), "there are no rows 'digist'; there are digits"),
     ):
         with pytest.raises(runtime.UsageError) as caught:
@@ -601,7 +604,7 @@ def test_rows_that_come_with_prograd(here):
 def test_errors_of_packing_are_those_that_prograd_names(here):
     Path("empty.csv").write_text("")
     for by, sentence in (
-        ({"by": "time"}, "splits by time go by a column; name it: --by time=NAME, or of='species' in Python"),
+        ({"by": "time"}, "splits by time go by a column; name it, as in of='species'"),
         (
             {"of": "age"},
             "of='age' is a column that splits go by, and splits at random go by none; "

@@ -58,7 +58,7 @@ def built(*, remainder="partial", shuffle=True) -> Program:
 
 def saved(folder, **options):
     path = folder / "p.pb"
-    built(**options).compile(n=BATCH, length=LENGTHS).save(path)
+    built(**options).compile(n=BATCH, length=LENGTHS).save(path, force=True)
     return path
 
 

@@ -152,7 +152,7 @@ def test_what_is_wrong_with_a_source_is_one_sentence(path):
     for wrong, sentence in (
         ([], "the source ended after 0 rows, a step takes 4"),
         ([first_rows(3)], "the source ended after 3 rows, a step takes 4"),
-        ([3], "the iterator gives what is of type int, and not arrays by feed"),
+        (iter([3]), "the iterator gives what is of type int, and not arrays by feed"),
         ([{"x": [1.0], "y": [1.0, 2.0]}], "the iterator gives arrays of different numbers of rows, or without rows"),
         ([{"x": np.zeros((4, 3), np.float32)}], "entry 'train' reads the feed 'y': float32[rows], which is not given"),
         (

@@ -6,5 +6,7 @@ tokens    texts as numbers of words or bytes, and texts again
 lists     rows that are lists
 images    the size and the channels of images
 encoding  all columns of a file, as a line of JSON in its header
+csv_lines  the lines of a CSV file, in blocks that are counted for the memory limit
 csv_rows  the columns of a CSV file as texts
+row_errors  errors that name a row, or the line of the file in which it begins
 """

@@ -14,6 +14,7 @@ from prograd_proto.spelling import closest
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
+from runtime.rows.encoding.row_errors import RowError, original_rows
 from runtime.rows.encoding.tokens import texts_again, tokens_of
 from runtime.rows.encoding.values import numbers_of, require_values, shown, texts_of, whole_numbers_of
 
@@ -116,7 +117,8 @@ class Column:
         offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
         if self.listed:
             elements = elements_of(self.name, rows, whole=self.kind == "whole")
-            return Ragged(elements if self.kind == "whole" else self._rounded(elements), offsets)
+            with original_rows(np.repeat(np.arange(len(rows)), np.diff(offsets)), lines=False):
+                return Ragged(elements if self.kind == "whole" else self._rounded(elements), offsets)
         return Ragged(np.array([token for row in rows for token in row], np.int64), offsets)
 
     def decode(self, numbers: Array) -> Array:
@@ -143,7 +145,7 @@ class Column:
         missing = np.isnan(numbers)
         if missing.any():
             if not isinstance(self.fill, int | float):
-                raise DataError(f"row {missing.argmax()} of {self.name!r} has no value")
+                raise RowError(int(missing.argmax()), self.name, "has no value")
             numbers = np.where(missing, self.fill, numbers)
         return numbers
 
@@ -155,7 +157,7 @@ class Column:
         lost = np.isinf(rounded) & np.isfinite(numbers)
         if lost.any():
             row = int(lost.argmax())
-            raise DataError(f"row {row} of {self.name!r} has {numbers[row]}, which float32 does not hold")
+            raise RowError(row, self.name, f"has {numbers[row]}, which float32 does not hold")
         return rounded
 
     def _classes(self, texts: Array) -> Array:
@@ -165,9 +167,9 @@ class Column:
         if (found < 0).any():
             row = int((found < 0).argmax())
             if not texts[row]:
-                raise DataError(f"row {row} of {self.name!r} has no value")
+                raise RowError(row, self.name, "has no value")
             hint = closest(texts[row], self.values) or f"; there are {', '.join(self.values[:8])}"
-            raise DataError(f"row {row} of {self.name!r} is {shown(texts[row])}, which is none of its values{hint}")
+            raise RowError(row, self.name, f"is {shown(texts[row])}, which is none of its values{hint}")
         return found
 
     def _tokens(self, raw: Array) -> list[list[int]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import os
+from os import fstat
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -13,27 +13,54 @@ from prograd_proto.regular_files import open_regular
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.rows.encoding.csv_lines import Lines
 
-PARSED: Final = 16
-"""Bytes that a byte of a table takes at most while it is read, as texts of Python."""
+if TYPE_CHECKING:
+    from _csv import Reader
+
+_CHUNK: Final = 1 << 16
+"""Values that are turned from rows into columns together."""
 
 _SEPARATORS: Final = (",", ";", "\t")
 """The first of these that the first line has separates columns."""
 
 
-def read_csv(path: Path, memory: MemoryLimit = NO_LIMIT) -> dict[str, Array]:
-    """By name, arrays of texts. Raises DataError for a file that cannot be read, or is no table."""
+class Table(NamedTuple):
+    """Columns of texts by name, and the line of the file, int64 [rows], in which each row begins, counted from 1."""
+
+    columns: dict[str, Array]
+    lines: Array
+
+
+def read_csv(path: Path, memory: MemoryLimit = NO_LIMIT) -> Table:
+    """Return the columns of a CSV file; tabs separate them if the name of the file ends in .tsv.
+
+    Raises DataError for a file that cannot be read, or is no table; ResourceLimit if its texts do not fit.
+    """
+    raw = read_regular(path, "the rows", memory)
+    longest = csv.field_size_limit(max(len(raw), 1))  # a text of a table may be a whole document
+    try:
+        return _table(path, Lines(path, raw, memory))
+    except UnicodeDecodeError:
+        text_of(path, raw)
+        raise
+    finally:
+        csv.field_size_limit(longest)
+
+
+def read_regular(path: Path, what: str, memory: MemoryLimit = NO_LIMIT) -> bytes:
+    """Return the bytes of a regular file. Raises DataError, which names `what`, if it cannot be read."""
     try:
         with open_regular(path) as stream:
-            memory.require(PARSED * os.fstat(stream.fileno()).st_size, f"the rows of {path}")
-            raw = stream.read()
+            size = fstat(stream.fileno()).st_size
+            memory.require(size, f"{what} of {path}")
+            return stream.read(size)
     except OSError as error:
-        raise DataError(f"{path}: the rows cannot be read: {error.strerror or error}") from None
-    return table_of(path, text_of(path, raw))
+        raise DataError(f"{path}: {what} cannot be read: {error.strerror or error}") from None
 
 
 def text_of(path: Path, raw: bytes) -> str:
-    """The text of a file. Raises DataError, which says how it may be encoded, unless it is UTF-8."""
+    """Return the text of a file. Raises DataError, which says how it may be encoded, unless it is UTF-8."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -43,52 +70,92 @@ def text_of(path: Path, raw: bytes) -> str:
         raise DataError(f"{path}: the file is not text in UTF-8: {form}; {how} makes it so") from None
 
 
-def table_of(path: Path, text: str) -> dict[str, Array]:
-    """The columns of a table in a text; tabs separate them if the name of the file ends in .tsv."""
-    lines = _lines(path, text, "\t" if path.suffix.lower() == ".tsv" else _separator(text))
-    if not lines:
-        raise DataError(f"{path}: the file has no line that names columns")
-    names = [name.strip() for name in lines[0]]
-    _require_names(path, names)
-    for number, line in enumerate(lines[1:]):
-        if len(line) != len(names):
-            raise DataError(f"{path}: row {number} has {len(line)} values, and there are {len(names)} columns")
-    columns = zip(*lines[1:], strict=True) if len(lines) > 1 else [()] * len(names)
-    return {name: _texts(column) for name, column in zip(names, columns, strict=True)}
+def _table(path: Path, lines: Lines) -> Table:
+    """Return all records as columns. Raises DataError if they are no table."""
+    separator = "\t" if path.suffix.lower() == ".tsv" else _separator(lines.first())
+    names: list[str] = []
+    begins: list[int] = []
+    counted = lines.counted(separator, lambda: len(names) * len(begins))
+    reader = csv.reader(counted, delimiter=separator, strict=True)
+    names.extend(_header(path, reader))
+    columns = _columns(path, reader, len(names), begins)
+    return Table({name: _texts(columns, at) for at, name in enumerate(names)}, np.array(begins, np.int64))
 
 
-def _separator(text: str) -> str:
-    first = next((line for line in text.splitlines() if line.strip()), "")
+def _header(path: Path, reader: Reader) -> list[str]:
+    """Return the names in the first record that is not empty."""
+    begin = 1
+    try:
+        for record in reader:
+            if record:
+                return _names(path, record)
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise _no_table(path, error, begin, reader.line_num) from None
+    raise DataError(f"{path}: the file has no line that names columns")
+
+
+def _columns(path: Path, reader: Reader, width: int, begins: list[int]) -> list[list[str]]:
+    """Return the columns of the other records, and append the line in which each begins to `begins`."""
+    columns: list[list[str]] = [[] for _ in range(width)]
+    rows: list[list[str]] = []
+    begin = reader.line_num + 1
+    try:
+        for record in reader:
+            if record:
+                if len(record) != width:
+                    raise _unequal(path, begin, len(record), width)
+                rows.append(record)
+                begins.append(begin)
+                if len(rows) * width >= _CHUNK:
+                    _append(columns, rows)
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise _no_table(path, error, begin, reader.line_num) from None
+    _append(columns, rows)
+    return columns
+
+
+def _unequal(path: Path, begin: int, found: int, width: int) -> DataError:
+    return DataError(f"{path}: line {begin} has {found} values, and the first line names {width} columns")
+
+
+def _separator(first: str) -> str:
+    """Return the first of the separators that the first line has, or a comma."""
     return next((separator for separator in _SEPARATORS if separator in first), ",")
 
 
-def _lines(path: Path, text: str, separator: str) -> list[list[str]]:
-    lines: list[list[str]] = []
-    longest = csv.field_size_limit(max(len(text), 1))  # a text of a table may be a whole document
-    try:
-        for line in csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=True):
-            lines.extend([line] if line else [])
-    except csv.Error as error:
-        where = f"after row {len(lines) - 2}" if len(lines) > 1 else "at its start"
-        what = "a quote is not closed" if "unexpected end" in str(error) else str(error)
-        raise DataError(f"{path}: this is no table: {where} {what}") from None
-    finally:
-        csv.field_size_limit(longest)
-    return lines
+def _no_table(path: Path, error: csv.Error, begin: int, line: int) -> DataError:
+    """Return the error about a record that begins in line `begin` and cannot be parsed from `line` on."""
+    if "unexpected end" in str(error):
+        return DataError(f"{path}: this is no table: a quote in line {begin} is not closed")
+    return DataError(f"{path}: this is no table: line {line}: {error}")
 
 
-def _require_names(path: Path, names: list[str]) -> None:
+def _append(columns: list[list[str]], rows: list[list[str]]) -> None:
+    """Append rows to columns, and forget the rows."""
+    for column, values in zip(columns, zip(*rows, strict=True), strict=bool(rows)):
+        column.extend(map(str.strip, values))
+    rows.clear()
+
+
+def _names(path: Path, record: list[str]) -> list[str]:
+    """Return the names of the columns. Raises DataError if one has none, two are alike, or all are numbers."""
+    names = [name.strip() for name in record]
+    seen: set[str] = set()
     for number, name in enumerate(names):
         if not name:
             index = "; pandas writes a table without its index by to_csv(…, index=False)" if not number else ""
             raise DataError(f"{path}: the first line names columns, and column {number + 1} has no name{index}")
-        if name in names[:number]:
+        if name in seen:
             raise DataError(f"{path}: the first line names columns, and {name!r} is there twice")
+        seen.add(name)
     if all(_is_number(name) for name in names):
         raise DataError(
             f"{path}: the first line names columns, and it has numbers, {names[0]!r} the first; "
             "put a line with names before it"
         )
+    return names
 
 
 def _is_number(text: str) -> bool:
@@ -99,7 +166,9 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _texts(column: tuple[str, ...]) -> Array:
+def _texts(columns: list[list[str]], at: int) -> Array:
+    """Return a column as an array of texts, and let go of its list."""
+    column, columns[at] = columns[at], []
     found = np.empty(len(column), object)
-    found[:] = [text.strip() for text in column]
+    found[:] = column
     return found

@@ -23,6 +23,9 @@ KEY: Final = "prograd_columns"
 
 FORMAT: Final = 1
 
+TEXT_BYTES: Final = 64
+"""Upper bound on the bytes that a character of a text takes while texts become numbers of bytes or words."""
+
 
 @dataclass(frozen=True)
 class Encoding:
@@ -97,6 +100,12 @@ class Encoding:
                 found[key] = self._array(table, key)
         return found
 
+    def text_bytes(self, table: Mapping[str, Array], keys: Iterable[str]) -> int:
+        """Return an upper bound on the bytes that encoding the columns of texts takes."""
+        names = {key if key in self.columns else base_of(key) or key for key in keys}
+        texts = [table[name] for name in names if name in table and self._is_text(name)]
+        return TEXT_BYTES * sum(len(text) for column in texts for text in column)
+
     def decode(self, name: str, numbers: Array) -> Array:
         """The values of numbers of a column; of floats, a column of them for each value, the value of the largest.
 
@@ -106,6 +115,9 @@ class Encoding:
         if numbers.dtype.kind == "f" and column.values and numbers.shape[1:] == (len(column.values),):
             numbers = numbers.argmax(axis=1)
         return column.decode(numbers)
+
+    def _is_text(self, name: str) -> bool:
+        return name in self.columns and self.columns[name].kind == "text"
 
     def _array(self, table: Mapping[str, Array], key: str) -> Array:
         if key in self.joined:

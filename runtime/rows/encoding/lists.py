@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from runtime.dtypes import Array
-from runtime.errors import DataError
+from runtime.rows.encoding.row_errors import RowError
 from runtime.rows.encoding.values import shown
 
 
@@ -22,7 +22,7 @@ def lists_of(name: str, raw: Array) -> list[list[Any]]:
     for row, value in enumerate(rows):
         if not isinstance(value, list):
             what = f"is {shown(value)}, and its rows are lists" if value not in ("", None) else "has no value"
-            raise DataError(f"row {row} of {name!r} {what}")
+            raise RowError(row, name, f"{what}")
     return rows
 
 
@@ -35,7 +35,7 @@ def elements_of(name: str, rows: list[list[Any]], *, whole: bool) -> Array:
         for element in elements:
             if not _is_number(element, whole=whole):
                 what = "whole number of int64" if whole else "finite number"
-                raise DataError(f"row {row} of {name!r} has {shown(element)} in its list, which is no {what}")
+                raise RowError(row, name, f"has {shown(element)} in its list, which is no {what}")
     return np.array([element for row in rows for element in row], np.int64 if whole else np.float64)
 
 

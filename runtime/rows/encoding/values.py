@@ -9,8 +9,9 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
-from runtime.errors import DataError
+from runtime.rows.encoding.row_errors import RowError
 
 MISSING: Final = frozenset(
     {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NaT", "null", "NULL", "None"}
@@ -35,9 +36,8 @@ def require_values(name: str, raw: Array) -> None:
             odd = next(element for element in elements if not isinstance(element, str | int | float | None))
             what = "a list of lists" if isinstance(odd, list) else f"of type {type(odd).__name__}"
             what = what if odd is value or isinstance(odd, list) else f"a list of what is {what}"
-            raise DataError(
-                f"row {row} of {name!r} is {what}, which no row can be; leave the column out by --drop {name}"
-            )
+            how = as_asked(f"--drop {name}", f"drop=[{name!r}]")
+            raise RowError(row, name, f"is {what}, which no row can be; leave the column out by {how}")
 
 
 def shown(value: object) -> str:
@@ -69,14 +69,11 @@ def numbers_of(name: str, raw: Array) -> Array:
     else:
         numbers = np.empty(len(raw))
         for row, text in enumerate(raw.tolist()):
-            try:
-                numbers[row] = np.nan if is_no_value(text) else number_in(text)
-            except ValueError:
-                raise DataError(f"row {row} of {name!r} is {shown(text)}, which is no number") from None
+            numbers[row] = np.nan if is_no_value(text) else _number(name, row, text)
     if np.isinf(numbers).any():
         row = int(np.isinf(numbers).argmax())
         value = numbers[row].item() if raw.dtype.kind != "O" else raw[row]
-        raise DataError(f"row {row} of {name!r} is {shown(value)}, which is not finite")
+        raise RowError(row, name, f"is {shown(value)}, which is not finite")
     return numbers
 
 
@@ -94,16 +91,25 @@ def _whole(name: str, row: int, value: Any) -> int:
     try:
         number = value if isinstance(value, float) else _digits(value)
     except (TypeError, ValueError):
-        number = float(numbers_of(name, np.array([value], object))[0]) if isinstance(value, str) else value
+        number = _number(name, row, value) if isinstance(value, str) else value
     if number is None:
-        raise DataError(f"row {row} of {name!r} has no value")
+        raise RowError(row, name, "has no value")
     if isinstance(number, float):
+        if number in (np.inf, -np.inf):
+            raise RowError(row, name, f"is {shown(value)}, which is not finite")
         if not number.is_integer():
-            raise DataError(f"row {row} of {name!r} is {shown(number)}, which is no whole number")
+            raise RowError(row, name, f"is {shown(number)}, which is no whole number")
         number = int(number)
     if not -(1 << 63) <= number < 1 << 63:
-        raise DataError(f"row {row} of {name!r} is {shown(value)}, which int64 does not hold")
+        raise RowError(row, name, f"is {shown(value)}, which int64 does not hold")
     return number
+
+
+def _number(name: str, row: int, text: Any) -> float:
+    try:
+        return number_in(text)
+    except ValueError:
+        raise RowError(row, name, f"is {shown(text)}, which is no number") from None
 
 
 def _digits(value: Any) -> int:

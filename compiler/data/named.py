@@ -1,0 +1,69 @@
+"""Checks that a column which an option names can be used by that option; a pattern may match others, and skips them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from compiler.data.options import PackOptions, is_pattern
+from runtime.errors import UsageError
+from runtime.rows.encoding.column import Column
+
+_log = logging.getLogger("prograd")
+
+_WORDS: Final = {"number": "numbers", "whole": "whole numbers", "class": "classes", "text": "texts"}
+
+
+def _is_joinable(column: Column) -> bool:
+    return column.kind == "number" and not column.listed
+
+
+_USES: Final[Mapping[str, tuple[Callable[[Column], bool], str]]] = {
+    "join": (_is_joinable, "columns of float32 numbers are joined"),
+    "standardise": (lambda column: column.mean is not None, "numbers that are not whole are standardised"),
+    "classes": (lambda column: column.kind == "class", "columns of single values become classes"),
+    "whole": (lambda column: column.kind == "whole", "columns of single numbers become whole numbers"),
+    "text": (lambda column: column.kind == "text", "columns of texts are kept as text"),
+    "words": (lambda column: column.kind == "text", "columns of texts are kept as words"),
+    "missing": (
+        lambda column: column.kind != "text" and not column.listed,
+        "columns of single numbers and of classes have values in place of missing ones",
+    ),
+}
+"""By option, which columns it can use, and the end of the sentence that refuses others."""
+
+
+def require_used(options: PackOptions, columns: Mapping[str, Column]) -> None:
+    """Raise UsageError for a column that an option names and cannot use, and log what patterns skipped.
+
+    `columns` are those that are kept, as they are encoded.
+    """
+    for option, (is_used, which) in _USES.items():
+        for pattern in options.named[option]:
+            if option == "missing" and options.missing[pattern] == "drop":
+                continue
+            if is_pattern(pattern, columns):
+                _say_skipped(option, pattern, columns, is_used)
+            elif pattern in columns and not is_used(columns[pattern]):
+                column = columns[pattern]
+                what = "lists" if column.listed else _WORDS[column.kind]
+                raise UsageError(f"{option}: the column {pattern!r} has {what}, and only {which}; leave it out")
+
+
+def require_kept(options: PackOptions, dropped: set[str]) -> None:
+    """Raise UsageError for a column that is dropped and that another option names."""
+    for option, patterns in options.named.items():
+        for pattern in patterns:
+            given = option != "missing" or options.missing[pattern] != "drop"
+            if option != "drop" and given and pattern in dropped:
+                raise UsageError(f"{option}: the column {pattern!r} is dropped; leave it out of one of the two options")
+
+
+def _say_skipped(option: str, pattern: str, columns: Mapping[str, Column], is_used: Callable[[Column], bool]) -> None:
+    from fnmatch import fnmatchcase
+
+    skipped = [name for name, column in columns.items() if fnmatchcase(name, pattern) and not is_used(column)]
+    if skipped:
+        more = f" and {len(skipped) - 8} more" if len(skipped) > 8 else ""
+        _log.warning("%s: %r skips %s%s, which it cannot use", option, pattern, ", ".join(skipped[:8]), more)
