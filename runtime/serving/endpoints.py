@@ -15,27 +15,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from json import dumps
+from math import prod
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from prograd_proto import TensorType, type_of
+from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.printable import sentence
 from runtime.dtypes import Array, array_type
 from runtime.entries import BoundEntry
 from runtime.errors import ExecutionError, ResourceLimit
-from runtime.serving.forms import FORMS, given_arrays
+from runtime.memory_limit import MemoryLimit
+from runtime.serving.bodies import Body, Bytes
+from runtime.serving.forms import FORMS, given_arrays, written_bytes
 from runtime.serving.predictor import Arrays, Busy, Predictor, Request
 
 BODIES: Final = 16
 """Bodies of the largest size that may be there at the same time; smaller ones are more."""
 
+GRACE: Final = 1.0
+"""Seconds that a body has to come once the server stops."""
+
 RETRY: Final = {"Retry-After": "1"}
 """Seconds after which somebody who was refused may ask again."""
 
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
-_LARGE: Final = 1 << 18  # bytes of a body that is parsed beside the loop
+_LARGE: Final = 1 << 16  # bytes of a body that is parsed beside the loop
 _KNOWN: Final = 64  # ways of asking that are remembered
 
 
@@ -89,7 +97,14 @@ class Endpoints:
         self._limits = limits
         self._said = said
         self._report = report
+        self._memory = predictor.memory
+        self._room = predictor.memory.room  # that a request has when there is no other
+        self._row_bytes = _row_bytes(predictor.entry[0])  # of what is fetched
         self._bytes = 0  # of all bodies that are there
+        self._reading: set[asyncio.Timeout] = set()  # of requests whose bodies are not there yet
+        self._ends = False
+        self._answering = 0
+        self._idle = asyncio.Event()
         self._known: dict[tuple[str | None, ...], _Asked] = {}
         self._addresses: Mapping[str, tuple[str, Callable[[Any], Awaitable[Any]]]] = {
             "/": ("GET", self.describe),
@@ -99,6 +114,8 @@ class Endpoints:
 
     async def answer(self, request: Any) -> Any:
         """The answer to a request, if whoever asks means this host: what it asks for, or a sentence."""
+        self._answering += 1
+        self._idle.clear()
         try:
             if request.host not in _HOSTS and request.host.rsplit(":", 1)[0] not in _HOSTS:
                 raise Refusal(403, f"the host {request.host!r} is not this one; ask for http://127.0.0.1")
@@ -107,11 +124,36 @@ class Endpoints:
                 await _let_come(request)
             return await act(request)
         except Exception as error:
-            refusal = self._refusal(error)
-            if request.path == "/predict":
-                self.counts.failed += refusal.status == 500
-                self.counts.refused += refusal.status != 500
-            return self._json({"error": sentence(str(refusal))}, status=refusal.status, headers=refusal.headers)
+            return self._refused(request, self._refusal(error))  # a name for it here would keep the body in a cycle
+        finally:
+            self._answering -= 1
+            if not self._answering:
+                self._idle.set()
+
+    def _refused(self, request: Any, refusal: Refusal) -> Any:
+        """Count a request that is not answered with arrays, and give the answer that says why."""
+        if request.path == "/predict":
+            self.counts.failed += refusal.status == 500
+            self.counts.refused += refusal.status != 500
+        return self._json({"error": sentence(str(refusal))}, status=refusal.status, headers=refusal.headers)
+
+    async def end(self, until: float) -> None:
+        """Wait until all requests are answered, at most until a time of the loop.
+
+        Bodies that are not there yet have `GRACE` seconds to come.
+        """
+        self._ends = True
+        grace = min(until, asyncio.get_running_loop().time() + GRACE)
+        for timeout in self._reading:
+            timeout.reschedule(grace)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                while self._answering:
+                    await self._idle.wait()
+
+    def close(self) -> None:
+        """Compute what waits, and end the thread that computes."""
+        self._predictor.close()
 
     def _function(self, request: Any) -> Callable[[Any], Awaitable[Any]]:
         """What answers at an address. Raises Refusal if nothing does, or not by this method."""
@@ -145,22 +187,28 @@ class Endpoints:
         until = monotonic() + self._limits.seconds
         form, answer, names = self._asked(request)
         self._predictor.require_room()
-        body = bytearray()
+        memory = MemoryLimit(self._room, within=self._memory, who="the request")
+        body = Body(request.content_length or self._limits.body)
         try:
             if request.content.is_eof():
-                self._take(request.content.read_nowait(), body)
+                self._take(request.content.read_nowait(), body, memory)
             else:
-                async with asyncio.timeout(self._limits.seconds):
-                    await self._read(request, body)
-            given = await _given(form, bytes(body), self._predictor.entry[0])
+                await self._read(request, body, memory)
+            given = await _given(form, body.bytes, self._predictor.entry[0], memory)
             asked = self._predictor.request(given, until)
+            memory.require(asked.rows * self._row_bytes, "the answer")
             arrays = await self._computed(asked)
+            chosen = {name: arrays[name] for name in names}
+            written = await _written(answer, chosen, memory)
         except TimeoutError:
             raise self._late(request) from None
+        except ResourceLimit as error:
+            if memory.was_exceeded:  # by the request alone
+                raise Refusal(413, f"{error}, which --max-memory leaves for one") from None
+            raise
         finally:
             self._bytes -= len(body)
-        chosen = {name: arrays[name] for name in names}
-        written = await _written(answer, chosen)
+            memory.give_back(len(body))
         self.counts.answered += 1
         self.counts.rows += asked.rows
         return self._web.Response(body=written, headers=_headers(answer, chosen))
@@ -202,18 +250,25 @@ class Endpoints:
             raise Refusal(400, f"{answer} is one array; name one of {', '.join(names)}, as in ?fetch={names[0]}")
         return _Asked(form, answer, names)
 
-    async def _read(self, request: Any, body: bytearray) -> None:
-        """Read the body, which may come in any number of pieces."""
-        async for piece in request.content.iter_any():
-            self._take(piece, body)
+    async def _read(self, request: Any, body: Body, memory: MemoryLimit) -> None:
+        """Read the body, which may come in any number of pieces. Raises TimeoutError if it does not come in time."""
+        seconds = min(self._limits.seconds, GRACE) if self._ends else self._limits.seconds
+        async with asyncio.timeout(seconds) as timeout:
+            self._reading.add(timeout)
+            try:
+                async for piece in request.content.iter_any():
+                    self._take(piece, body, memory)
+            finally:
+                self._reading.discard(timeout)
 
-    def _take(self, piece: bytes, body: bytearray) -> None:
+    def _take(self, piece: bytes, body: Body, memory: MemoryLimit) -> None:
         """Take a piece of a body, and count its bytes among those of all bodies."""
         if len(body) + len(piece) > self._limits.body:
             raise self._large()
         if self._bytes + len(piece) > BODIES * self._limits.body:
             raise Refusal(503, "the bodies of other requests take all the memory there is for them", RETRY)
-        body += piece
+        memory.take(len(piece), "the body")
+        body.append(piece)
         self._bytes += len(piece)
 
     def _large(self) -> Refusal:
@@ -221,6 +276,8 @@ class Endpoints:
 
     def _late(self, request: Any) -> Refusal:
         seconds = f"{self._limits.seconds:g} seconds"
+        if not request.content.is_eof() and self._ends:
+            return Refusal(503, "the server stops, and the body was not there yet", {"Connection": "close"})
         if not request.content.is_eof():
             return Refusal(408, f"the body was not there after {seconds}", {"Connection": "close"})
         return Refusal(504, f"there was no answer after {seconds}", RETRY)
@@ -273,19 +330,27 @@ def _headers(form: str, arrays: Mapping[str, Array]) -> dict[str, str]:
     return {"Content-Type": form, "X-Dtype": type.dtype, "X-Shape": ",".join(map(str, type.shape))}
 
 
+def _row_bytes(bound: BoundEntry) -> int:
+    """Return the bytes that an entry fetches for one row."""
+    types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
+    fetched = [types[fetch.tensor] for fetch in bound.block.fetches if fetch.name in bound.row_names]
+    return sum(prod(type.static_shape[1:]) * ITEM_BYTES[type.dtype] for type in fetched)
+
+
 def _shown(type: TensorType, by_row: bool) -> dict[str, object]:
     return {"dtype": type.dtype, "shape": ["rows", *type.shape[1:]] if by_row else [*type.shape]}
 
 
-async def _given(form: str, body: bytes, bound: BoundEntry) -> Mapping[str, object]:
-    """The arrays of a body, read on another thread if there is so much of it that others would wait."""
+async def _given(form: str, body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[str, object]:
+    """Return the arrays of a body, read on another thread if it is so large that other requests would wait."""
     if len(body) > _LARGE:
-        return await asyncio.to_thread(given_arrays, form, body, bound)
-    return given_arrays(form, body, bound)
+        return await asyncio.to_thread(given_arrays, form, body, bound, memory)
+    return given_arrays(form, body, bound, memory)
 
 
-async def _written(form: str, arrays: Mapping[str, Array]) -> bytes:
-    """The body of an answer, likewise."""
-    if sum(array.nbytes for array in arrays.values()) > _LARGE:
+async def _written(form: str, arrays: Mapping[str, Array], memory: MemoryLimit) -> bytes:
+    """Return the body of an answer, written on another thread if it is large, which counts while it is written."""
+    if sum(array.nbytes for array in arrays.values()) <= _LARGE:
+        return FORMS[form].write(arrays)
+    with memory.lent(written_bytes(form, arrays), "the answer"):
         return await asyncio.to_thread(FORMS[form].write, arrays)
-    return FORMS[form].write(arrays)

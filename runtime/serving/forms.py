@@ -20,27 +20,37 @@ from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
 from runtime.files.safetensors_file import read_header, read_tensors, safetensors_header
 from runtime.files.tensor_files import parse_npy
-from runtime.memory_limit import NO_LIMIT
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.serving.bodies import Bytes
+from runtime.serving.json_arrays import SMALL, large_json
+
+JSON_BYTES: Final = 96
+"""Upper bound on the bytes for a number or a list while JSON is written; the encoder of Python 3.11 takes 72."""
 
 
 class Form(NamedTuple):
     """How arrays are read from a body, given the entry that they are for, and how fetched arrays are written."""
 
-    read: Callable[[bytes, BoundEntry], Mapping[str, object]]
+    read: Callable[[Bytes, BoundEntry, MemoryLimit], Mapping[str, object]]
     write: Callable[[Mapping[str, Array]], bytes]
     is_one: bool  # array, without a name
 
 
-def given_arrays(form: str, body: bytes, bound: BoundEntry) -> Mapping[str, object]:
-    """By feed, what a body has. Raises DataError if it is not in that form."""
+def given_arrays(form: str, body: Bytes, bound: BoundEntry, memory: MemoryLimit = NO_LIMIT) -> Mapping[str, object]:
+    """Return what a body has for each feed.
+
+    Raises DataError if it is not in that form, ResourceLimit if its arrays do not fit into the memory.
+    """
     try:
-        return FORMS[form].read(body, bound)
+        return FORMS[form].read(body, bound, memory)
     except (ValueError, RecursionError) as error:  # the latter for lists in lists, a thousand deep
         raise DataError(f"the body is not {form}: {error or 'it ends too early'}") from None
 
 
-def _from_json(body: bytes, bound: BoundEntry) -> Mapping[str, object]:
-    given: Any = json.loads(body)
+def _from_json(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[str, object]:
+    if len(body) > SMALL:
+        return large_json(body, bound, memory)
+    given: Any = json.loads(bytes(body))
     if isinstance(given, dict):
         return cast(dict[str, object], given)
     return {_only_feed(bound).name: given}
@@ -59,7 +69,8 @@ def _listed(array: Array) -> object:
     return array.tolist()
 
 
-def _from_raw(body: bytes, bound: BoundEntry) -> Mapping[str, object]:
+def _from_raw(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[str, object]:
+    del memory  # the array is the body itself, which counts already
     feed = _only_feed(bound)
     inner = feed.type.static_shape[feed.by_row :]
     dtype = numpy_dtype(feed.type.dtype)
@@ -78,8 +89,12 @@ def _to_raw(arrays: Mapping[str, Array]) -> bytes:
     return b"".join(as_little(array).tobytes() for array in arrays.values())
 
 
-def _from_npy(body: bytes, bound: BoundEntry) -> Mapping[str, object]:
-    return {_only_feed(bound).name: parse_npy(BytesIO(body), len(body))}
+def _from_npy(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[str, object]:
+    with memory.lent(2 * len(body), "the array"):  # and the copy that NumPy reads
+        array = parse_npy(BytesIO(body), len(body))
+    memory.take(array.nbytes, "the array")
+    memory.note(array)
+    return {_only_feed(bound).name: array}
 
 
 def _to_npy(arrays: Mapping[str, Array]) -> bytes:
@@ -89,9 +104,9 @@ def _to_npy(arrays: Mapping[str, Array]) -> bytes:
     return out.getvalue()
 
 
-def _from_safetensors(body: bytes, bound: BoundEntry) -> Mapping[str, object]:
+def _from_safetensors(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[str, object]:
     del bound
-    reader = _Body(body)
+    reader = _Body(body, memory)
     header = read_header(reader)
     return read_tensors(reader, header, set(header.extents))
 
@@ -99,6 +114,18 @@ def _from_safetensors(body: bytes, bound: BoundEntry) -> Mapping[str, object]:
 def _to_safetensors(arrays: Mapping[str, Array]) -> bytes:
     names, header = safetensors_header({name: array_type(array) for name, array in arrays.items()}, {})
     return header + b"".join(as_little(arrays[name]).tobytes() for name in names)
+
+
+def written_bytes(form: str, arrays: Mapping[str, Array]) -> int:
+    """Return an upper bound on the bytes that writing arrays in a form takes while it lasts."""
+    if form == "application/json":
+        return JSON_BYTES * sum(array.size + _lists(array) for array in arrays.values())
+    return 2 * sum(array.nbytes for array in arrays.values())
+
+
+def _lists(array: Array) -> int:
+    """Return the number of lists that an array becomes in JSON."""
+    return sum(prod(array.shape[:axis]) for axis in range(array.ndim))
 
 
 def _only_feed(bound: BoundEntry) -> Feed:
@@ -111,9 +138,9 @@ def _only_feed(bound: BoundEntry) -> Feed:
 class _Body:
     """The bytes of a body in order, as files are read."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: Bytes, memory: MemoryLimit) -> None:
         self.nbytes = len(body)
-        self.memory = NO_LIMIT
+        self.memory = memory
         self._body = memoryview(body)
         self._at = 0
 

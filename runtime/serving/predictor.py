@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import Condition, RLock, Thread
 from time import monotonic
 from typing import Final, NamedTuple, cast
@@ -59,6 +60,7 @@ class Predictor:
         entry: its bindings, the largest first.
         together: so many rows are computed together at most; 1 if each request is computed alone.
         computed: how many times rows were.
+        memory: account of the process, which bodies and their arrays count in as well.
     """
 
     def __init__(self, session: Session, entry: str, *, queue: int, together: int | None = None) -> None:
@@ -66,6 +68,7 @@ class Predictor:
         self.entry = session.bindings(entry)
         self.together = (together or self.entry[0].rows) if _is_by_row(self.entry) else 1
         self.computed = 0
+        self.memory = session.memory
         self._session = session
         self._most = queue
         feeds = self.entry[0].feeds.values()
@@ -141,7 +144,8 @@ class Predictor:
                 requests = self._next(self._others)
             if requests:
                 results = self._results(requests)
-                requests[0].answer.get_loop().call_soon_threadsafe(_settle, requests, results)
+                with suppress(RuntimeError):  # a second signal has closed the loop, and nobody waits
+                    requests[0].answer.get_loop().call_soon_threadsafe(_settle, requests, results)
 
     def _compute_small(self) -> None:
         while self._small:

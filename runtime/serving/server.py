@@ -7,7 +7,7 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from runtime.command_line.wakeup import Wakeup
@@ -21,6 +21,9 @@ ADDRESS: Final = "127.0.0.1"
 
 _IDLE: Final = 30.0
 """Seconds in which a connection must have begun a request, all its headers included."""
+
+_TURNS: Final = 8
+"""Upper bound on the turns of the loop that a connection takes to be made, or to be closed."""
 
 _CONNECTIONS: Final = 512
 """That may wait to be accepted."""
@@ -126,7 +129,8 @@ async def _serve(
     )
     runner = web.ServerRunner(server, shutdown_timeout=limits.seconds)
     await runner.setup()
-    await web.SockSite(runner, taken, backlog=_CONNECTIONS).start()
+    site = web.SockSite(runner, taken, backlog=_CONNECTIONS)
+    await site.start()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: report(f"{context['message']}: {context.get('exception')}"))
     ended = asyncio.Event()
@@ -136,9 +140,25 @@ async def _serve(
     with _woken_by_signals(loop):
         ready()
         await ended.wait()
+    stop.tell(lambda: None)  # the loop will be closed
     until = loop.time() + limits.seconds
+    with suppress(NotImplementedError):  # Windows
+        loop.remove_reader(taken)
+    await _settle()  # connections that were accepted are known to the server, which must be open for that
+    await site.stop()
+    server.pre_shutdown()
+    await endpoints.end(until)
+    is_whole = loop.time() < until
     await runner.cleanup()
-    return loop.time() < until
+    await _settle()  # connections that were closed are
+    await asyncio.to_thread(endpoints.close)  # the thread hands its results to this loop
+    return is_whole
+
+
+async def _settle() -> None:
+    """Let the loop make or close the connections that it has begun to make or close."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 @contextmanager

@@ -1,0 +1,55 @@
+"""Bodies of requests while they come; large ones lie in pages of their own.
+
+A growing `bytearray` of some megabytes is moved by the allocator, which keeps the places that it leaves: six bodies
+that come at once took five times their size.
+"""
+
+from __future__ import annotations
+
+import sys
+from mmap import mmap
+from typing import Final
+
+Bytes = bytes | bytearray | memoryview
+
+SMALL: Final = 1 << 16
+"""Largest number of bytes of a body that lies among other small objects."""
+
+
+class Body:
+    """Bytes that are appended piece by piece, at most `most`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._small = bytearray()
+        self._pages: mmap | None = None
+        self._nbytes = 0
+
+    def __len__(self) -> int:
+        return self._nbytes
+
+    def append(self, piece: bytes) -> None:
+        """Append bytes. Raises ValueError if there are more than `most`."""
+        if self._pages is None and self._nbytes + len(piece) <= SMALL:
+            self._small += piece
+        else:
+            if self._pages is None:
+                self._pages = _pages(max(self._most, self._nbytes + len(piece)))
+                self._pages.write(self._small)
+                self._small = bytearray()
+            self._pages.write(piece)
+        self._nbytes += len(piece)
+
+    @property
+    def bytes(self) -> Bytes:
+        """All bytes so far; arrays may be views of them."""
+        return self._small if self._pages is None else memoryview(self._pages)[: self._nbytes]
+
+
+def _pages(nbytes: int) -> mmap:
+    """Return memory that takes no page before it is written, and goes back to the system when nothing refers to it."""
+    if sys.platform == "win32":
+        return mmap(-1, nbytes)
+    from mmap import MAP_ANONYMOUS, MAP_PRIVATE
+
+    return mmap(-1, nbytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
