@@ -1,11 +1,13 @@
 """Programs that lie: random changes to good programs, as bytes and as messages.
 
 Whatever comes out either runs or is refused by an error of ours; `python tests/mutations.py 600` tries that for ten
-minutes and prints the seed of the first that does neither.
+minutes and prints the seed of the first that does neither. `python tests/mutations.py --guard --count 100000 --jobs 2`
+runs what comes out natively, with every buffer between forbidden pages, and compares bits; see `guards`.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 import resource
 import sys
@@ -259,11 +261,37 @@ def step(run: Run, entry: str, bound: Any) -> str:
     return "ran"
 
 
-def main() -> None:
-    """Try mutations for as many seconds as are asked for, from a seed that is printed."""
+def main() -> int:
+    """Try mutations, from a seed that is printed, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seconds", nargs="?", type=float, help="how long the reference engine is tried")
+    parser.add_argument("seed", nargs="?", type=int, default=time.time_ns() % (1 << 40), help="the first seed")
+    parser.add_argument("--guard", action="store_true", help="run natively, every buffer between forbidden pages")
+    parser.add_argument("--instructions", default="", help="with --guard: avx512, avx2, sse2 or neon")
+    parser.add_argument("--count", type=int, default=1000, help="with --guard: how many seeds")
+    parser.add_argument("--jobs", type=int, default=1, help="with --guard: processes")
+    given = parser.parse_args()
+    if given.guard:
+        return guarded(given.seed, given.count, given.jobs, given.instructions)
+    if given.seconds is None:
+        parser.error("say for how many seconds, or --guard")
+    return by_reference(given.seconds, given.seed)
+
+
+def guarded(seed: int, count: int, jobs: int, instructions: str) -> int:
+    """Run mutations natively in child processes, with guarded memory; 1 if one of them is a fault."""
+    from guards import campaign, trials
+
+    good_programs()  # once, for all child processes
+    counts = campaign.run(lambda n, folder: trials.mutation(mutated(n), folder, n, instructions), seed, count, jobs)
+    print(f"{count} mutations from seed {seed}: {dict(counts)}")
+    return int(campaign.FAULT in counts)
+
+
+def by_reference(seconds: float, first: int) -> int:
+    """Run mutations by the reference engine until one of them is a fault, which is raised."""
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-    seed = first = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns() % (1 << 40)
-    until = time.monotonic() + float(sys.argv[1])
+    seed, until = first, time.monotonic() + seconds
     found: dict[str, int] = {}
     with TemporaryDirectory() as folder:
         while time.monotonic() < until:
@@ -275,7 +303,8 @@ def main() -> None:
             found[word] = found.get(word, 0) + 1
             seed += 1
     print(f"{seed - first} mutations from seed {first}: {found}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -64,7 +64,8 @@ def staged(
     task = task_of(nodes, group, group.makes)
     stages = stages_of(target, task)
     source = emit(target, [task], [stages])
-    code = jit.load(jit.compiled(source.module), target)
+    [module] = source.modules
+    code = jit.load(jit.compiled(module), target)
     given = [name for name in op.inputs if name]
     arrays = dict(zip(given, (guarded(x, end) for x in inputs), strict=True))
     arrays |= {name: guarded(garbage(nodes.types[name]), end) for name in op.outputs}

@@ -20,7 +20,7 @@ SIZE = 203
 """Many vectors of any target, and a tail."""
 
 ATTRIBUTES = {
-    "leaky_relu": [{"alpha": 0.1}, {"alpha": 2.0}, {"alpha": 0.0}],
+    "leaky_relu": [{"alpha": alpha} for alpha in (0.1, 2.0, 0.0, -0.5, 1e-60)],
     "elu": [{"alpha": 1.5}],
     "celu": [{"alpha": 1.5}],
     "gelu": [{"approximate": "none"}, {"approximate": "tanh"}],
@@ -215,20 +215,10 @@ def test_every_form_gives_what_its_reference_kernel_gives(target, dtype):
         for got, want in zip(arrays[len(given) :], expected, strict=True):
             message = f"{function} {attributes}"
             if want.dtype.kind != "f" or name in EXACT:
-                compared = defined(name, operands, want)
-                np.testing.assert_array_equal(got[compared], want[compared], err_msg=message)
+                np.testing.assert_array_equal(got, want, err_msg=message)
             else:
                 near = 4e-6 if want.dtype == np.float32 else 1e-14
                 np.testing.assert_allclose(got, want, rtol=near, atol=near * FADES.get(name, 1e-7), err_msg=message)
-
-
-def defined(name, operands, want):
-    """Where the result is not left to the machine: a float outside of a whole dtype has no cast."""
-    if name != "cast" or operands[0].dtype.kind != "f" or want.dtype.kind not in "iu":
-        return np.ones(want.shape, bool)
-    info = np.iinfo(want.dtype)
-    with np.errstate(all="ignore"):
-        return (operands[0] > info.min - 1) & (operands[0] < info.max)
 
 
 def test_every_form_is_tried_with_some_dtype():

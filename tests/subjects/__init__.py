@@ -8,9 +8,12 @@ models              small models twice: as ops, and as NumPy with gradients by h
 budgets             networks whose step a budget makes smaller
 hazards             programs whose ops may run in several orders
 spilling            programs that move tensors to the file beside the arena and back
+odd_numbers         operators with NaN, infinities, zeros and denormals, by both engines
 odd_networks        random programs with much to simplify
 random_programs     strategies for programs: any message of the schema
 random_training     strategies for training programs
+families            every family of operators at ordinary sizes, as training programs
+ways                ways to compile and run a program that change no bit
 small_programs      small training runs in folders of their own, with data
 steps               steps of a compiled program, by the executor and by the oracle
 serving             a server of predictions in a thread of the test, and clients of it

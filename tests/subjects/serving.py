@@ -139,7 +139,7 @@ def rows(count: int, seed: int = 0) -> np.ndarray:
 
 def loaded(folder: Path) -> runtime.Run:
     """A run of `scores`, saved and loaded."""
-    scores().compile(batch=8).save(folder / "scores.pb")
+    scores().compile(batch=8).save(folder / "scores.pb", force=True)
     run = runtime.load(folder / "scores.pb")
     run.state["w"] = np.float32([[1, 0.5], [-2, 0.25], [0.125, 3]])
     return run

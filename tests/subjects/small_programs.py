@@ -65,5 +65,5 @@ def save(program: Program, folder: Path, *, epochs: int = 3, name: str = "p.pb",
     options = {"evaluate": "test", "keep_best": "loss", "best": "min"} | options
     program.run(epochs=epochs, split="train", **options)
     path = folder / name
-    program.compile(batch=BATCH).save(path)
+    program.compile(batch=BATCH).save(path, force=True)
     return path

@@ -2,6 +2,7 @@
 
 engine     the engine: what it has, its memory, its steps
 executor   a bound entry, ready to step
+watching   the unfused ops of a step, each checked for NaN, before the step
 driver     what makes the phases of a step
 helpers    threads that help to make them
 prepacked  what follows from states alone, kept as long as they stay the same
@@ -12,6 +13,7 @@ forms/     a room of its own: what ops are as loops
 emission/  a room of its own: from groups to code
 repeat     many steps in one call
 taking     how rows get into each of them
+led        feeds that a step reads where they lie
 explain    what becomes of a block, in words
 peak       how fast this machine multiplies and adds
 host       NumPy kernels for what has no form

@@ -34,10 +34,21 @@ class Arranged(NamedTuple):
 
 
 def in_phases(
-    nodes: Nodes, groups: list[Group], tasks: list[Task | None], stages: list[Stages], threads: int, room: int | None
+    nodes: Nodes,
+    groups: list[Group],
+    tasks: list[Task | None],
+    stages: list[Stages],
+    threads: int,
+    room: int | None,
+    *,
+    updates: bool = True,
 ) -> Arranged:
-    """The phases of groups; chains stand together, unless that takes memory that there is none for."""
-    plain = _arranged(nodes, groups, tasks, stages, threads, room, [])
+    """The phases of groups; chains stand together, unless that takes memory that there is none for.
+
+    Without `updates` no group writes over a state.
+    """
+    in_state = updates_in_place(nodes, groups) if updates else {}
+    plain = _arranged(nodes, groups, tasks, stages, threads, room, in_state, [])
     tables = [() if task is None else task.table for task in tasks]
     chains = chains_of(nodes, groups, tables, stages, threads) if threads > 1 else []
     if not chains:
@@ -46,7 +57,8 @@ def in_phases(
     at = {i: place for place, i in enumerate(order)}
     moved = [[at[i] for i in chain.links] for chain in chains]
     ordered = [groups[i] for i in order], [tasks[i] for i in order], [stages[i] for i in order]
-    chained = _arranged(nodes, *ordered, threads, room, moved)
+    in_state = updates_in_place(nodes, ordered[0]) if updates else {}
+    chained = _arranged(nodes, *ordered, threads, room, in_state, moved)
     return chained if chained.phases.most <= max(plain.phases.most, LITTLE, room or 0) else plain
 
 
@@ -57,9 +69,9 @@ def _arranged(
     stages: list[Stages],
     threads: int,
     room: int | None,
+    in_state: dict[str, str],
     chains: list[list[int]],
 ) -> Arranged:
-    in_state = updates_in_place(nodes, groups)
     scratch = [
         [type.nbytes for type in scratch_of_node(nodes, group.nodes[0])]
         if group.is_host

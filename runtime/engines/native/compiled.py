@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from runtime.engines.native import jit
 from runtime.engines.native.cache.entry import Entry, Label
 from runtime.engines.native.cache.kept import find, keep
 from runtime.engines.native.cache.key import key_of
 from runtime.engines.native.emission.code import Source
+from runtime.engines.native.given_back import give_back
 from runtime.engines.native.ir import Module
+from runtime.engines.native.objects.elf import Refused
 from runtime.engines.native.target import Target
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
+
+UNCOUNTED_BYTES: Final = 16 << 20
+"""Code of a step that is part of what is counted for LLVM, which needs less when it has compiled."""
 
 
 class Code(NamedTuple):
@@ -26,36 +33,69 @@ class Code(NamedTuple):
     functions: list[list[str]]
 
 
-def own_code(target: Target, name: str, write: Callable[[Module], None]) -> jit.Loaded:
-    """The functions of a module that is the same for all programs, under a name of ours."""
+def own_code(target: Target, name: str, write: Callable[[Module], None], functions: Sequence[str]) -> jit.Loaded:
+    """Return the functions of a module that is the same for all programs, under a name of ours."""
 
     def source() -> Source:
         module = Module(target)
         write(module)
-        return Source(module, [])
+        return Source(iter([module]), [list(functions)])
 
-    return compiled_code("", target, (name.encode(),), source).loaded
+    return compiled_code("", target, (name.encode(),), source, lambda names: names == [list(functions)]).loaded
 
 
-def compiled_code(program: str, target: Target, parts: Sequence[bytes], write: Callable[[], Source]) -> Code:
-    """The code for a target of what these parts say.
+def compiled_code(
+    program: str,
+    target: Target,
+    parts: Sequence[bytes],
+    write: Callable[[], Source],
+    fits: Callable[[list[list[str]]], bool],
+    memory: MemoryLimit = NO_LIMIT,
+) -> Code:
+    """Return the code for a target of what these parts say.
+
+    An entry of the cache that is whole and no code of ours, which only the user can have put there, counts as absent.
 
     Args:
         program: the name of the program, for who lists what is kept.
         target: what for.
         parts: all that the code depends on besides.
         write: gives the code if it is not kept; it follows from target and parts.
+        fits: returns True if the names of functions, by task and stage, are as many as the caller needs.
+        memory: counts the code, and is asked before LLVM compiles a module.
+
+    Raises ResourceLimit where there is too little memory to compile.
     """
     try:
         key = key_of(target, parts)
     except OSError:  # our sources are not in files
-        source = write()
-        return Code(jit.load(jit.compiled(source.module), target), source.functions)
+        return _compiled(write(), target, memory)[0]
     kept = find(key)
-    if kept is not None:
-        return Code(jit.load(kept.objects, target), kept.label.functions)
-    source = write()
-    objects = jit.compiled(source.module)
-    code = Code(jit.load(objects, target), source.functions)
-    keep(Entry(Label(key, program, target.name, source.functions), objects))
+    code = None if kept is None or not fits(kept.label.functions) else _loaded(kept)
+    if code is None:
+        code, objects = _compiled(write(), target, memory)
+        keep(Entry(Label(key, program, target.name, code.functions, list(map(len, objects))), b"".join(objects)))
+    memory.take_of_process(max(code.loaded.nbytes - UNCOUNTED_BYTES, 0), "its compiled code")
     return code
+
+
+def _loaded(kept: Entry) -> Code | None:
+    """Return the code of an entry, or None if it is no code of this engine."""
+    try:
+        loaded = jit.linked(kept.parts())
+    except Refused:
+        return None
+    names = {name for names in kept.label.functions for name in names}
+    return Code(loaded, kept.label.functions) if all(map(loaded.has, names)) else None
+
+
+def _compiled(source: Source, target: Target, memory: MemoryLimit) -> tuple[Code, list[bytes]]:
+    """Compile one module after the other, so that LLVM never has more than one."""
+    objects: list[bytes] = []
+    for module in source.modules:
+        if objects:
+            gc.collect(0)  # the commands let 200,000 objects be made before Python searches, and IR is full of cycles
+        memory.require_resident(jit.compiler_bytes(module, warm=bool(objects)), "LLVM, which compiles it,")
+        objects.append(jit.compiled_of_several(module))
+    give_back()
+    return Code(jit.load_all(objects, target), source.functions), objects

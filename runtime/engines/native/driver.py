@@ -80,4 +80,4 @@ def give_way() -> int:
 @cache
 def driver_code(target: Target) -> Loaded:
     """The functions of the driver, which are the same for all programs."""
-    return own_code(target, "driver", write_driver)
+    return own_code(target, "driver", write_driver, ("drive", "help", "repeat"))

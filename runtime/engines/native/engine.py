@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from threading import Lock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import finalize
 
 from prograd_proto import program_pb2 as pb
@@ -16,7 +16,7 @@ from runtime.engines.around_step import around_step
 from runtime.engines.engine import EngineOptions, Footprint, Version, unknown_version
 from runtime.engines.native import jit
 from runtime.engines.native.driver import driver_code
-from runtime.engines.native.executor import NativeExecutor, watched_ops
+from runtime.engines.native.executor import NativeExecutor
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.prepacked import Prepacked
 from runtime.engines.native.step import Lowered, bind_compiled, lowered
@@ -24,12 +24,21 @@ from runtime.engines.native.target import this_machine
 from runtime.engines.native.words import CompiledWords
 from runtime.engines.room import Room
 from runtime.entries import BoundEntry
-from runtime.errors import UsageError
-from runtime.memory_limit import MemoryLimit
+from runtime.errors import ResourceLimit, UsageError
+from runtime.memory_limit import MemoryLimit, resident
 from runtime.philox import make_words_by
 
+if TYPE_CHECKING:
+    from runtime.engines.native.watching import Watching
+
 COMPILER_BYTES: Final = 96 << 20
-"""Of memory, for LLVM and what it compiles; counted if code is kept too, so that a limit means the same each time."""
+"""Memory for LLVM and the module that it compiles, counted if code is kept too: a limit means the same each time."""
+
+BYTES_PER_OP: Final = 12 << 10
+"""Upper bound on the memory that an op takes when it is lowered, and on its code; 4 to 6 KiB were measured."""
+
+UNPLANNED_ADDRESSES: Final = 32 << 20
+"""Address space for what Python allocates between the choice of an engine and the end of compiling."""
 
 
 _Steps = tuple[int, tuple[str, ...], tuple[int, ...]]
@@ -37,10 +46,12 @@ _Steps = tuple[int, tuple[str, ...], tuple[int, ...]]
 
 
 def has_room(program: pb.ProgramDesc, memory: MemoryLimit) -> bool:
-    """Whether a limit of memory leaves the room that it takes to compile the program, and to run it."""
+    """Return True if the limits of memory leave the room that it takes to compile the program, and to run it."""
     arenas = [binding.plan.arena_bytes for entry in program.entries for binding in entry.bindings]
-    needed = COMPILER_BYTES + sum(type_of(state).nbytes for state in held(program)) + max(arenas, default=0)
-    return memory.room_of_process is None or memory.room_of_process >= needed
+    own = sum(type_of(state).nbytes for state in held(program)) + max(arenas, default=0)
+    own += BYTES_PER_OP * sum(len(block.ops) for block in program.blocks)
+    room = memory.room_of_process
+    return jit.has_address_space(own + UNPLANNED_ADDRESSES) and (room is None or room >= COMPILER_BYTES + own)
 
 
 class NativeEngine:
@@ -58,6 +69,8 @@ class NativeEngine:
         """
         jit.require_available()
         options.memory.take_of_process(COMPILER_BYTES, "LLVM, which compiles it,")
+        if not jit.has_address_space():
+            raise ResourceLimit(jit.TOO_LITTLE_ADDRESS_SPACE)
         if options.math != "exact":
             raise UsageError(f"the engine 'native' does not have the math {options.math!r}; use the engine 'reference'")
         self._program = program
@@ -67,13 +80,16 @@ class NativeEngine:
         make_words_by(CompiledWords(self._target))
         self.instructions = self._target.name
         self._known: dict[int, Lowered] = {}  # by the number of the block
+        self._known_watched: dict[int, Lowered] = {}
         self._prepacked: dict[_Steps, Prepacked] = {}
         self._lock = Lock()
 
     def needs(self, bound: BoundEntry) -> Footprint:
         """By lowering it."""
         memory = self._lowered(bound, ()).memory
-        return Footprint(memory.arena_bytes, memory.file_bytes, packed=memory.packed_bytes)
+        beside = self._watched(bound).memory if self._options.check_nan else None
+        arena, file = (0, 0) if beside is None else (beside.arena_bytes, beside.file_bytes)
+        return Footprint(memory.arena_bytes + arena, memory.file_bytes + file, packed=memory.packed_bytes)
 
     def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
         """What it becomes, group by group."""
@@ -91,7 +107,7 @@ class NativeEngine:
 
     def workspace(self) -> NativeWorkspace:
         """A new one."""
-        return NativeWorkspace(self._program, self._options, self._lowered, self._prepacked_of)
+        return NativeWorkspace(self._program, self._options, self._lowered, self._watched, self._prepacked_of)
 
     def _prepacked_of(
         self, bound: BoundEntry, fetch: Sequence[str], states: Mapping[str, Array], nbytes: int
@@ -109,10 +125,21 @@ class NativeEngine:
         if not fetch and bound.number in self._known:
             return self._known[bound.number]
         options, room = self._options, None if bound.plan is None else bound.plan.arena_bytes
-        step = lowered(bound.block, fetch, self._target, options.threads, options.check_nan, room, prepacks=True)
+        before = resident()
+        step = lowered(bound.block, fetch, self._target, options.threads, room=room, prepacks=True)
+        options.memory.take_of_process(max(resident() - before, 0), "the program, as it is lowered,")
         if not fetch:
             self._known[bound.number] = step
         return step
+
+    def _watched(self, bound: BoundEntry) -> Lowered:
+        """The entry op by op, without a change of any state."""
+        if bound.number not in self._known_watched:
+            before = resident()
+            step = lowered(bound.block, (), self._target, self._options.threads, watched=True)
+            self._options.memory.take_of_process(max(resident() - before, 0), "the program, op by op,")
+            self._known_watched[bound.number] = step
+        return self._known_watched[bound.number]
 
 
 class NativeWorkspace:
@@ -123,18 +150,25 @@ class NativeWorkspace:
         program: pb.ProgramDesc,
         options: EngineOptions,
         lower: Callable[[BoundEntry, Sequence[str]], Lowered],
+        watched: Callable[[BoundEntry], Lowered],
         prepacked: Callable[[BoundEntry, Sequence[str], Mapping[str, Array], int], Prepacked],
     ) -> None:
-        """`lower` lowers an entry that also gives some tensors; `prepacked` is what its steps share."""
-        self._program, self._options, self._lower, self._prepacked = program, options, lower, prepacked
-        self._room = Room(options.memory, options.spill)
+        """`lower` lowers an entry that also gives some tensors, `watched` one whose ops are looked at one by one.
+
+        `prepacked` is what its steps share.
+        """
+        self._program, self._options, self._prepacked = program, options, prepacked
+        self._lower, self._lower_watched = lower, watched
+        self._room, self._beside = Room(options.memory, options.spill), Room(options.memory, options.spill)
         self._helpers = Helpers(options.threads - 1)
         finalize(self, self._helpers.close)
 
     @property
     def footprint(self) -> Footprint:
-        """The arena, the file beside it and all copies."""
-        return Footprint(self._room.arena_bytes, self._room.file_bytes, self._room.copy_bytes)
+        """The arena, the file beside it and all copies; and those of the ops that are looked at one by one."""
+        here, beside = self._room, self._beside
+        arena, file = here.arena_bytes + beside.arena_bytes, here.file_bytes + beside.file_bytes
+        return Footprint(arena, file, here.copy_bytes + beside.copy_bytes)
 
     def prepare(
         self,
@@ -151,17 +185,28 @@ class NativeWorkspace:
         nbytes = step.memory.packed_bytes
         shared = self._prepacked(bound, fetch, states, nbytes) if nbytes else None
         packed = None if shared is None else shared.memory
-        compiled = bind_compiled(step, states, arena, file, self._program.name, packed)
+        compiled = bind_compiled(step, states, arena, file, self._program.name, packed, options.memory)
         around = around_step(bound.block, compiled.arrays, states, fetch, self._room.copies)
-        watch = None
-        if options.check_nan:
-            from runtime.engines.nan_watch import NanWatch
-            from runtime.engines.step_start import StepStart
-
-            start = StepStart(self._program, bound.block, states, around.feeds, self._room.copies)
-            watch = NanWatch(watched_ops(step, compiled), start)
+        watch = self._watching(bound, states, around.feeds) if options.check_nan else None
         steady = None if shared is None else partial(shared.require, version)
-        return NativeExecutor(self._program.locations, step, compiled, around, self._helpers, watch, steady)
+        return NativeExecutor(
+            self._program.locations, step, compiled, around, self._helpers, watch, steady, [arena, *states.values()]
+        )
+
+    def _watching(self, bound: BoundEntry, states: Mapping[str, Array], feeds: Mapping[str, Array]) -> Watching:
+        """The ops one by one, in memory of their own."""
+        from runtime.engines.native.watching import Watching
+        from runtime.engines.step_start import StepStart
+
+        step = self._lower_watched(bound)
+        file = self._beside.file(step.memory.file_bytes) if step.memory.file_bytes else None
+        arena = self._beside.arena(step.memory.arena_bytes)
+        name = f"{self._program.name} op by op"
+        compiled = bind_compiled(step, states, arena, file, name, memory=self._options.memory)
+        here = {p.feed: compiled.arrays[p.tensor] for p in bound.block.parameters if p.WhichOneof("source") == "feed"}
+        start = StepStart(self._program, bound.block, states, here, self._beside.copies)
+        pairs = {name: (feeds[name], array) for name, array in here.items()}
+        return Watching(step, compiled, start, pairs, self._program.locations, self._helpers)
 
     def close(self) -> None:
         """End the threads that help."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,14 +13,12 @@ from runtime.engines.around_step import AroundStep
 from runtime.engines.engine import Footprint, InMemory, Repeat
 from runtime.engines.faults import raise_named
 from runtime.engines.native.helpers import Helpers
+from runtime.engines.native.led import LedFeeds
 from runtime.engines.native.lowering.memory import scratch_names
 from runtime.engines.native.refusals import Refused
 from runtime.engines.native.step import Call, CompiledStep, Lowered, Segment
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.placement.alignment import aligned
-
-if TYPE_CHECKING:
-    from runtime.engines.nan_watch import NanWatch, WatchedOp
 
 
 class NativeExecutor:
@@ -34,10 +31,13 @@ class NativeExecutor:
         compiled: CompiledStep,
         around: AroundStep,
         helpers: Helpers,
-        watch: NanWatch | None = None,
+        watch: Call | None = None,
         steady: Callable[[Call], None] | None = None,
+        owned: Sequence[Array] = (),
     ) -> None:
-        """`locations` are the lines that ops name; a watch has a call for every group.
+        """`locations` are the lines that ops name; `watch` is called before each step, with the feeds of the step.
+
+        `owned` is what steps may write.
 
         `steady` is called before a step, with what makes all that is prepacked, which it calls if that is not there.
         """
@@ -45,9 +45,11 @@ class NativeExecutor:
         self._watch, self._steady = watch, steady
         self._around = around
         self.feeds, self.fetches, before, self._after, _ = around
-        self._before = before if watch is None else [watch.start.keep, *before]
+        self._before = before if watch is None else [watch, *before]
         self._is_one_call = watch is None and _is_one_call(step, compiled, around)
         self.parts = [Part(f"{group.name}{' by NumPy' * group.is_host}", tuple(group.ops)) for group in step.groups]
+        self._led: LedFeeds | None = None
+        self._owned = owned
         memory = step.memory
         self.footprint = Footprint(memory.arena_bytes, memory.file_bytes, packed=memory.packed_bytes)
         self.warm_up = 1
@@ -61,10 +63,23 @@ class NativeExecutor:
         """Make all segments."""
         if self._is_one_call:
             self._call()
-        elif self._watch is None:
-            self._make(self._compiled.segments, self._compiled.run)
         else:
-            self._make(self._compiled.alone, self._watched)
+            self._make(self._compiled.segments, self._compiled.run)
+
+    def step_with(self, feeds: Mapping[str, Array]) -> None:
+        """Make all segments; if all is one call of compiled code, feeds are read where they lie."""
+        if not self._is_one_call:
+            for name, out in self.feeds.items():
+                out[...] = feeds[name]
+            self.step()
+            return
+        if self._led is None:
+            self._led = LedFeeds(self._lowered, self._compiled, self.feeds, self._owned)
+        led = self._led.lead(feeds)
+        try:
+            self._call(partial(self._led.arrays, feeds, led))
+        finally:
+            self._led.end(led)
 
     def profile_step(self) -> list[Spell]:
         """A step, group by group, with the time that each took."""
@@ -101,12 +116,11 @@ class NativeExecutor:
         with self._helpers.helping(self._compiled.driver):
             self._compiled.prepack()
 
-    def _watched(self, segment: Segment) -> None:
-        assert self._watch is not None, "only a watched step is made so"
-        self._watch.calls[segment.first]()
+    def _call(self, arrays: Callable[[], Mapping[str, Array]] | None = None) -> None:
+        """Make the only segment, around which NumPy computes nothing: as `_make` does, in half the time.
 
-    def _call(self) -> None:
-        """Make the only segment, around which NumPy computes nothing: as `_make` does, in half the time."""
+        `arrays` gives those of all tensors, where they are not those of the compiled step.
+        """
         for call in self._before:
             call()
         if self._steady is not None:
@@ -115,7 +129,8 @@ class NativeExecutor:
         with self._helpers.helping(compiled.driver):
             compiled.driver.drive(*segment.phases)
         if compiled.refusals.any:
-            self._named(segment, partial(compiled.refusals.say, compiled.groups, compiled.arrays))
+            read = compiled.arrays if arrays is None else arrays()
+            self._named(segment, partial(compiled.refusals.say, compiled.groups, read))
         for call in self._after:
             call()
 
@@ -138,8 +153,7 @@ class NativeExecutor:
         except Refused as refused:
             raise_named(refused.error, refused.op, self._locations)
         except Exception as error:
-            explain = None if self._watch is None else partial(self._watch.explained, segment.first)
-            raise_named(error, self._lowered.groups[segment.first].nodes[-1].op, self._locations, explain)
+            raise_named(error, self._lowered.groups[segment.first].nodes[-1].op, self._locations)
 
 
 def _is_one_call(step: Lowered, compiled: CompiledStep, around: AroundStep) -> bool:
@@ -147,18 +161,6 @@ def _is_one_call(step: Lowered, compiled: CompiledStep, around: AroundStep) -> b
     tensors = {fetch.name: fetch.tensor for fetch in step.nodes.block.desc.fetches}
     alike = (compiled.arrays[tensors.get(name, name)].dtype == array.dtype for name, array in around.fetches.items())
     return len(compiled.segments) == 1 and compiled.segments[0].host is None and all(alike)
-
-
-def watched_ops(step: Lowered, compiled: CompiledStep) -> list[WatchedOp]:
-    """The ops of a step that was lowered to be watched, with the arrays that they read and write."""
-    from runtime.engines.nan_watch import WatchedOp
-
-    ops: list[WatchedOp] = []
-    for group, segment in zip(step.groups, compiled.alone, strict=True):
-        op, arrays = group.nodes[0].op, compiled.arrays
-        inputs = [arrays[name] for name in op.inputs if name]
-        ops.append(WatchedOp(op, partial(compiled.run, segment), inputs, [arrays[name] for name in op.outputs]))
-    return ops
 
 
 def _buffers(step: Lowered) -> list[Buffer]:

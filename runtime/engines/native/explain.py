@@ -62,7 +62,8 @@ def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
 def code_of(step: Lowered) -> str:
     """LLVM's IR of all functions."""
     tasks = [(task, staged) for task, staged in zip(step.tasks, step.stages, strict=True) if task is not None]
-    return emit(step.target, [task for task, _ in tasks], [staged for _, staged in tasks]).module.text
+    source = emit(step.target, [task for task, _ in tasks], [staged for _, staged in tasks], float("inf"))
+    return next(source.modules).text
 
 
 def _nodes(block: Nodes) -> Iterator[str]:

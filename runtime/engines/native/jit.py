@@ -1,7 +1,7 @@
 """From IR to functions that can be called: LLVM assembles, no IR passes run, objects are position independent.
 
-    objects = compiled(module)          # the bytes of an object file, to be kept if wished
-    loaded = load(objects, target)
+    object = compiled(module)           # the bytes of an object file, to be kept if wished
+    loaded = load(object, target)
     scale = loaded.function("scale", 2) # called with two addresses; the interpreter's lock is released meanwhile
 
 An object calls nothing outside of itself and holds no address: arguments are pointers, and a table of pointers is one.
@@ -10,7 +10,7 @@ An object calls nothing outside of itself and holds no address: arguments are po
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final
 
+from runtime.address_space import has_room
 from runtime.engines.engine import Unavailable
 from runtime.engines.native.given_back import give_back
 from runtime.engines.native.ir.module import Module
@@ -25,6 +26,7 @@ from runtime.engines.native.objects.elf import Refused, read_object
 from runtime.engines.native.objects.image import image_of
 from runtime.engines.native.objects.pages import Pages, check_executable
 from runtime.engines.native.target import INSTRUCTION_SETS, Target, this_machine
+from runtime.errors import ResourceLimit
 
 LEVEL: Final = 1
 """Of the code generator: 0 is twice as slow to run, 2 and 3 take longer to compile and give the same speed."""
@@ -32,6 +34,26 @@ LEVEL: Final = 1
 CPU: Final = {"x86_64": "x86-64", "aarch64": "generic"}
 """What LLVM starts from; the features of the target are all that is added."""
 
+
+LIBRARY_BYTES: Final = 68 << 20
+"""Resident memory of LLVM and its first small module, of which 47 MiB are the library's own code."""
+
+WORKING_BYTES: Final = 52 << 20
+"""Resident memory that a further small module takes: the code of the library that `give_back` dropped."""
+
+BYTES_PER_TEXT: Final = 24
+"""Upper bound on the memory that LLVM takes for a byte of a module's text; 7 to 17 were measured."""
+
+LIBRARY_ADDRESSES: Final = 160 << 20
+"""Address space that the library of LLVM maps when it is imported."""
+
+COMPILING_ADDRESSES: Final = 32 << 20
+"""Address space that LLVM takes to compile a small module."""
+
+TOO_LITTLE_ADDRESS_SPACE: Final = (
+    "there is not enough memory for LLVM, which compiles the program; "
+    "use the engine 'reference', or raise the limit of the system (ulimit -v, ulimit -d)"
+)
 
 _SWITCH: Final = Lock()
 
@@ -44,8 +66,39 @@ def require_available() -> None:
         _llvm()
 
 
+def compiler_bytes(module: Module, *, warm: bool) -> int:
+    """Return an upper bound on the resident memory that compiling the module adds, in bytes.
+
+    `warm`: another module was compiled since `give_back`, so the code of LLVM is resident.
+    """
+    loaded = bool(_llvm.cache_info().currsize)
+    library = 0 if warm else WORKING_BYTES if loaded else LIBRARY_BYTES
+    return library + BYTES_PER_TEXT * module.nbytes
+
+
+def has_address_space(nbytes: int = 0) -> bool:
+    """Return True if the system lets the process import LLVM, compile an ordinary module and map `nbytes` more."""
+    library = 0 if _llvm.cache_info().currsize else LIBRARY_ADDRESSES
+    return has_room(library + COMPILING_ADDRESSES + nbytes)
+
+
+def _require_address_space(text_bytes: int) -> None:
+    """Raise ResourceLimit where LLVM would meet the limit of addresses: it ends the process then."""
+    if not has_address_space(BYTES_PER_TEXT * text_bytes):
+        raise ResourceLimit(TOO_LITTLE_ADDRESS_SPACE)
+
+
 def compiled(module: Module) -> bytes:
-    """The module as an object file for its target; raises Unavailable where LLVM is not installed.
+    """The module as an object file for its target, see `compiled_of_several`; what LLVM took is given back."""
+    content = compiled_of_several(module)
+    give_back()
+    return content
+
+
+def compiled_of_several(module: Module) -> bytes:
+    """The module as an object file for its target, where others follow, and `give_back` after the last.
+
+    Raises Unavailable where LLVM is not installed, ResourceLimit where there is no room for it.
 
     How loops count addresses LLVM finds out by a search ("loop strength reduction") that takes 0.4 of all its time: the
     nests of convolutions, attention and recurrent layers are many, with an address for each element of a tile. Nothing
@@ -53,10 +106,7 @@ def compiled(module: Module) -> bytes:
     """
     parsed, machine = _assembled(module)
     with _searching(module.has_plain_loops):
-        objects = bytes(machine.emit_object(parsed))
-    del parsed, machine
-    give_back()
-    return objects
+        return bytes(machine.emit_object(parsed))
 
 
 def assembly(module: Module) -> str:
@@ -79,26 +129,52 @@ def _searching(searches: bool) -> Generator[None]:
                 _llvm().set_option("prograd", "-disable-lsr=false")
 
 
-def load(objects: bytes, target: Target) -> Loaded:
-    """Make the functions of an object file callable; it has to be for a target that this machine can run.
+def load(content: bytes, target: Target) -> Loaded:
+    """Make the functions of one object file callable, see `load_all`."""
+    return load_all([content], target)
+
+
+def load_all(objects: Sequence[bytes], target: Target) -> Loaded:
+    """Make the functions of object files callable, which LLVM has just made for a target that this machine can run.
 
     Raises Unavailable where memory cannot be made executable.
     """
     try:
-        image = image_of(read_object(objects))
+        return linked(objects)
     except Refused:
         return _loaded_by_llvm(objects, target)
-    pages = Pages(image)
-    return Loaded({name: pages.start + at for name, at in image.addresses.items()}.get, pages)
+
+
+def linked(objects: Sequence[bytes]) -> Loaded:
+    """Make the functions of object files callable without LLVM.
+
+    Raises Refused for what is no object of ours, Unavailable where memory cannot be made executable.
+    """
+    addresses: dict[str, int] = {}
+    memory: list[Pages] = []
+    for image in [image_of(read_object(content)) for content in objects]:
+        pages = Pages(image)
+        memory.append(pages)
+        addresses |= {name: pages.start + at for name, at in image.addresses.items()}
+    return Loaded(addresses.get, memory, sum(pages.nbytes for pages in memory))
 
 
 class Loaded:
-    """Code in memory, for as long as this object lives."""
+    """Code in memory, for as long as this object lives.
 
-    def __init__(self, find: Callable[[str], int | None], memory: object) -> None:
+    Attributes:
+        nbytes: of its memory.
+    """
+
+    def __init__(self, find: Callable[[str], int | None], memory: object, nbytes: int) -> None:
         """`find` gives the address of a function, or nothing; the code is there as long as `memory`."""
         self._find = find
         self._memory = memory
+        self.nbytes = nbytes
+
+    def has(self, name: str) -> bool:
+        """Return True if there is a function of that name."""
+        return bool(self._find(name))
 
     def address(self, name: str) -> int:
         """Where a function begins."""
@@ -113,19 +189,22 @@ class Loaded:
         return call
 
 
-def _loaded_by_llvm(objects: bytes, target: Target) -> Loaded:
+def _loaded_by_llvm(objects: Sequence[bytes], target: Target) -> Loaded:
     """What `load` gives, for an object that has something that our reader does not know, as calls of the C library."""
     llvm = _llvm()
     empty = llvm.parse_assembly(f'target triple = "{target.triple}"\n')
     engine = llvm.create_mcjit_compiler(empty, _machine(target))  # which is from now on the engine's
-    engine.add_object_file(llvm.ObjectFileRef.from_data(objects))
+    for content in objects:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(content))
     engine.finalize_object()
-    return Loaded(engine.get_function_address, engine)
+    return Loaded(engine.get_function_address, engine, sum(map(len, objects)))
 
 
 def _assembled(module: Module) -> tuple[Any, Any]:
+    text = module.text
+    _require_address_space(len(text))
     machine = _machine(module.target)
-    parsed = _llvm().parse_assembly(module.text)
+    parsed = _llvm().parse_assembly(text)
     parsed.verify()
     return parsed, machine
 

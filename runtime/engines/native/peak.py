@@ -23,6 +23,7 @@ def peak(threads: int) -> float:
     target = this_machine()
     chains = 12 if target.registers == 16 else 24
     code = jit.load(jit.compiled(_loop(target, chains)), target)
+    jit.give_back()
     spin = code.function("spin", 1)
     work = 2 * target.lanes() * chains * TURNS
     rooms = [np.zeros((chains + 2) * target.lanes(), np.float32) for _ in range(threads)]

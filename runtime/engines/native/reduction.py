@@ -82,6 +82,7 @@ def in_lanes(f: Function, count: int, read: Read, joinings: Sequence[Joining], t
     for c, start in enumerate(starts):
         short = tail if start == vectors * lanes else None
         for j, (x, joining) in enumerate(zip(read(start, short), joinings, strict=True), c * len(joinings)):
+            x = x if x.type.lanes else f.splat(x, lanes)  # a known number of rank 0 has none
             x = x if short is None else where(first(x, short), x, joining.neutral(x.type))
             chains[j] = joining.join(chains[j], x)
     return [by_pairs(chains[j :: len(joinings)], joining) for j, joining in enumerate(joinings)]

@@ -33,6 +33,7 @@ from runtime.engines.native.lowering.prepack import prepacked
 from runtime.engines.native.lowering.remake import remade
 from runtime.engines.native.refusals import Refusals
 from runtime.engines.native.target import Target
+from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 Call = Callable[[], object]
 
@@ -83,7 +84,8 @@ def lowered(
 ) -> Lowered:
     """All passes, one after the other.
 
-    A step that is watched has a group for every op, in the order of the block, and all results in memory. For several
+    A step that is watched has a group for every op, in the order of the block, and all results in memory; it changes no
+    state, so that the step itself may follow it: see `watching`. For several
     threads it may take so much room, and less if they can do with it; None for as much as they like. If it prepacks,
     what follows from states alone is made by `CompiledStep.prepack`, before the first step and when they have changed.
     """
@@ -99,7 +101,9 @@ def lowered(
     divide = _divider(target, divided)
     everything = prepacked(nodes, groups, everything, divide) if prepacks and not watched else everything
     staged = [Stages(()) if task is None else divide(task) for task in everything]
-    groups, everything, phases, in_state, scratch = in_phases(nodes, groups, everything, staged, threads, room)
+    groups, everything, phases, in_state, scratch = in_phases(
+        nodes, groups, everything, staged, threads, room, updates=not watched
+    )
     staged = [Stages(()) if task is None else divide(task) for task in everything]
     memory = place_groups(nodes, groups, phases, in_state, scratch, staged, watched)
     tasks = [
@@ -205,18 +209,27 @@ def bind_compiled(
     file: Array | None = None,
     program: str = "no program",
     packed: Array | None = None,
+    memory: MemoryLimit = NO_LIMIT,
 ) -> CompiledStep:
     """Compile the groups, and bind them to states, arena, the file beside it, and the memory of what is prepacked.
 
-    `program` is the name by which the code is kept. What a step has nothing of may be absent.
+    `program` is the name by which the code is kept. What a step has nothing of may be absent. `memory` counts what
+    compiling takes; raises ResourceLimit if that is too much.
     """
     packed = arena if packed is None else packed
     arrays = _arrays(step, states, arena, arena if file is None else file, packed)
     native = [i for i, task in enumerate(step.tasks) if task is not None]
     tasks = [task for task in step.tasks if task is not None]
     keys = [task.key.encode() for task in tasks]
+    staged = [step.stages[i] for i in native]
+    counts = [len(stages.all) for stages in staged]
     code, named = compiled_code(
-        program, step.target, keys, lambda: emit(step.target, tasks, [step.stages[i] for i in native])
+        program,
+        step.target,
+        keys,
+        write=lambda: emit(step.target, tasks, staged),
+        fits=lambda names: list(map(len, names)) == counts,
+        memory=memory,
     )
     functions = {i: [code.address(name) for name in names] for i, names in zip(native, named, strict=True)}
     refusals = Refusals(len(step.groups), step.nodes.types)

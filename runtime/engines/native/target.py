@@ -1,8 +1,9 @@
 """What code may be made of: an instruction set, its vector registers, and the caches of this CPU.
 
 Four instruction sets instead of a list of CPUs: code for one is the same on every machine that has it, and so are its
-bits. LLVM is told exactly these features, so it never emits an instruction that was not looked for. The caches decide
-how large operands are cut, which changes the time and no bit.
+bits. LLVM is told exactly these features, so it never emits an instruction that was not looked for. The sizes of this
+CPU's caches decide how operands are blocked, which changes the time and no bit. A decision that sets the order of
+additions reads `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead, which are the same everywhere.
 """
 
 from __future__ import annotations
@@ -22,6 +23,13 @@ from runtime.errors import UsageError
 LINE: Final = 64
 """Bytes of a line of a cache, on nearly all CPUs."""
 
+NOMINAL_L1_BYTES: Final = 48 << 10
+NOMINAL_L2_BYTES: Final = 2 << 20
+"""Assumed sizes of the first-level and second-level data caches, for decisions that set the order of additions.
+
+They are the same on every machine, so that bits are too: other values give other bits.
+"""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -35,7 +43,7 @@ class Target:
         vector_bytes: of a vector register.
         registers: how many vector registers there are.
         fma: whether a multiply-add is one instruction that rounds once.
-        l1_bytes, l2_bytes, l3_bytes: caches for data; of the third level, what one core may count on.
+        l2_bytes: size of the second-level cache of this CPU; no bit of a result may depend on it.
     """
 
     name: str
@@ -45,9 +53,7 @@ class Target:
     vector_bytes: int
     registers: int
     fma: bool
-    l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
-    l3_bytes: int = 4 << 20
 
     def lanes(self, bits: int = 32) -> int:
         """How many elements of so many bits a register holds."""
@@ -125,15 +131,13 @@ def cpu_features() -> Mapping[str, bool]:
 
 
 def caches(folder: Path) -> dict[str, int]:
-    """The sizes of caches for data as Linux tells them in this folder, by attribute of Target; nothing elsewhere."""
+    """Return the sizes of data caches that Linux lists in this folder, by attribute of Target; {} elsewhere."""
     sizes: dict[str, int] = {}
     for index in sorted(folder.glob("index*")):
         try:
             level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
-            if kind != "Instruction" and level in "123" and size.endswith("K"):
-                sizes[f"l{level}_bytes"] = int(size[:-1]) << 10
+            if kind != "Instruction" and level == "2" and size.endswith("K"):
+                sizes["l2_bytes"] = int(size[:-1]) << 10
         except (OSError, ValueError):
             continue
-    if "l3_bytes" in sizes:
-        sizes["l3_bytes"] = min(sizes["l3_bytes"], 32 << 20)  # shared by cores, and by virtual machines
     return sizes

@@ -39,7 +39,7 @@ class CompiledWords:
 @cache
 def words_code(target: Target) -> Loaded:
     """The function words(out, blocks, seed, stream, step, first block)."""
-    return own_code(target, "words", _write)
+    return own_code(target, "words", _write, ("words",))
 
 
 def _write(module: Module) -> None:

@@ -20,7 +20,7 @@ from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_byte
 from runtime.engines.native.cache.folder import cache_folder
 from runtime.engines.native.cache.kept import clear, find, keep, kept
 from runtime.engines.native.cache.key import key_of
-from runtime.engines.native.emission.code import emit
+from runtime.engines.native.emission.code import Source, emit
 from runtime.engines.native.emission.kinds import stages_of
 from runtime.engines.native.step import lowered
 from runtime.engines.native.target import target, this_machine
@@ -37,7 +37,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def entry(key="a" * 64, size=100):
-    return Entry(Label(key, "digits", "avx2", [["group_0"], ["segment_0"]]), bytes(range(100)) + bytes(size - 100))
+    label = Label(key, "digits", "avx2", [["group_0"], ["segment_0"]], [60, size - 60])
+    return Entry(label, bytes(range(100)) + bytes(size - 100))
 
 
 def path_of(folder, made):
@@ -68,7 +69,7 @@ def test_an_entry_with_any_byte_damaged_or_missing_is_ignored():
 
 def test_an_entry_that_is_whole_but_says_other_things_is_ignored():
     other = to_bytes(entry()).replace(b'"program"', b'"author"')
-    start = len(b"prograd compiled code 1\n")
+    start = len(b"prograd compiled code 2\n")
     assert from_bytes(other) is None
     rest = other[start + 32 :]
     rest = (int.from_bytes(rest[:8], "little") - 1).to_bytes(8, "little") + rest[8:]
@@ -299,7 +300,7 @@ def test_tasks_with_the_same_key_have_the_same_code_in_whatever_program_they_are
     tasks = tasks_of_examples(here)
     assert sum(map(len, tasks.values())) > 200
     for key, equal in tasks.items():
-        assert len({emit(here, [task], [stages_of(here, task)]).module.text for task in equal}) == 1, key
+        assert len({next(emit(here, [task], [stages_of(here, task)]).modules).text for task in equal}) == 1, key
 
 
 def test_a_change_of_any_source_is_another_writer(tmp_path, monkeypatch):
@@ -320,19 +321,15 @@ def test_a_change_of_any_source_is_another_writer(tmp_path, monkeypatch):
 def test_code_that_is_kept_is_neither_written_nor_compiled_again(folder, monkeypatch):
     here = this_machine()
 
-    class Source:
-        module = exponentials(here)
-        functions = [["twice"]]  # noqa: RUF012  # of a class that stands for a dataclass
-
     def result(write):
-        code = compiled.compiled_code("small", here, (b"small",), write)
+        code = compiled.compiled_code("small", here, (b"small",), write, lambda names: names == [["twice"]])
         x, y = np.linspace(-3, 1, 64, dtype="f"), np.zeros(64, "f")
         code.loaded.function(code.functions[0][0], 2)(x.ctypes.data, y.ctypes.data)
         return y.tobytes()
 
-    first = result(Source)
+    first = result(lambda: Source(iter([exponentials(here)]), [["twice"]]))
     assert [file.label.program for file in kept()] == ["small"]
-    monkeypatch.setattr(jit, "compiled", lambda _: pytest.fail("it compiles"))
+    monkeypatch.setattr(jit, "compiled_of_several", lambda _: pytest.fail("it compiles"))
     assert result(lambda: pytest.fail("it writes")) == first
 
 

@@ -11,6 +11,7 @@ from native.building import call, every_target, pointwise, run
 from runtime.engines.native import jit
 from runtime.engines.native.ir import (
     BOOL,
+    DTYPES,
     FLOAT32,
     FLOAT64,
     INT32,
@@ -266,3 +267,21 @@ def test_code_that_reads_past_its_array_dies_in_these_tests():
         )
         assert done.stdout == "0.0\n"
         assert done.returncode == -11
+
+
+@every_target
+@pytest.mark.parametrize("wide", ["int64", "int32", "float64"])
+@pytest.mark.parametrize("narrow", ["int32", "uint8", "float32", "bool"])
+def test_a_narrowed_tail_is_stored_in_its_own_bytes(target, wide: str, narrow: str):
+    """LLVM makes one store of the conversion and the tail, which may be wider than what is stored."""
+    lanes = target.lanes(8 * np.dtype(wide).itemsize)
+    x = np.arange(1, lanes + 1).astype(wide)
+    for tail in {1, 2, lanes - 1} - {0, lanes}:
+
+        def build(f, source, goal, tail=tail):
+            y = convert(f.load(source, 0, lanes, tail), DTYPES[narrow])
+            f.store(convert(y, BOOL) if narrow == "bool" else y, goal, 0, tail)
+
+        for end in (True, False):
+            _, found = call(target, build, [x[:tail], np.zeros(tail, narrow)], end)
+            np.testing.assert_array_equal(found, x[:tail].astype(narrow))

@@ -46,7 +46,7 @@ def results(code):
 def test_our_loader_and_that_of_llvm_give_the_same_bits(target):
     objects = jit.compiled(exponentials(target))
     x, ours = results(jit.load(objects, target))
-    _, theirs = results(jit._loaded_by_llvm(objects, target))
+    _, theirs = results(jit._loaded_by_llvm([objects], target))
     assert ours.tobytes() == theirs.tobytes()
     np.testing.assert_allclose(ours, np.exp(np.exp(x)), rtol=1e-5)
 

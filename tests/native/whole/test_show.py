@@ -21,7 +21,7 @@ def program(tmp_path: Path) -> Path:
     gram = ops.matmul(w, w, transpose_b=True) + ops.eye.on(program)(shape=(8, 8))
     _, logarithm = ops.log_determinant(gram)
     program.minimize(ops.mean(y) + 0.0 * logarithm, adam(0.1))
-    program.compile(batch=32).save(tmp_path / "p.pb")
+    program.compile(batch=32).save(tmp_path / "p.pb", force=True)
     return tmp_path / "p.pb"
 
 

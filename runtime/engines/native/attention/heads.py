@@ -11,7 +11,7 @@ from runtime.engines.native.emission.nest import Steps, row_major
 from runtime.engines.native.forms.stages import Work
 from runtime.engines.native.ir import DTYPES, Index, Type, Value
 from runtime.engines.native.product.plan import tile_shape
-from runtime.engines.native.target import Target
+from runtime.engines.native.target import NOMINAL_L2_BYTES, Target
 
 ROWS: Final = 32
 """Queries of a block: its weights stay in the nearest cache, and a causal mask leaves out what a block does not see."""
@@ -76,7 +76,7 @@ class Heads:
     @property
     def together(self) -> int:
         """Blocks whose weights a gradient keeps at once."""
-        most = min(self.target.l2_bytes // 4 // (self.row * self.item), MOST_ROWS) // self.rows
+        most = min(NOMINAL_L2_BYTES // 4 // (self.row * self.item), MOST_ROWS) // self.rows
         return min(max(most, 1), self.blocks)
 
     @property
@@ -122,7 +122,7 @@ def heads_of(
     if mask is not None:
         seen = mask.dtype, row_major(mask.static_shape, (images, heads, queries, keys))
     element = DTYPES[q.dtype]
-    most = max(min(ROWS, target.l2_bytes // 4 // (keys * element.bits // 8)), LEAST_ROWS)
+    most = max(min(ROWS, NOMINAL_L2_BYTES // 4 // (keys * element.bits // 8)), LEAST_ROWS)
     rows = -(-queries // -(-queries // most))
     width = v.static_shape[3]
     return Heads(target, element, images, heads, groups, queries, keys, depth, width, rows, scale, causal, seen)

@@ -13,9 +13,10 @@ from runtime.engines.native import math
 from runtime.engines.native.attention.heads import Block, Heads
 from runtime.engines.native.attention.products import by_keys, computed
 from runtime.engines.native.emission.nest import moved
+from runtime.engines.native.forms.places import index_dtype
 from runtime.engines.native.forms.registers import in_register
 from runtime.engines.native.forms.stages import Work
-from runtime.engines.native.ir import INT32, Index, Value
+from runtime.engines.native.ir import DTYPES, Index, Value
 from runtime.engines.native.ir.words import across, convert, maximum, minimum, where
 from runtime.engines.native.product import Matrix
 
@@ -85,7 +86,8 @@ class _Softmax:
         """Scores, less than all others where a mask hides a key."""
         f, lanes, query = self.f, self.heads.lanes, self.f.index(self.block.first) + i
         if self.heads.causal:
-            is_before = f.counting(INT32.of(lanes)) <= convert(query - j, INT32)
+            index = DTYPES[index_dtype(max(self.heads.queries, self.heads.keys))]
+            is_before = f.counting(index.of(lanes)) <= convert(query - j, index)
             x = where(is_before, x, -inf)
         if self.mask is None or self.heads.mask is None:
             return x

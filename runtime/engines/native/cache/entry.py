@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from itertools import accumulate
+from typing import Any, Final, NamedTuple, cast
 
-MAGIC: Final = b"prograd compiled code 1\n"
+from runtime.engines.native.target import INSTRUCTION_SETS
+
+MAGIC: Final = b"prograd compiled code 2\n"
 CHECKSUM_BYTES: Final = 32
 LENGTH_BYTES: Final = 8
 
@@ -19,12 +23,14 @@ class Label(NamedTuple):
         program: the name of the program for which it was compiled; empty for what all programs need.
         instruction_set: by name.
         functions: their names, for each task and stage.
+        object_bytes: the lengths of the objects, in their order.
     """
 
     key: str
     program: str
     instruction_set: str
     functions: list[list[str]]
+    object_bytes: list[int]
 
 
 class Entry(NamedTuple):
@@ -32,6 +38,11 @@ class Entry(NamedTuple):
 
     label: Label
     objects: bytes
+
+    def parts(self) -> list[bytes]:
+        """Return the objects one by one."""
+        ends = list(accumulate(self.label.object_bytes))
+        return [self.objects[stop - size : stop] for stop, size in zip(ends, self.label.object_bytes, strict=True)]
 
 
 def to_bytes(entry: Entry) -> bytes:
@@ -49,7 +60,22 @@ def from_bytes(content: bytes) -> Entry | None:
         return None
     at = LENGTH_BYTES + int.from_bytes(rest[:LENGTH_BYTES], "little")
     try:
-        label: Any = json.loads(rest[LENGTH_BYTES:at])
-        return Entry(Label(**label), rest[at:])
-    except (ValueError, TypeError):  # whole, but written by something else
+        label = Label(**json.loads(rest[LENGTH_BYTES:at]))
+    except (ValueError, TypeError, RecursionError):  # whole, but written by something else
         return None
+    return Entry(label, rest[at:]) if _is_label(label, len(rest) - at) else None
+
+
+def _is_label(label: Label, nbytes: int) -> bool:
+    """Return True if the fields have their types, and the lengths of the objects are those of `nbytes` in all."""
+    return (
+        all(isinstance(text, str) for text in cast("list[object]", [*label[:3]]))
+        and label.instruction_set in INSTRUCTION_SETS
+        and _is_list(label.functions, lambda names: _is_list(names, lambda name: isinstance(name, str)))
+        and _is_list(label.object_bytes, lambda size: type(size) is int and size >= 0)
+        and sum(label.object_bytes) == nbytes
+    )
+
+
+def _is_list(value: object, is_element: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(is_element, cast("list[Any]", value)))

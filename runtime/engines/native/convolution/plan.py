@@ -1,6 +1,8 @@
 """How a convolution is cut: tiles of places and channels, units that threads share, and what is copied where.
 
-No bit depends on it but on where the depth is cut, which follows from the filter's shape alone.
+Bits depend on where the depth is cut and on whether a unit is a panel of all images: such a convolution may have other
+loops (`streamed`). Both follow from shapes and the instruction set. The sizes of this CPU's caches decide only how many
+rows of an image a unit copies.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Final, NamedTuple
 
 from runtime.engines.native.convolution.axes import Axis
 from runtime.engines.native.product.plan import MOST_ROWS
-from runtime.engines.native.target import Target
+from runtime.engines.native.target import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, Target
 
 CHAIN: Final = 640
 """The longest chain of multiply-adds, or else a row of the filter, or one of its places, or a part of its channels."""
@@ -134,9 +136,7 @@ def planned(target: Target, bits: int, shape: Shape, is_made: bool = False) -> P
     copies = is_made or shape.rows.is_bordered or shape.columns.is_bordered or (conflicts and shape.taps > 1)
     pixel = channels + (lanes if conflicts and copies else 0)
     image = shape.rows.span(shape.rows.places) * shape.columns.span(shape.columns.places) * pixel * item
-    parts = -(-image // max(target.l2_bytes // 4, 1)) if copies else 1
-    parts = max(parts, -(-WANTED // shape.images) if shape.images < WANTED else 1)
-    parts = min(parts, shape.rows.fewest)
+    parts = _parts(shape, image if copies else 0, target.l2_bytes)
     whole = shape.rows.fewest * shape.columns.fewest * len(shape.rows.phases) * len(shape.columns.phases)
     block = _block(target, lanes, shape, one_row=parts > 1 and whole > PLACES)
     parts = parts if block.images == block.rows == 1 else 1
@@ -144,7 +144,10 @@ def planned(target: Target, bits: int, shape: Shape, is_made: bool = False) -> P
     images = min(images, shape.images // block.images)
     width = block.vectors * lanes
     panels = shape.groups * -(-shape.wide // width)
-    by_panels = shape.filters > 2 * shape.source and panels >= WANTED // 2
+    nominal_parts = _parts(shape, image if copies else 0, NOMINAL_L2_BYTES)
+    nominal = _block(target, lanes, shape, one_row=nominal_parts > 1 and whole > PLACES)
+    nominal_panels = shape.groups * -(-shape.wide // (nominal.vectors * lanes))
+    by_panels = shape.filters > 2 * shape.source and nominal_panels >= WANTED // 2
     tiles = shape.images * whole // max(block.images * block.rows * block.columns, 1)
     few = (by_panels and tiles <= ONCE) or (shape.taps == 1 and tiles <= OF_ONE_PLACE)
     packs = shape.turned or shape.groups > 1 or (shape.wide > width and not few)
@@ -160,6 +163,13 @@ def planned(target: Target, bits: int, shape: Shape, is_made: bool = False) -> P
         pixel,
         _cuts(shape),
     )
+
+
+def _parts(shape: Shape, image_bytes: int, l2_bytes: int) -> int:
+    """Return the parts of an image's rows: enough for all threads, each a quarter of a second-level cache at most."""
+    parts = max(-(-image_bytes // max(l2_bytes // 4, 1)), 1)
+    parts = max(parts, -(-WANTED // shape.images) if shape.images < WANTED else 1)
+    return min(parts, shape.rows.fewest)
 
 
 def _cuts(shape: Shape) -> tuple[bool, bool, int]:
@@ -182,7 +192,7 @@ def cycles(target: Target, bits: int, shape: Shape) -> float:
 def _block(target: Target, lanes: int, shape: Shape, one_row: bool) -> Block:
     """The tile that takes the fewest cycles for each step of the depth."""
     panel = shape.taps * shape.deep * target.vector_bytes
-    near = 0 if panel <= target.l1_bytes // 4 else target.vector_bytes / STREAM
+    near = 0 if panel <= NOMINAL_L1_BYTES // 4 else target.vector_bytes / STREAM
     costs = _costs(target, lanes, shape, near, one_row)
     return min(costs, key=lambda block: costs[block])
 

@@ -6,8 +6,8 @@ thread: `void group(table, start, stop, thread)`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Loops, Stages
@@ -18,31 +18,44 @@ from runtime.engines.native.target import Target
 ADDRESS = 8
 """Bytes of an address."""
 
+MODULE_BYTES: Final = 1 << 20
+"""Text of a module after which the next group begins a new one. LLVM takes up to 24 bytes for each byte of text and a
+second for a MiB of it, so this bounds the memory of compiling and the time until a limit of time is seen."""
+
 
 class Source(NamedTuple):
     """The code of a step before it is compiled.
 
     Attributes:
-        module: all functions.
-        functions: by task and stage, the name of the one that computes it.
+        modules: the functions, in modules that are written when they are asked for.
+        functions: by task and stage, the name of the function that computes it; complete after the last module.
     """
 
-    module: Module
+    modules: Iterator[Module]
     functions: list[list[str]]
 
 
-def emit(target: Target, tasks: Sequence[Task], stages: Sequence[Stages]) -> Source:
-    """Write the functions of tasks, of which these are the stages."""
+def emit(target: Target, tasks: Sequence[Task], stages: Sequence[Stages], module_bytes: float = MODULE_BYTES) -> Source:
+    """Write the functions of `tasks`, of which these are the stages, in modules of about `module_bytes` of text."""
+    functions: list[list[str]] = []
+    return Source(_modules(target, tasks, stages, module_bytes, functions), functions)
+
+
+def _modules(
+    target: Target, tasks: Sequence[Task], stages: Sequence[Stages], module_bytes: float, functions: list[list[str]]
+) -> Iterator[Module]:
     own_loops = any(isinstance(node.form, Loops) for task in tasks for node in task.group.nodes)
     module = Module(target, has_plain_loops=not own_loops)
     known: dict[str, list[str]] = {}
-    functions: list[list[str]] = []
     for task, staged in zip(tasks, stages, strict=True):
         key = task.key
         if key not in known:
+            if module.nbytes >= module_bytes:
+                yield module
+                module = Module(target, has_plain_loops=not own_loops)
             known[key] = _functions(module, f"group_{len(known)}", task, staged)
         functions.append(known[key])
-    return Source(module, functions)
+    yield module
 
 
 def _functions(module: Module, name: str, task: Task, staged: Stages) -> list[str]:

@@ -3,13 +3,17 @@
 A unit makes one result, or a few vectors of results that lie beside each other. Where there are few results of many
 elements, their first joined axis is cut into parts, and a unit joins the elements of a part; a second stage joins the
 parts in order. Where the last axis is joined, a vector holds as many partial results as it has lanes; where it is kept,
-every lane has a result of its own. All this follows from shapes and the width of a vector. Nodes of the shape of the
-results are computed with each of them as soon as it is there.
+every lane has a result of its own. Nodes of the shape of the results are computed with each of them as soon as it is
+there.
+
+All this follows from the shape of the operand, the axes and the width of a vector. The other nodes of the group have no
+influence on the order of additions: joined axes beside each other are one block, however the operands of those nodes
+lie, and the last axis, if it is joined, is a block of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
@@ -51,8 +55,10 @@ class Shape(NamedTuple):
     Attributes:
         reductions: the nodes whose results are stored, or read by what follows.
         loops: over the domain.
-        kept, joined: its axes.
-        lanes: of the vectors that are joined: as many as of the widest elements fill a register.
+        kept: axes of the results.
+        joined: blocks of reduced axes that lie beside each other; what is reduced is counted through a block.
+        abreast: chains side by side, where the last axis is kept.
+        lanes: of the vectors that are joined: as many as of what is joined fill a register.
         results: of a reduction.
         columns: of the last axis, if it is kept, in vectors or a few of them.
         parts: of the first joined axis.
@@ -61,7 +67,8 @@ class Shape(NamedTuple):
     reductions: tuple[Node, ...]
     loops: Nest
     kept: tuple[int, ...]
-    joined: tuple[int, ...]
+    joined: tuple[tuple[int, ...], ...]
+    abreast: int
     lanes: int
     results: int
     columns: Pieces | None
@@ -100,7 +107,7 @@ def reduction_stages(target: Target, task: Task) -> Stages:
 def _strips(task: Task, shape: Shape) -> Strips | None:
     """Parts of the first axis of the domain, if that is joined and each has as much of it."""
     parts = shape.parts
-    if parts.pieces == 1 or parts.size != parts.last or 0 not in task.group.joined or shape.joined[0] != 0:
+    if parts.pieces == 1 or parts.size != parts.last or 0 not in task.group.joined or shape.joined[0][0] != 0:
         return None
     made = {name for other in before_of(task) for name in other.outputs}
     before = replace(task, stored=[name for name in task.stored if name in made - task.group.of_rows])
@@ -118,23 +125,59 @@ def shape_of(target: Target, task: Task) -> Shape:
     steps = {name: task.steps(name, domain) for name in task.table if name in names}
     steps |= counted(before, task.types, domain)
     steps |= {node.outputs[0]: kept_steps(domain, axes_of(node, len(domain))) for node in reductions}
-    loops = nest(domain, steps)
+    axes = axes_of(reductions[0], len(domain))
+    loops = nest(domain, steps | last_alone(domain, axes))
     loops = loops if loops.extents else Nest((1,), dict.fromkeys(steps, (0,)))
     extents, result = loops.extents, reductions[0].outputs[0]
     kept = tuple(axis for axis in range(len(extents)) if loops.steps[result][axis])
-    joined = tuple(axis for axis in range(len(extents)) if axis not in kept)
-    lanes = _lanes(target, task, before)
-    around = [extents[axis] for axis in kept]
-    columns = None
+    joined = blocks_of(range(len(extents)), kept)
+    lanes = target.lanes(max(joined_by(task, node).accumulator.bits for node in reductions))
+    results, columns = prod(extents[axis] for axis in kept), None
+    units, abreast = results, 1
     if kept and kept[-1] == len(extents) - 1:
-        vectors = -(-around.pop() // lanes)
-        columns = pieces_of(extents[-1], _even(vectors, ABREAST) * lanes)
-    units = prod(around) * (columns.pieces if columns else 1)
+        columns = _columns(extents[-1], lanes)
+        last = last_kept(domain, axes)  # however many axes of the loops that is
+        units, abreast = results // last * _columns(last, lanes).pieces, _abreast(_columns(last, lanes).size // lanes)
     parts = Pieces(1, 1, 1)
     if len(joined) > 0:
         multiple = 1 if columns or len(joined) > 1 else ABREAST * lanes
-        parts = _parts(extents[joined[0]], prod(extents), units, multiple)
-    return Shape(reductions, loops, kept, joined, lanes, prod(extents[axis] for axis in kept), columns, parts)
+        parts = _parts(prod(extents[axis] for axis in joined[0]), prod(extents), units, multiple)
+    return Shape(reductions, loops, kept, joined, abreast, lanes, results, columns, parts)
+
+
+def last_alone(domain: Sequence[int], axes: frozenset[int]) -> dict[str, Steps]:
+    """Return the steps of an operand that no nest merges the last axis for, if that is reduced; else nothing."""
+    last = max((axis for axis, extent in enumerate(domain) if extent > 1), default=0)
+    return {"the last axis": tuple(int(axis == last) for axis in range(len(domain)))} if last in axes else {}
+
+
+def last_kept(domain: Sequence[int], axes: frozenset[int]) -> int:
+    """Return the number of elements behind the last reduced axis."""
+    wide = (axis for axis, extent in enumerate(domain) if extent > 1 and axis in axes)
+    return prod(domain[max(wide, default=-1) + 1 :])
+
+
+def blocks_of(axes: Iterable[int], kept: Collection[int]) -> tuple[tuple[int, ...], ...]:
+    """Return the reduced ones of the axes of loops, in blocks of neighbours; the last axis is a block of its own."""
+    blocks: list[tuple[int, ...]] = []
+    order = list(axes)
+    for axis in order:
+        if axis in kept:
+            continue
+        if blocks and blocks[-1][-1] == axis - 1 and axis != order[-1]:
+            blocks[-1] = (*blocks[-1], axis)
+        else:
+            blocks.append((axis,))
+    return tuple(blocks)
+
+
+def _columns(extent: int, lanes: int) -> Pieces:
+    """Return the pieces of the last axis, a few vectors each."""
+    return pieces_of(extent, _even(-(-extent // lanes), ABREAST) * lanes)
+
+
+def _abreast(vectors: int) -> int:
+    return max(ABREAST // max(vectors, 1), 1)
 
 
 def kept_steps(domain: Sequence[int], axes: frozenset[int]) -> Steps:
@@ -158,12 +201,6 @@ def before_of(task: Task) -> list[Node]:
 
 def _follows(task: Task, node: Node) -> bool:
     return not isinstance(node.form, Reduction) and node.outputs[0] in task.group.of_rows
-
-
-def _lanes(target: Target, task: Task, nodes: Sequence[Node]) -> int:
-    """Of the vectors that are joined: as many as of the widest elements fill a register."""
-    names = {name for node in nodes for name in (*node.inputs, *node.outputs) if name}
-    return target.lanes(max(DTYPES[task.types[name].dtype].bits for name in names))
 
 
 def _parts(extent: int, elements: int, units: int, multiple: int) -> Pieces:
@@ -279,43 +316,58 @@ class _Reductions:
 
     def _over(
         self,
-        axes: Sequence[int],
+        blocks: Sequence[tuple[int, ...]],
         at: Mapping[int, Index],
         first: Index,
         size: int,
         vectors: Sequence[int],
         columns: int,
     ) -> list[Value]:
-        """What is joined along these axes, of the first only so much: for every vector of columns each reduction."""
-        if not axes:
+        """What is joined along these blocks, of the first only so much: for every vector of columns each reduction."""
+        if not blocks:
             return self._elements(at, vectors, columns)
-        axis, *inner = axes
+        block, *inner = blocks
         if not inner:
             line = self._down if self.shape.columns else self._along
-            return line(axis, at, first, size, vectors, columns)
+            return line(block, at, first, size, vectors, columns)
 
         def read(i: Index) -> list[Value]:
-            extent = self.shape.loops.extents[inner[0]]
-            return self._over(inner, {**at, axis: first + i}, 0, extent, vectors, columns)
+            extent = prod(self.shape.loops.extents[axis] for axis in inner[0])
+            return self._over(inner, self._at(at, block, first + i), 0, extent, vectors, columns)
 
         return down_rows(self.f, size, read, *self._ways(len(vectors)))
 
+    def _at(self, at: Mapping[int, Index], block: Sequence[int], place: Index) -> Mapping[int, Index]:
+        """Return the index of every axis, with those of a block at a place of it."""
+        if len(block) == 1:
+            return {**at, block[0]: place}
+        extents = [self.shape.loops.extents[axis] for axis in block]
+        return {**at, **dict(zip(block, unravelled(self.f, place, extents), strict=True))}
+
     def _down(
-        self, axis: int, at: Mapping[int, Index], first: Index, size: int, vectors: Sequence[int], columns: int
+        self,
+        block: Sequence[int],
+        at: Mapping[int, Index],
+        first: Index,
+        size: int,
+        vectors: Sequence[int],
+        columns: int,
     ) -> list[Value]:
         """Rows one by one, or a few abreast where they are short."""
-        abreast = max(ABREAST // len(vectors), 1)
+        abreast = self.shape.abreast
 
         def rows(i: Index) -> list[Value]:
             start = first + i * abreast
-            self._ask_ahead({**at, axis: start + AHEAD}, columns)
-            return [x for r in range(abreast) for x in self._elements({**at, axis: start + r}, vectors, columns)]
+            self._ask_ahead(self._at(at, block, start + AHEAD), columns)
+            rows = [self._at(at, block, start + r) for r in range(abreast)]
+            return [x for row in rows for x in self._elements(row, vectors, columns)]
 
         joinings, types = self._ways(len(vectors))
         chains = down_rows(self.f, size // abreast, rows, joinings * abreast, types * abreast)
         width = len(joinings)
         for r in range(size % abreast):
-            more = self._elements({**at, axis: first + (size // abreast * abreast + r)}, vectors, columns)
+            row = self._at(at, block, first + (size // abreast * abreast + r))
+            more = self._elements(row, vectors, columns)
             for k, (joining, x) in enumerate(zip(joinings, more, strict=True), r * width):
                 chains[k] = joining.join(chains[k], x)
         return [by_pairs(chains[k::width], joining) for k, joining in enumerate(joinings)]
@@ -329,9 +381,16 @@ class _Reductions:
                 self.f.prefetch(place, column)
 
     def _along(
-        self, axis: int, at: Mapping[int, Index], first: Index, size: int, vectors: Sequence[int], columns: int
+        self,
+        block: Sequence[int],
+        at: Mapping[int, Index],
+        first: Index,
+        size: int,
+        vectors: Sequence[int],
+        columns: int,
     ) -> list[Value]:
         """Vectors of the row, four chains abreast; lanes are joined last."""
+        [axis] = block  # the last one
 
         def read(i: Index, tail: int | None) -> list[Value]:
             return self._elements({**at, axis: first + i}, [0], self.shape.lanes if tail is None else tail)

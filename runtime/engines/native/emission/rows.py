@@ -6,21 +6,21 @@ and what is dear to make again waits in the thread's own memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
 from runtime.engines.native.emission.body import Body, counted
 from runtime.engines.native.emission.nest import Nest, moved, nest, row_major, unravelled
-from runtime.engines.native.emission.reductions import Joined, joined_by, kept_steps
+from runtime.engines.native.emission.reductions import Joined, blocks_of, joined_by, kept_steps, last_alone
 from runtime.engines.native.emission.row_passes import Pass, passes_of
 from runtime.engines.native.emission.strips import strips_of_places
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Reduction, Stage, Stages, Work, in_memory, in_register
-from runtime.engines.native.ir import DTYPES, UINT8, Index, Value
+from runtime.engines.native.ir import DTYPES, UINT8, Index, Type, Value
 from runtime.engines.native.ir.words import across, convert, first, where
 from runtime.engines.native.lowering.nodes import Node
-from runtime.engines.native.reduction import by_pairs, down_rows, in_lanes
+from runtime.engines.native.reduction import Joining, by_pairs, down_rows, in_lanes
 from runtime.engines.native.target import Target
 from runtime.placement.alignment import aligned
 
@@ -40,7 +40,7 @@ class Shape(NamedTuple):
     Attributes:
         loops: over the domain.
         rows, columns: its axes.
-        lanes: of vectors.
+        lanes: of vectors: as many as of what is joined fill a register.
         unrolled: whether a row stays in registers.
         passes: over a row.
     """
@@ -81,23 +81,15 @@ def shape_of(target: Target, task: Task) -> Shape:
     steps = {name: task.steps(name, domain) for name in task.table if name not in group.of_rows}
     of_row = kept_steps(domain, group.joined)
     steps |= dict.fromkeys(group.of_rows, of_row) | counted(group.nodes, task.types, domain)
-    loops = nest(domain, steps)
+    loops = nest(domain, steps | last_alone(domain, group.joined))
     [row, *_] = group.of_rows
     rows = tuple(axis for axis, step in enumerate(loops.steps[row]) if step)
     columns = tuple(axis for axis in range(len(loops.extents)) if axis not in rows)
-    lanes = _lanes(target, task, loops)
+    reductions = (node for node in group.nodes if isinstance(node.form, Reduction))
+    lanes = target.lanes(max(joined_by(task, node).accumulator.bits for node in reductions))
     vectors = -(-loops.extents[-1] // lanes)
     unrolled = len(columns) == 1 and vectors <= target.registers // SHARE
     return Shape(loops, rows, columns, lanes, unrolled, passes_of(target, task, task.stored, again=not unrolled))
-
-
-def _lanes(target: Target, task: Task, loops: Nest) -> int:
-    """As many as of the widest elements fill a register, of those of which a row has several."""
-    names = {name for node in task.group.nodes for name in node.outputs} - task.group.of_rows
-    names |= {name for name in task.table if loops.steps[name] and loops.steps[name][-1]}
-    bits = [DTYPES[task.types[name].dtype].bits for name in names]
-    joined = [joined_by(task, node).accumulator.bits for node in task.group.nodes if isinstance(node.form, Reduction)]
-    return target.lanes(max(bits + joined))
 
 
 class _Rows:
@@ -170,8 +162,8 @@ class _Rows:
     def _over(
         self, number: int, place: Mapping[int, Index], wide: Mapping[str, Value], joined: Sequence[Joined]
     ) -> list[Value]:
-        """A pass over a row in memory: loops over all its axes but the last, which is done in vectors."""
-        *outer, last = self.shape.columns
+        """A pass over a row in memory: loops over blocks of its axes but the last, which is done in vectors."""
+        *outer, [last] = blocks_of(range(len(self.shape.loops.extents)), self.shape.rows)
         joinings = [of.form.joining for of in joined]
         types = [of.accumulator.of(self.shape.lanes) for of in joined]
 
@@ -180,23 +172,32 @@ class _Rows:
                 count = self.shape.lanes if tail is None else tail
                 return self._operands(joined, self._values(number, place, [*at, i], count, wide))
 
-            extent = self.shape.loops.extents[last]
-            if joined:
-                return in_lanes(self.f, extent, read, joinings, types)
-            whole = extent // self.shape.lanes * self.shape.lanes
-            for i in self.f.range(0, whole, self.shape.lanes):
-                read(i, None)
-            if whole < extent:
-                read(whole, extent - whole)
-            return []
+            return self._line(self.shape.loops.extents[last], read, joinings, types)
 
-        def over(axes: Sequence[int], at: list[Index]) -> list[Value]:
-            if not axes:
+        def over(blocks: Sequence[tuple[int, ...]], at: list[Index]) -> list[Value]:
+            if not blocks:
                 return line(at)
-            extent = self.shape.loops.extents[axes[0]]
-            return down_rows(self.f, extent, lambda i: over(axes[1:], [*at, i]), joinings, types)
+            extents = [self.shape.loops.extents[axis] for axis in blocks[0]]
+
+            def read(i: Index) -> list[Value]:
+                return over(blocks[1:], [*at, *unravelled(self.f, i, extents)])
+
+            return down_rows(self.f, prod(extents), read, joinings, types)
 
         return over(outer, [])
+
+    def _line(
+        self, extent: int, read: Callable[[Index, int | None], list[Value]], joinings: list[Joining], types: list[Type]
+    ) -> list[Value]:
+        """The last axis, in vectors; without reductions each is read, and that is all."""
+        if joinings:
+            return in_lanes(self.f, extent, read, joinings, types)
+        whole = extent // self.shape.lanes * self.shape.lanes
+        for i in self.f.range(0, whole, self.shape.lanes):
+            read(i, None)
+        if whole < extent:
+            read(whole, extent - whole)
+        return []
 
     def _values(
         self, number: int, place: Mapping[int, Index], at: Sequence[Index], count: int, given: Mapping[str, Value]

@@ -64,9 +64,11 @@ class Task:
         first = len(self.table) + len(self.streams)
 
         def shared(number: int, element: Type) -> Value:
+            assert stages.shared[number] > 0, "scratch of no bytes is not addressed"
             return f.address_at(table, first + number, element)
 
         def own(number: int, element: Type) -> Value:
+            assert stages.own[number] > 0, "scratch of no bytes is not addressed"
             start = f.address_at(table, first + len(stages.shared) + number, UINT8)
             return f.cast(start + thread * aligned(stages.own[number]), element)
 

@@ -22,7 +22,7 @@ NANOSECONDS = 0.5
 
 
 def leaky_relu(x: Value, *, alpha: float) -> Value:
-    return (maximum if alpha <= 1 else minimum)(x, x * alpha)
+    return where(x > 0, x, x * alpha)
 
 
 def elu(x: Value, *, alpha: float, width: float = 1.0, slope: float = 1.0) -> Value:

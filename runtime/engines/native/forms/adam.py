@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log
+from math import inf, log
 from typing import Any
 
 from runtime.engines.native import math
@@ -167,8 +167,10 @@ def shares(*operands: Value | None, beta1: float, beta2: float, **_: Any) -> Map
 
 
 def filled(t: Value, beta: float) -> Value:
-    """The share 1 - beta ** t of gradients in a mean of t of them."""
-    return -math.expm1(t * log(beta)) if beta else t.like(1.0)
+    """Return 1 - beta ** t, the share of gradients in a mean of t of them; as IEEE 754 has it where t is below 1."""
+    if not beta:
+        return where(t > 0, 1.0, where(t.equal(0), t.like(0.0), -inf))
+    return -math.expm1(t * log(beta))
 
 
 pointwise("adam", adam, OPERANDS, corrections)

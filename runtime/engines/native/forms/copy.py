@@ -5,11 +5,13 @@ from __future__ import annotations
 from runtime.engines.native.forms.form import EVERY, pointwise
 from runtime.engines.native.forms.registers import register_type
 from runtime.engines.native.ir import Value
-from runtime.engines.native.ir.words import convert
+from runtime.engines.native.ir.words import HALVES, convert, saturated
 
 
 def cast(x: Value, *, dtype: str) -> Value:
-    return convert(x, register_type(dtype))
+    to = register_type(dtype)
+    is_rounded = (x.type.is_float or x.type.kind in HALVES) and to.kind in ("signed", "unsigned")
+    return saturated(x, to) if is_rounded else convert(x, to)
 
 
 def broadcast_to(x: Value, **_: object) -> Value:

@@ -11,6 +11,7 @@ from typing import Final
 
 from prograd_proto import TensorType
 from runtime.engines.native.forms.index import around
+from runtime.engines.native.forms.places import index_dtype
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, INT32, INT64, UINT8, Index, Type, Value
 from runtime.engines.native.ir.types import UINT32, UINT64
@@ -54,7 +55,8 @@ def all_of_order(x: TensorType, axis: int, count: int, largest: bool, outputs: t
                         f.store(value, work.outputs[output], to)
 
     units = rows.before * rows.after
-    own = (2 * rows.size * element.bits // 8, 2 * rows.size * 4, digits * VALUES * 4)
+    place_bytes = DTYPES[index_dtype(rows.size)].bits // 8
+    own = (2 * rows.size * element.bits // 8, 2 * rows.size * place_bytes, digits * VALUES * place_bytes)
     return Stages((Stage(write, units, units * rows.size * digits * NANOSECONDS),), own=tuple(max(s, 64) for s in own))
 
 
@@ -64,7 +66,8 @@ class _Order:
     def __init__(self, work: Work, element: Type, size: int, largest: bool) -> None:
         self.f, self.element, self.size, self.largest = work.f, element, size, largest
         self.keys = work.own(KEYS, UNSIGNED[element.bits])
-        self.places, self.counts = work.own(PLACES, INT32), work.own(COUNTS, INT32)
+        self.index = DTYPES[index_dtype(size)]
+        self.places, self.counts = work.own(PLACES, self.index), work.own(COUNTS, self.index)
         self.half = self.f.local()  # which half of keys and places is in order so far
 
     def begin(self, row: Value, step: int) -> None:
@@ -72,11 +75,11 @@ class _Order:
         f, digits = self.f, self.element.bits // 8
         f.store(f.index(0), self.half)
         for i in f.range(0, digits * VALUES):
-            f.store(f.constant(INT32, 0), self.counts, i)
+            f.store(f.constant(self.index, 0), self.counts, i)
         for i in f.range(0, self.size):
             key = self._key(f.load(row, i * step))
             f.store(key, self.keys, i)
-            f.store(convert(f.index(i), INT32), self.places, i)
+            f.store(convert(f.index(i), self.index), self.places, i)
             for digit in range(digits):
                 at = self._byte(key, digit)
                 f.store(f.load(self.counts, at) + 1, self.counts, at)
@@ -86,7 +89,7 @@ class _Order:
         f = self.f
         one = self._byte(f.load(self.keys), digit)
         with f.when(f.load(self.counts, one).not_equal(self.size)):
-            loop = f.loop(0, VALUES, 1, [f.constant(INT32, 0)])
+            loop = f.loop(0, VALUES, 1, [f.constant(self.index, 0)])
             for value, [before] in loop:
                 at = f.index(value) + digit * VALUES
                 count = f.load(self.counts, at)

@@ -22,6 +22,7 @@ class Lookup(NamedTuple):
 
     def place(self, work: Work, indices: Value, row: Index) -> Value:
         """The number of the place that a row names; the first one, and a refusal, where there is no such place."""
+        assert 0 not in self.extents, "there is no first place"
         f, width = work.f, len(self.extents)
         place = f.index(row) // self.rows if self.rows else f.index(0)
         outside = f.index(0).not_equal(0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from prograd_proto.dtypes import DTypeName
 from runtime.engines.native.forms.composition import Composition, Part
 from runtime.engines.native.forms.form import ALL, FORMS, Composite, Pointwise
-from runtime.engines.native.forms.places import Places
+from runtime.engines.native.forms.places import Places, index_dtype
 from runtime.engines.native.forms.registers import register_type
-from runtime.engines.native.ir import INT32, UINT32, UINT64, Value
+from runtime.engines.native.ir import DTYPES, UINT32, UINT64, Value
 from runtime.engines.native.ir.words import bits, convert
 
 
@@ -19,9 +19,9 @@ def one_hot(c: Composition, indices: Part, *, depth: int, dtype: DTypeName) -> P
 
 
 def named(c: Composition, indices: Part, extent: int) -> Part:
-    """Indices as int32 with an axis of one place at the end; what is outside of the extent is refused."""
+    """Return the indices in the `index_dtype` of the extent, with an axis of extent 1 at the end; refuse others."""
     form = Pointwise(narrow, ALL, refused=outside)
-    return c.of(form, c.view(indices, (*indices.type.static_shape, 1)), dtype="int32", extent=extent)
+    return c.of(form, c.view(indices, (*indices.type.static_shape, 1)), dtype=index_dtype(extent), extent=extent)
 
 
 def one_at(index: Value, *, place: Places, as_dtype: str) -> Value:
@@ -30,8 +30,8 @@ def one_at(index: Value, *, place: Places, as_dtype: str) -> Value:
 
 
 def narrow(index: Value, *, extent: int) -> Value:
-    """As int32."""
-    return convert(index, INT32)
+    """Return the index in the `index_dtype` of the extent."""
+    return convert(index, DTYPES[index_dtype(extent)])
 
 
 def outside(index: Value, *, extent: int) -> Value:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from runtime.engines.native.forms.composition import Composition, Part
 from runtime.engines.native.forms.form import ALL, FORMS, Composite, Pointwise
-from runtime.engines.native.forms.places import Places
-from runtime.engines.native.ir import INT32, INT64, Value
+from runtime.engines.native.forms.places import Places, index_dtype
+from runtime.engines.native.ir import INT64, Value
 from runtime.engines.native.ir.words import convert, is_nan, where
-
-NOWHERE = 2**31 - 1
 
 
 def argmax(c: Composition, x: Part, *, axis: int) -> Part:
@@ -22,17 +20,19 @@ def argmin(c: Composition, x: Part, *, axis: int) -> Part:
 
 
 def first_place(c: Composition, x: Part, extreme: str, axis: int) -> Part:
-    """Of an extreme along an axis, of which one place stays; int32."""
+    """Return the first index of an extreme along an axis, with the axis kept, in its `index_dtype`."""
     axis %= x.type.rank
+    dtype = index_dtype(x.type.static_shape[axis])
     form = Pointwise(place_if, ALL, places={"place": axis - x.type.rank})
-    return c.join("min", c.of(form, x, c.join(extreme, x, (axis,)), dtype="int32"), (axis,))
+    return c.join("min", c.of(form, x, c.join(extreme, x, (axis,)), dtype=dtype), (axis,))
 
 
 def place_if(x: Value, extreme: Value, *, place: Places) -> Value:
-    """The place of an element that is the extreme, or like it not a number; nowhere for others."""
+    """Return the index of an element that equals the extreme or is NaN like it; for others the largest number."""
     is_it = x.equal(extreme)
     is_it = is_it | is_nan(x) if x.type.is_float else is_it
-    return where(is_it, convert(place.numbers(), INT32), NOWHERE)
+    numbers = place.numbers()
+    return where(is_it, numbers, 2 ** (numbers.type.bits - 1) - 1)
 
 
 def wide(place: Value) -> Value:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from runtime.engines.native.ir import INT32, INT64, Type, Value
+from prograd_proto.dtypes import DTypeName
+from runtime.engines.native.ir import DTYPES, Type, Value
 from runtime.engines.native.ir.words import convert
 
 ALL_AXES: Final = 0
 """Instead of an axis: all of them as one."""
+
+INT32_EXTENT: Final = 2**31
+"""Extent from which indices are int64; int32 holds the indices of shorter axes, and one more number."""
+
+
+def index_dtype(extent: int) -> DTypeName:
+    """Return the dtype of the indices of an axis with `extent` elements."""
+    return "int32" if extent < INT32_EXTENT else "int64"
 
 
 class Places(NamedTuple):
@@ -36,4 +45,4 @@ class Places(NamedTuple):
     @property
     def type(self) -> Type:
         """Of the numbers."""
-        return INT32 if self.extent < 2**31 else INT64
+        return DTYPES[index_dtype(self.extent)]

@@ -12,7 +12,7 @@ from runtime.engines.native.ir import DTYPES
 from runtime.engines.native.recurrent.backwards import Back, Backwards
 from runtime.engines.native.recurrent.forwards import Ahead, Forwards
 from runtime.engines.native.recurrent.layer import Layer
-from runtime.engines.native.target import Target
+from runtime.engines.native.target import NOMINAL_L2_BYTES, Target
 
 GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
 """Vectors of preactivations for one of states."""
@@ -22,7 +22,7 @@ VISIT: Final = 512
 less at once a copy is faster. The more rows of the batch, and the smaller the registers, the less that is."""
 
 NEAR: Final = 0.8
-"""The share of the second cache that weights may take which are read where they are, step after step."""
+"""Share of the nominal second-level cache that weights may take which are read in place in every time step."""
 
 DTYPES_TAKEN = frozenset({"float32", "float64", "bool"})
 """A mask is bool."""
@@ -36,7 +36,7 @@ def layer_of(target: Target, gates: int, states: TensorType, reverse: bool, feat
     rate = lanes * 2 * 2.5 * 0.8 * (1 if target.fma else 0.5)
     layer = Layer(element, rows, times, size, gates, reverse, lanes, rate, 0, features)
     chains = target.registers // 2
-    is_near = size * layer.wide * layer.item <= target.l2_bytes * NEAR
+    is_near = size * layer.wide * layer.item <= NOMINAL_L2_BYTES * NEAR
     reads_much = chains // rows * lanes * layer.item >= VISIT
     in_place = reads_much and is_near and size % lanes == 0 and not features
     return layer._replace(chains=chains) if in_place else layer

@@ -66,6 +66,16 @@ def is_last_index(
     return Stages(stages, (rows.size * INT64.bits // 8,), refuses=True)
 
 
+def has_places(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
+    """Return True if indices can name anything in the attribute `shape`, which no operand has.
+
+    Else the NumPy kernel computes it, which refuses all indices.
+    """
+    [indices] = given(inputs)
+    rows, _, _ = named(attributes["shape"], indices, attributes["batch_axes"])
+    return rows.size > 0
+
+
 def named(shape: tuple[int, ...], indices: TensorType, batch_axes: int) -> tuple[Around, Lookup, int]:
     """A tensor as the rows that indices name, how they name them, and how many there are of indices."""
     *counts, width = indices.static_shape
@@ -77,4 +87,4 @@ def named(shape: tuple[int, ...], indices: TensorType, batch_axes: int) -> tuple
 
 FORMS["gather_nd"] = Loops(gather_nd, EVERY)
 FORMS["scatter_nd"] = Loops(scatter_nd, EVERY)
-FORMS["is_last_index"] = Loops(is_last_index, EVERY)
+FORMS["is_last_index"] = Loops(is_last_index, EVERY, has_places)

@@ -134,8 +134,14 @@ class Function:
         )
 
     def store(self, x: Value, base: Value, at: Index = 0, tail: Index | None = None) -> None:
-        """Write the value there; with a tail only its first lanes."""
+        """Write the value there; with a tail only its first lanes.
+
+        A tail of one lane is no masked store: for AVX-512, LLVM 22 folds a truncation into a store with a mask of one
+        lane, and then writes that lane as wide as it was before, up to seven bytes behind its place.
+        """
         assert x.type.of(0) == base.type.element, f"{x.type} is stored at {base.type.element}"
+        if tail == 1 and x.type.lanes > 1:
+            x, tail = self.emit(f"extractelement {x.type} {x.text}, i64 0", x.type.of(0)), None
         address, align = base + at, max(x.type.bits // 8, 1)
         if tail is None or tail == x.type.lanes:
             self.line(f"store {x.type} {x.text}, ptr {address.text}, align {align}")

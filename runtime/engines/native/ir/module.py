@@ -42,6 +42,11 @@ class Module:
         self._functions.append(function)
 
     @property
+    def nbytes(self) -> int:
+        """The length of its functions as text."""
+        return sum(map(len, self._functions))
+
+    @property
     def text(self) -> str:
         """All of it, as LLVM reads it."""
         width = self.target.vector_bytes * 8

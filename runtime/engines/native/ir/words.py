@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isnan
 from typing import Final
 
 from runtime.engines.native.ir.halves import narrowed, widened
@@ -30,18 +31,20 @@ def where(condition: Value, a: Operand, b: Operand) -> Value:
 
 
 def maximum(a: Value, b: Operand) -> Value:
-    """The larger; NaN where either is NaN. With a number beside a value it is one instruction."""
+    """Return the larger operand, NaN where either is NaN; one instruction beside a number that is not NaN."""
     return _extreme(a, b, lambda x, y: x > y)
 
 
 def minimum(a: Value, b: Operand) -> Value:
-    """The smaller; NaN where either is NaN. With a number beside a value it is one instruction."""
+    """Return the smaller operand, NaN where either is NaN; one instruction beside a number that is not NaN."""
     return _extreme(a, b, lambda x, y: x < y)
 
 
 def _extreme(a: Value, b: Operand, beats: Callable[[Value, Value], Value]) -> Value:
     other = a.like(b)
     a = other.like(a)
+    if other.known is not None and isnan(other.known):
+        return other
     if other.known is not None or not a.type.is_float:
         return where(beats(other, a), other, a)  # a NaN in a beats nothing and is beaten by nothing: it stays
     return where(is_nan(a), a, where(beats(a, other), a, other))
@@ -89,6 +92,16 @@ def convert(x: Value, element: Type) -> Value:
     if to.text == x.type.text:
         return Value(x.text, to, x.function)
     return x.function.emit(f"{_conversion(x.type, to)} {x.type} {x.text} to {to}", to)
+
+
+def saturated(x: Value, element: Type) -> Value:
+    """Return floats as integers, towards zero: the nearest integer that there is for those outside, and 0 for NaN."""
+    if x.type.kind in HALVES:
+        x = widened(x)
+    to, f = element.of(x.type.lanes), x.function
+    name = f"llvm.fpto{'si' if element.kind == 'signed' else 'ui'}.sat.{to.suffix}.{x.type.suffix}"
+    f.module.declare(f"declare {to} @{name}({x.type})")
+    return f.emit(f"call {to} @{name}({x.type} {x.text})", to)
 
 
 def _conversion(source: Type, to: Type) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final, cast
 
-from runtime.engines.native.forms import Pointwise, Reduction
+from runtime.engines.native.forms import Pointwise, Reduction, register_type
 from runtime.engines.native.lowering.nodes import Node, Nodes
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def goes_over_rows(domain: Sequence[int], joined: frozenset[int]) -> bool:
 def fits(group: Group, node: Node, domain: tuple[int, ...], block: Nodes) -> bool:
     """Whether a node of a block may be computed with a group of which it reads something."""
     if isinstance(node.form, Reduction):
-        return _may_be_joined(group, node, domain)
+        return _may_be_joined(group, node, domain, block)
     if group.is_convolved and not follows_convolution(group, node, block):
         return False
     if group.of_rows.isdisjoint(node.inputs):
@@ -106,10 +106,11 @@ def _follows(group: Group, node: Node, form: Pointwise, domain: tuple[int, ...],
     return alike and all(is_at_hand(name) for name in node.inputs if name)
 
 
-def _may_be_joined(group: Group, node: Node, domain: tuple[int, ...]) -> bool:
+def _may_be_joined(group: Group, node: Node, domain: tuple[int, ...], block: Nodes) -> bool:
     if group.domain != domain or group.product or node.inputs[0] in group.of_rows:
         return False
-    return not group.is_reduced or group.joined == axes_of(node, len(domain))
+    alike = group.joined == axes_of(node, len(domain)) and _widths([node, *group.nodes], block) == 1
+    return alike or not group.is_reduced
 
 
 def is_long(node: Node) -> bool:
@@ -125,4 +126,18 @@ def may_be_one(a: Group, b: Group, block: Nodes) -> bool:
     products, reduced = (a.product is not None) + (b.product is not None), a.is_reduced or b.is_reduced
     if products > 1 or (products and (reduced or any(map(is_long, (*a.nodes, *b.nodes))))):
         return False
-    return a.domain == b.domain and (not a.is_reduced or not b.is_reduced or a.joined == b.joined)
+    alike = not a.is_reduced or not b.is_reduced or (a.joined == b.joined and _widths([*a.nodes, *b.nodes], block) == 1)
+    return a.domain == b.domain and alike
+
+
+def _widths(nodes: Sequence[Node], block: Nodes) -> int:
+    """Return how many sizes of elements reductions join: vectors of a group have as many lanes as of these elements.
+
+    If nodes that a group has besides decided about lanes, they would decide about the order of additions.
+    """
+    types = [
+        node.form.joined_as(register_type(block.types[node.inputs[0]].dtype))
+        for node in nodes
+        if isinstance(node.form, Reduction)
+    ]
+    return len({type.bits for type in types})

@@ -5,18 +5,20 @@
 2. It is not given gradients that are known to be 0: of cells, or of all states but the last one. Those of the first
    state and cell are left out if nobody reads them. It sums those of preactivations, for biases, while it makes them.
 3. A layer makes the product of its features itself if nobody else reads that: step by step, with that of its states.
-   For few rows it does not, since it goes through all weights in every step.
+   For few rows it does not, since it goes through all weights in every step. The order of additions is that of the
+   product before the layer, so no bit depends on which of them makes it.
 4. Where only the last step of a layer is read, it writes no other.
 5. What nobody reads then is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from prograd_proto import TensorType
+from runtime.engines.native.emission.cutting import LEAST_DEPTH
 from runtime.engines.native.forms import Loops
 from runtime.engines.native.forms.recurrent import GATES, backwards, forwards, layer_of
 from runtime.engines.native.ir import DTYPES
@@ -24,7 +26,7 @@ from runtime.engines.native.lowering.nodes import Node, Nodes
 from runtime.engines.native.recurrent.backwards import Back
 from runtime.engines.native.recurrent.forwards import Ahead
 from runtime.engines.native.recurrent.layer import KEPT, OPERANDS
-from runtime.engines.native.target import Target
+from runtime.engines.native.target import NOMINAL_L2_BYTES, Target
 
 FEWEST_ROWS: Final = 8
 """Of a layer that makes the product of its features."""
@@ -35,8 +37,11 @@ OVER_ROWS_AND_STEPS: Final = {"axes": (0, 1), "keepdims": False}
 MOST_ROWS_SUMMED: Final = 256
 """That a gradient sums in one chain, before it adds those of steps: longer chains lose digits."""
 
+COPIES: Final = frozenset({"spill", "reload"})
+"""Ops whose result has the elements of their operand."""
+
 NEAR: Final = 0.8
-"""The share of the second cache that all weights of such a layer may take."""
+"""Share of the nominal second-level cache that all weights of such a layer may take."""
 
 
 def with_layers(block: Nodes, target: Target) -> Nodes:
@@ -48,6 +53,13 @@ def with_layers(block: Nodes, target: Target) -> Nodes:
 def _gates(node: Node) -> int:
     """Of the layer that a node is, or is the gradient of; 0 if it is neither."""
     return GATES.get(node.op.type.removesuffix("_gradient"), 0) if isinstance(node.form, Loops) else 0
+
+
+def _renamed(block: Nodes, same: Mapping[str, str]) -> Nodes:
+    """Return the block where each of these tensors is a view of another one."""
+    nodes = [node._replace(inputs=tuple(same.get(x, x) for x in node.inputs)) for node in block.nodes]
+    root = {name: same.get(of, of) for name, of in block.root.items()}
+    return replace(block, nodes=nodes, root=root, ends={same.get(name, name) for name in block.ends})
 
 
 class Features(NamedTuple):
@@ -64,6 +76,7 @@ class _Layers:
         self.nodes: dict[int, Node] = dict(enumerate(block.nodes))
         self.maker = {name: i for i, node in self.nodes.items() for name in node.outputs}
         self.ahead: dict[int, Ahead] = {}  # by position, of layers
+        self.same: dict[str, str] = {}  # by name of a sum that is left out, the name of an equal one
 
     def result(self, layers: list[int]) -> Nodes:
         for i in layers:
@@ -73,7 +86,8 @@ class _Layers:
             if not self.nodes[i].op.type.endswith("_gradient"):
                 self._layer(i)
         new = {name: name for name in self.types.keys() - self.block.types.keys()}
-        return replace(self.block, nodes=[*self.nodes.values()], types=self.types, root=self.block.root | new)
+        block = replace(self.block, nodes=[*self.nodes.values()], types=self.types, root=self.block.root | new)
+        return _renamed(block, self.same) if self.same else block
 
     # Gradients.
 
@@ -98,17 +112,33 @@ class _Layers:
         self._put(i, node._replace(form=backwards(gates, back), inputs=tuple(inputs), outputs=outputs))
 
     def _sums(self, i: int, names: Sequence[str]) -> dict[int, str]:
-        """Sums over rows and steps that the gradient makes itself, by the number of what is summed; their nodes go."""
+        """Return the sums over rows and steps that the gradient makes itself, by the number of what is summed.
+
+        Their nodes go. They are all such sums, also of tensors that were moved to a file and back: these sums are added
+        in another order than others, so what the memory plan does must not decide which of them are made here.
+        """
         found: dict[int, str] = {}
         for number, name in enumerate(names):
-            for j in self._readers(name):
+            for j in self._readers_of_copies(name):
                 made, rows = self.nodes[j], self.types[name].static_shape[0]
-                if made.op.type == "sum" and made.attributes == OVER_ROWS_AND_STEPS and rows <= MOST_ROWS_SUMMED:
-                    found[number] = made.outputs[0]
-                    self.maker[found[number]] = i
-                    del self.nodes[j]
-                    break
+                if made.op.type != "sum" or made.attributes != OVER_ROWS_AND_STEPS or rows > MOST_ROWS_SUMMED:
+                    continue
+                [sum] = made.outputs
+                if number in found:
+                    self.same[sum] = found[number]
+                else:
+                    found[number], self.maker[sum] = sum, i
+                del self.nodes[j]
         return found
+
+    def _readers_of_copies(self, name: str) -> list[int]:
+        """Return the positions of the nodes that read a tensor, or what is reloaded of it after a spill."""
+        readers: list[int] = []
+        for i in self._readers(name):
+            node = self.nodes[i]
+            copies = node.outputs if node.op.type in COPIES else ()
+            readers += [i, *(j for copy in copies for j in self._readers_of_copies(copy))]
+        return readers
 
     def _last(self, name: str, node: Node) -> str:
         """What a gradient of states has in their last step, if it is 0 in all others; else ""."""
@@ -196,7 +226,12 @@ class _Layers:
         if product is None or len(self._readers(x)) != 1 or any(product.attributes.values()):
             return None
         features = Features(product.inputs[0], product.inputs[1], bias)
-        return features if self._suits(features, gates, self.types[x]) else None
+        return features if self._suits(features, gates, self.types[x]) and self._is_in_order(features) else None
+
+    def _is_in_order(self, features: Features) -> bool:
+        """Return True if the product adds along its whole depth, as the layer would: not in lanes, nor in halves."""
+        (rows, times, depth), wide = self.types[features.x].static_shape, self.types[features.weights].static_shape[1]
+        return wide > 1 and (depth < LEAST_DEPTH or rows * times > depth)
 
     def _suits(self, features: Features, gates: int, type: TensorType) -> bool:
         """Whether the operands are of the shapes that the layer's product takes, and all weights stay near."""
@@ -207,7 +242,7 @@ class _Layers:
         if features.bias and self.types[features.bias].static_shape != (wide,):
             return False
         depth = x.static_shape[2] + wide // gates
-        return depth * wide * DTYPES[type.dtype].bits // 8 <= self.target.l2_bytes * NEAR
+        return depth * wide * DTYPES[type.dtype].bits // 8 <= NOMINAL_L2_BYTES * NEAR
 
     # The block.
 

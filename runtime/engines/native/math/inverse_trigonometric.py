@@ -83,7 +83,8 @@ def atan2(y: Value, x: Value) -> Value:
     both = rise.equal(inf) & run.equal(inf)
     size = where(both, 1.0, rise), where(both, 1.0, run)
     large = 2.0 ** (2 ** (6 if x.type.bits == 32 else 9) * 1.9)  # sums of larger ones might be infinite
-    scale = where((size[0] > large) | (size[1] > large), x.like(0.25), 1.0)
+    is_small = (size[0] < 1 / large) & (size[1] < 1 / large)  # the comparisons of `_angle` would round denormals
+    scale = where(is_small, x.like(large), where((size[0] > large) | (size[1] > large), x.like(0.25), 1.0))
     angle = _angle(size[0] * scale, size[1] * scale)
     high, low = PI[x.type.bits]
     is_left = bits(x, x.type.of(0).bits_of("signed")) < 0

@@ -95,6 +95,7 @@ def _headers(content: bytes) -> tuple[str, list[Any]]:
 
 def _sections(content: bytes, headers: list[Any]) -> list[Section]:
     sections: list[Section] = []
+    left = len(content)
     for number, header in enumerate(headers):
         flags, size, alignment = int(header["flags"]), int(header["size"]), max(int(header["alignment"]), 1)
         if not flags & LOADED or not size:
@@ -103,6 +104,9 @@ def _sections(content: bytes, headers: list[Any]) -> list[Section]:
             raise Refused("the object has memory that it writes")
         if alignment > MOST_ALIGNED or alignment & (alignment - 1):
             raise Refused(f"a section is aligned to {alignment} bytes")
+        left -= size
+        if left < 0:
+            raise Refused("the sections of the object overlap")
         sections.append(Section(number, bool(flags & EXECUTED), alignment, _part(content, int(header["offset"]), size)))
     return sections
 

@@ -22,11 +22,13 @@ class Pages:
 
     Attributes:
         start: the address of its first byte.
+        nbytes: the length of the image.
     """
 
     def __init__(self, image: Image) -> None:
         """Raises Unavailable where the system forbids executable memory."""
-        self._memory, self.start = map_pages(len(image.content))
+        self.nbytes = len(image.content)
+        self._memory, self.start = map_pages(self.nbytes)
         ctypes.memmove(self.start, image.content, len(image.content))
         allow(self.start, len(image.content), executed=False)
         allow(self.start, image.code_bytes, executed=True)

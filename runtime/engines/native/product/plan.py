@@ -81,8 +81,7 @@ def plan_product(
     item, lanes = bits // 8, target.lanes(bits)
     rows, vectors = tile_shape(target, lanes, m, n)
     width = vectors * lanes
-    depths = max(-(-k // DEPTH), 1)
-    depth = _up(-(-k // depths), UNROLL) if depths > 1 else k
+    depths, depth = max(-(-k // DEPTH), 1), depth_of_block(k)
     pack_right = k > 0 and (right[1] != 1 or (n > width and _worth_copying_right(m, right[0] * item)))
     pack_left = pack_right and n >= 4 * width and m * k * item >= target.l2_bytes  # else it stays near
     block_columns = _block(n, target.l2_bytes // 2 // (depth * item), width) if pack_right else width
@@ -100,6 +99,11 @@ def plan_product(
         _up(block_rows * (depth + lanes) if left[1] == 1 else (block_rows + lanes) * depth, 16) if pack_left else 0,
         _up(_up(block_columns, width) * depth, 16) if pack_right else 0,
     )
+
+
+def depth_of_block(k: int) -> int:
+    """Return the size of the blocks of a depth; the last block may be smaller."""
+    return _up(-(-k // -(-k // DEPTH)), UNROLL) if k > DEPTH else k
 
 
 def plan_rows(target: Target, bits: int, m: int, n: int, k: int, left: tuple[int, int], right: tuple[int, int]) -> Plan:

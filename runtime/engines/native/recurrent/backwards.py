@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from runtime.engines.native.convolution.correlation import by_size
 from runtime.engines.native.forms.stages import Stage, Stages, Work
 from runtime.engines.native.ir import Index, Value
-from runtime.engines.native.ir.words import where
+from runtime.engines.native.ir.words import maximum, where
 from runtime.engines.native.math import tanh
 from runtime.engines.native.product import Matrix
 from runtime.engines.native.product.packing import packed_right
@@ -24,7 +24,7 @@ from runtime.engines.native.recurrent import biases, cells
 from runtime.engines.native.recurrent.again import Again, gate_at
 from runtime.engines.native.recurrent.forwards import read
 from runtime.engines.native.recurrent.layer import OPERANDS, At, Layer, address, hides, kept
-from runtime.engines.native.recurrent.product import CHAIN, packed, product
+from runtime.engines.native.recurrent.product import CHAIN, packed, product, states_in_blocks
 
 TURNED, SUMS, STATE, CELL = 2, 3, 4, 5
 """What shared scratch is for, after that of gates: transposed weights, the sums of all parts, before a step and after;
@@ -158,7 +158,7 @@ class Backwards:
             weights = self._turned(work, part) + panel * (depth * self.width)
             here = to + panel * (layer.rows * self.width)
             panels = packed(weights, self.vectors, layer.lanes)
-            product(f, left, layer.rows, self._apart(states), panels, depth, layer.vector, here)
+            product(f, left, layer.rows, self._apart(states), panels, states_in_blocks(depth), layer.vector, here)
 
     def finish(self, work: Work, start: Value, stop: Value) -> None:
         """Units are parts of the gradient of the first state."""
@@ -181,6 +181,11 @@ class Backwards:
         dh = reduce(add, (f.load(start, part * self.sums_size, layer.lanes) for part in range(self.parts)))
         if not self._keeps(work):
             return dh
+        before = layer.time(f, maximum(step - 1, 0), backwards=True)
+        skipped = hides(work, self.operands.mask, layer, at.row, before)
+        if skipped is not None:
+            skipped = skipped if step.known else skipped & (step > 0)  # the first step reads what `_begin` left
+            dh = where(skipped, layer.zero(f), dh)  # 0 times a weight that is NaN is in these sums
         past = f.load(state, 0, layer.lanes, at.tail)
         return dh + (past if step.known else where(step.equal(0), f.constant(layer.vector, 0), past))
 
@@ -189,7 +194,7 @@ class Backwards:
         state = self._first(work, STATE) + at.row * layer.states + at.first
         dh = self._gradient(work, step, at, state)
         hidden = hides(work, self.operands.mask, layer, at.row, at.time)
-        dh = dh if self.how.last else dh + self._load(work, self.operands.gradient, at)
+        dh = dh + (layer.zero(f) if self.how.last else self._load(work, self.operands.gradient, at))  # -0 + 0 is 0
         back = self._back(work, step, at, hidden, dh)
         self._leave(work, at, hidden, back, place)
         if self._keeps(work):
@@ -226,8 +231,7 @@ class Backwards:
         assert operands.first_cell is not None, "an LSTM has a first cell"
         place = self._first(work, CELL) + at.row * layer.states + at.first
         dc = where(step.equal(0), f.constant(layer.vector, 0), f.load(place, 0, layer.lanes, at.tail))
-        if self.how.cells:
-            dc = dc + self._load(work, operands.cell_gradient, at)
+        dc = dc + (self._load(work, operands.cell_gradient, at) if self.how.cells else layer.zero(f))
         gates = self._kept(work, at, range(4)) if self.how.kept else self._computed(work, at)
         before = self._before(work, operands.first_cell, at, lambda at: self._cell(work, at))
         back = cells.lstm_back(gates, self._cell(work, at), before, dh, dc)

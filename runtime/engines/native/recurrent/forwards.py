@@ -17,7 +17,7 @@ from runtime.engines.native.ir.words import where
 from runtime.engines.native.math import tanh
 from runtime.engines.native.recurrent import cells
 from runtime.engines.native.recurrent.layer import At, Layer, address, hides, kept
-from runtime.engines.native.recurrent.product import Weights, packed, product
+from runtime.engines.native.recurrent.product import Weights, features_in_blocks, packed, product, states_in_blocks
 
 PANELS, STATE, CELL = 0, 1, 2
 """What shared scratch is for."""
@@ -130,7 +130,7 @@ class Forwards:
         """What the new state is made of; `number` is that of the vector in the panel."""
         f, layer = work.f, self.layer
         made = sums(work, layer, at, number)
-        x = self.source.added(work, at, made)
+        x, made = self.source.added(work, at, made[layer.gates :]), made[: layer.gates]
         if layer.gates == 4:
             here = work.shared(CELL, layer.element) + at.row * layer.apart + at.first
             cell, gates = f.load(here, 0, layer.lanes, at.tail), cells.lstm_gates(x, made)
@@ -195,14 +195,13 @@ class Source:
                     f.prefetch(at, gate * layer.states + v * layer.lanes)
 
     def added(self, work: Work, at: At, made: list[Value]) -> list[Value]:
-        """By gate; `made` is of all parts."""
-        layer = self.layer
-        if not layer.features:
-            return read(work, layer, at)
+        """Return what is added to the products of the states, by gate; `made` are the products of the features."""
+        if not self.layer.features:
+            return read(work, self.layer, at)
         bias = work.inputs[self.bias]
-        zero = work.f.constant(layer.vector, 0)
-        x = [zero] * layer.gates if bias is None else of_gates(work.f, bias, layer, at)
-        return [*x[:2], made[3] + x[2]] if layer.gates == 3 else x
+        if bias is None:
+            return made
+        return [a + b for a, b in zip(made, of_gates(work.f, bias, self.layer, at), strict=True)]
 
 
 def read(work: Work, layer: Layer, at: At) -> list[Value]:
@@ -265,8 +264,8 @@ def products(work: Work, layer: Layer, states: Value, panel: Value) -> None:
     weights, to = panel_of(work, layer, panel), work.own(0, layer.element)
     for pair in layer.pairs:
         part, vectors = layer.parts[pair[0][1]], len(pair)
-        right = packed(weights, vectors, layer.lanes)
-        product(work.f, states + part.first, layer.rows, layer.apart, right, part.depth, layer.vector, to)
+        right, blocks = packed(weights, vectors, layer.lanes), features_in_blocks if part.first else states_in_blocks
+        product(work.f, states + part.first, layer.rows, layer.apart, right, blocks(part.depth), layer.vector, to)
         weights = weights + part.depth * vectors * layer.lanes
         to = to + layer.rows * vectors * layer.lanes
 
@@ -279,7 +278,7 @@ def _products_in_place(work: Work, layer: Layer, states: Value, panel: Value) ->
         last = columns // lanes - 1
         firsts = [layer.parts[part].gate * layer.states + min(v, last) * lanes for v, part in all]
         right = Weights(start, layer.wide, [Place(first, lanes) for first in firsts])
-        product(work.f, states, layer.rows, layer.apart, right, layer.depth, layer.vector, to)
+        product(work.f, states, layer.rows, layer.apart, right, states_in_blocks(layer.depth), layer.vector, to)
 
 
 def sums(work: Work, layer: Layer, at: At, number: int) -> list[Value]:

@@ -130,10 +130,14 @@ class Layer(NamedTuple):
 
     @property
     def parts(self) -> list[Part]:
-        """What products make for a vector of states: by gate, and a GRU's new state from states and features apart."""
-        parts = [Part(gate, 0, self.depth) for gate in range(self.gates)]
-        if self.gates == 3 and self.features:
-            parts[2:] = [Part(2, 0, self.states), Part(2, self.states, self.features)]
+        """The products of a vector of states: one for each gate, then one of the features for each gate.
+
+        Features have sums of their own, in the order of a product that runs before the layer: so the bits do not
+        depend on where the features are multiplied.
+        """
+        parts = [Part(gate, 0, self.states) for gate in range(self.gates)]
+        if self.features:
+            parts += [Part(gate, self.states, self.features) for gate in range(self.gates)]
         return parts
 
     @property
@@ -185,6 +189,10 @@ class Layer(NamedTuple):
     def kept_size(self) -> int:
         """Elements of all that is kept for the gradient."""
         return self.times * self.vectors * self.rows * KEPT[self.gates] * self.lanes
+
+    def zero(self, f: Function) -> Value:
+        """Return a vector of zeros."""
+        return f.constant(self.vector, 0)
 
     def time(self, f: Function, step: Value, backwards: bool = False) -> Value:
         """The position of a step, counted from the one that is computed first."""

@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from runtime.engines.native.convolution.tile import Along, Place, tile
-from runtime.engines.native.ir import Function, Type, Value
-from runtime.engines.native.product.plan import MOST_ROWS, shares
+from runtime.engines.native.ir import Function, Index, Type, Value
+from runtime.engines.native.product.plan import MOST_ROWS, depth_of_block, shares
 
 CHAIN: Final = 640
-"""The longest chain of multiply-adds, or else equal parts of the depth."""
+"""The longest chain of multiply-adds; a longer depth is cut into equal blocks."""
+
+
+class Blocks(NamedTuple):
+    """A depth in blocks, whose sums are added in order: so many of one size, and a last one of the rest."""
+
+    number: int
+    size: int
+    rest: int
 
 
 class Weights(NamedTuple):
@@ -33,32 +41,50 @@ def packed(panel: Value, vectors: int, lanes: int) -> Weights:
 
 
 def product(
-    f: Function, left: Value, rows: int, apart: int, weights: Weights, depth: int, vector: Type, to: Value
+    f: Function, left: Value, rows: int, apart: int, weights: Weights, depth: Blocks, vector: Type, to: Value
 ) -> None:
     """Write the product of rows x depth, `apart` from row to row, by depth x vectors."""
-    vectors, parts = len(weights.places), parts_of(depth)
+    vectors, parts, size = len(weights.places), depth.number, depth.size
     width, most = vectors * vector.lanes, MOST_ROWS[f.target.registers, f.target.fma].get(vectors, 2)
-    size = depth // parts
     start = 0
     for count, tiles in shares(rows, most):
         for i in f.range(start, start + count * tiles, count):
             at, here = left + i * apart, to + i * width
             offsets = [row * apart for row in range(count)]
-            along = [Along(size, 1, weights.apart)]
-            if parts == 1:
-                sums = tile(f, at, offsets, weights.start, width, vector, along, places=weights.places)
-                for n, x in enumerate(sums):
-                    f.store(x, here, n * vector.lanes)
-                continue
-            for n in range(count * vectors):
-                f.store(f.constant(vector, 0), here, n * vector.lanes)
-            for part in f.range(0, parts):
-                first = f.index(part) * size
-                begin = weights.start + first * weights.apart
-                sums = tile(f, at + first, offsets, begin, width, vector, along, places=weights.places)
-                for n, x in enumerate(sums):
-                    f.store(f.load(here, n * vector.lanes, vector.lanes) + x, here, n * vector.lanes)
+            sums = _sums(f, at, offsets, weights, 0, size, vector)
+            for n, x in enumerate(sums):
+                f.store(x, here, n * vector.lanes)
+            for part in f.range(1, parts) if parts > 1 else ():
+                _add(f, here, _sums(f, at, offsets, weights, f.index(part) * size, size, vector))
+            if depth.rest:
+                _add(f, here, _sums(f, at, offsets, weights, parts * size, depth.rest, vector))
         start += count * tiles
+
+
+def _sums(
+    f: Function, at: Value, rows: list[int], weights: Weights, first: Index, size: int, vector: Type
+) -> list[Value]:
+    """Return the sums of a block of the depth, by row the vectors of weights."""
+    begin, along = weights.start + first * weights.apart, [Along(size, 1, weights.apart)]
+    return tile(f, at + first, rows, begin, len(weights.places) * vector.lanes, vector, along, places=weights.places)
+
+
+def _add(f: Function, to: Value, sums: list[Value]) -> None:
+    """Add the sums of a block to those of the blocks before it."""
+    for n, x in enumerate(sums):
+        lanes = x.type.lanes
+        f.store(f.load(to, n * lanes, lanes) + x, to, n * lanes)
+
+
+def states_in_blocks(depth: int) -> Blocks:
+    """Return equal blocks of at most `CHAIN`, or one block where none divide the depth."""
+    return Blocks(parts := parts_of(depth), depth // parts, 0)
+
+
+def features_in_blocks(depth: int) -> Blocks:
+    """Return the blocks of a product that runs before the layer: see `product.plan`."""
+    size = depth_of_block(depth)
+    return Blocks(depth // size, size, depth % size)
 
 
 def parts_of(depth: int) -> int:

@@ -1,0 +1,117 @@
+"""Entries of the cache with a right checksum that are no code of ours: absent, rebuilt, and printed harmlessly."""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from subjects.commands import run_runtime as command
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_bytes
+from runtime.engines.native.cache.kept import keep
+from runtime.engines.native.objects.elf import HEADER, Refused, read_object
+from runtime.engines.native.objects.image import image_of
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "linear_regression.pb"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROGRAD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def empty(entry):
+    return Entry(entry.label._replace(object_bytes=[0]), b"")
+
+
+def without_objects(entry):
+    return Entry(entry.label._replace(object_bytes=[]), b"")
+
+
+def halved(entry):
+    objects = entry.objects[: len(entry.objects) // 2]
+    return Entry(entry.label._replace(object_bytes=[len(objects)]), objects)
+
+
+def without_functions(entry):
+    return Entry(entry.label._replace(functions=[]), entry.objects)
+
+
+def of_other_functions(entry):
+    functions = [["missing" for _ in names] for names in entry.label.functions]
+    return Entry(entry.label._replace(functions=functions), entry.objects)
+
+
+def of_other_lengths(entry):
+    return Entry(entry.label._replace(object_bytes=[len(entry.objects) - 1]), entry.objects)
+
+
+def of_other_types(entry):
+    return Entry(entry.label._replace(functions=7, object_bytes="all"), entry.objects)
+
+
+def without_section_headers(entry):
+    fields = list(HEADER.unpack_from(entry.objects))
+    fields[12] = 0
+    return Entry(entry.label, HEADER.pack(*fields) + entry.objects[HEADER.size :])
+
+
+def run(folder):
+    """Run the example in a process of its own, as a fault there may be a signal."""
+    arguments = ["execute", str(EXAMPLE), "--engine", "native", "--steps", "2", "-q"]
+    command = [sys.executable, "-P", "-m", "runtime", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PROGRAD_CACHE": str(folder)})
+    return done.returncode, done.stderr, done.stdout.rpartition("state_sha256=")[2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        empty,
+        without_objects,
+        halved,
+        without_functions,
+        of_other_functions,
+        of_other_lengths,
+        of_other_types,
+        without_section_headers,
+    ],
+)
+def test_an_entry_that_is_no_code_of_ours_is_built_again(folder, change):
+    first = run(folder)
+    assert first[:2] == (0, "")
+    whole = {path: path.read_bytes() for path in folder.iterdir()}
+    for path, content in whole.items():
+        path.write_bytes(to_bytes(change(from_bytes(content))))
+    assert run(folder) == first
+    assert {path: path.read_bytes() for path in folder.iterdir()} == whole
+
+
+def test_the_command_prints_nothing_that_acts_from_an_entry(folder, capsys):
+    for key, program, instructions in (("a" * 64, "red\x1b[31m\nKEPT files=0", "avx2"), ("b" * 64, "x", "\x1b[2J\n")):
+        keep(Entry(Label(key, program, instructions, [["group_0"]], [1]), b"x"))
+    code, out, _ = command(capsys, "cache")
+    assert code == 0
+    assert len(out) == 4
+    assert not any(character < " " or character == "\x7f" for line in out for character in line)
+    assert sum(line.startswith("KEPT ") for line in out) == 1
+    assert any(line.endswith("not used: not whole, or not safe") for line in out)
+
+
+def test_sections_that_overlap_take_no_more_memory_than_the_object_has(folder):
+    run(folder)
+    entry = next(found for path in folder.iterdir() if (found := from_bytes(path.read_bytes())) is not None)
+    content = entry.parts()[0]
+    fields = list(HEADER.unpack_from(content))
+    at, count = fields[6], fields[12]
+    rows = [content[at + 64 * i : at + 64 * (i + 1)] for i in range(count)]
+    code = next(row for row in rows if struct.unpack_from("<Q", row, 8)[0] & 4 and struct.unpack_from("<Q", row, 32)[0])
+    fields[6], fields[12] = len(content), count + 1000
+    crafted = HEADER.pack(*fields) + content[HEADER.size :] + b"".join(rows) + code * 1000
+    with pytest.raises(Refused, match=r"^the sections of the object overlap$"):
+        image_of(read_object(crafted))
