@@ -14,9 +14,9 @@ from registry.value import Value
 def cast(x: Value, *, dtype: DTypeName) -> TensorType:
     """The elements in another dtype: floats lose their fraction in integers, bool is whether an element is not 0.
 
-    A float that the integer dtype cannot hold gives an unspecified number. Floats are rounded to the nearest one,
-    halves to even, and those beyond the largest become infinite. The gradient flows between float dtypes and stops at
-    others.
+    A float outside of an integer dtype becomes the nearest integer that the dtype has, and NaN becomes 0. Floats are
+    rounded to the nearest one, halves to even, and those beyond the largest become infinite. The gradient flows
+    between float dtypes and stops at others.
     """
     return TensorType(dtype, x.shape)
 

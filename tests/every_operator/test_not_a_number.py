@@ -1,6 +1,6 @@
 """NaN and infinity through operators with kinks, ties and ends: expectations written by hand, values and gradients.
 
-The table of gradients at NaN is that of docs/decisions/0018-nan-wins-and-has-the-gradient.md.
+docs/decisions/0018-nan-propagates-through-extremes.md has the table of gradients at NaN.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from subjects.evaluate import evaluate, gradient
 
+import runtime
+from compiler import Program
 from registry import OPS, Value, ops
 
 AT_NAN: dict[str, tuple[Callable[[Value], Value], float]] = {
@@ -111,3 +113,32 @@ def test_padding_does_not_win_against_minus_infinity():
     y, dx = pooled(ROWS[3:], window=(3,), stride=(2,), padding=(1,))
     np.testing.assert_array_equal(y, [[-inf, -inf]])
     np.testing.assert_array_equal(dx, [[1, 1, 0, 0]])
+
+
+ZERO_BELOW: list[tuple[str, Callable[[Value], Value], list[float]]] = [
+    ("leaky_relu", lambda x: ops.leaky_relu(x, alpha=0.0), [inf, 2, 0, -0.0, -0.0, nan, nan]),
+    ("leaky_relu, rounded", lambda x: ops.leaky_relu(x, alpha=1e-60), [inf, 2, 0, -0.0, -0.0, nan, nan]),
+    ("leaky_relu, negative", lambda x: ops.leaky_relu(x, alpha=-1.0), [inf, 2, -0.0, 0, 2, inf, nan]),
+    ("leaky_relu, steep", lambda x: ops.leaky_relu(x, alpha=2.0), [inf, 2, 0, -0.0, -4, -inf, nan]),
+    ("prelu", lambda x: ops.prelu(x, ops.full_like(x, 0.0)), [inf, 2, 0, -0.0, -0.0, nan, nan]),
+    ("elu", lambda x: ops.elu(x, alpha=0.0), [inf, 2, 0, -0.0, -0.0, -0.0, nan]),
+    ("hard_swish", ops.hard_swish, [inf, 5 / 3, 0, -0.0, -1 / 3, nan, nan]),
+    ("relu", ops.relu, [inf, 2, 0, 0, 0, 0, nan]),
+]
+
+
+@pytest.mark.parametrize(("name", "function", "expected"), ZERO_BELOW, ids=[case[0] for case in ZERO_BELOW])
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_infinity_stays_above_a_slope_of_0(
+    name: str, function: Callable[[Value], Value], expected: list[float], engine: str
+):
+    """As in PyTorch, the result is x where x is positive, and slope * x elsewhere."""
+    program = Program("p")
+    x = program.input("x", "float32", ("n", 7))
+    program.outputs(y=function(x))
+    given = np.tile(np.float32([inf, 2, 0, -0.0, -2, -inf, nan]), (32, 1))
+    found = runtime.Run(program.compile(n=32).desc, engine=engine).predict({"x": given})["y"]
+    np.testing.assert_allclose(found, np.tile(np.float32(expected), (32, 1)), rtol=1e-6)
+    if name.startswith("leaky_relu"):
+        zero = np.float32(expected) == 0
+        assert (np.signbit(found) == np.signbit(np.float32(expected)))[:, zero].all()

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
+from runtime.address_space import is_limited
+from runtime.blas import take_buffer
 from runtime.engines.engine import EngineOptions, Footprint
 from runtime.engines.reference.target import REFERENCE
 from runtime.engines.reference.workspace import ReferenceWorkspace
@@ -25,6 +27,8 @@ class ReferenceEngine:
         """Raises UsageError for a math that it does not have."""
         if options.math != self.math:
             raise UsageError(f"the engine 'reference' has the math 'exact', not {options.math!r}")
+        if is_limited():
+            take_buffer()
         self._program = program
         self._options = options
 

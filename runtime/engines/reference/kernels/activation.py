@@ -27,15 +27,32 @@ SINGLE_TAIL = (_rescaled(SINGLE_ERFC[0], 0.5), _rescaled(SINGLE_ERFC[1], 1.0))
 
 
 def leaky_relu_rule(x: TensorType, *, alpha: float) -> Types:
-    return in_chunks(1)(x)
+    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
+    if _is_ordered(alpha, x.dtype):
+        return in_chunks(1)(x)
+    return types(x, scratch=vectors(x, x.dtype, BITS[x.dtype], "bool"))
 
 
 @kernel(leaky_relu_rule, in_place=ONLY)
 def leaky_relu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
-    larger = np.maximum if alpha <= 1 else np.minimum  # x is the larger above 0 and the smaller below, or the reverse
-    for part, to, line in chunks([x, out], scratch):
+    if _is_ordered(alpha, x.dtype.name):
+        larger = np.maximum if alpha <= 1 else np.minimum  # x is the larger above 0, the smaller below, or the reverse
+        for part, to, line in chunks([x, out], scratch):
+            np.multiply(part, alpha, line)
+            larger(part, line, out=to)
+        return
+    for part, to, line, bits, is_positive in chunks([x, out], scratch):
         np.multiply(part, alpha, line)
-        larger(part, line, out=to)
+        np.greater(part, 0, is_positive)
+        choose(is_positive, part, line, to, bits)
+
+
+def _is_ordered(alpha: float, dtype: str) -> bool:
+    """Return True if alpha is positive in a dtype: then the order of x and alpha * x says which of them is the result.
+
+    With alpha 0, infinity times alpha is NaN, which is neither.
+    """
+    return alpha >= float(np.finfo(dtype).smallest_subnormal)
 
 
 def prelu_rule(x: TensorType, slope: TensorType) -> Types:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from math import sqrt
-
 import numpy as np
 
 from prograd_proto import TensorType
-from runtime.engines.reference.kernels.moments import decays, follow, moments, require_step, root_plus, step_along
+from runtime.engines.reference.kernels.moments import (
+    decays,
+    filled,
+    follow,
+    moments,
+    power,
+    quotient,
+    require_step,
+    root,
+    root_plus,
+    step_along,
+)
 from runtime.engines.reference.kernels.update import (
     decayed,
     piece_of,
@@ -89,10 +98,10 @@ def take_adam(
     scratch: list[Array],
 ) -> None:
     """Adam with coupled and decoupled decay."""
-    size, root = corrections(rate, step, betas)
+    size, full = corrections(rate, step, betas)
     coupled, apart = decay
     for p, _, new_p, mean, square, part, rest in moments(tensors, out, betas, coupled, scratch):
-        root_plus(square, root, epsilon, part)
+        root_plus(square, full, epsilon, part)
         np.divide(mean, part, part)
         step_along(p, part, size, apart, new_p, rest)
 
@@ -100,7 +109,7 @@ def take_adam(
 def corrections(rate: Array, step: Array, betas: tuple[float, float]) -> tuple[float, float]:
     """The rate over the share of gradients in their mean, and the root of the share of squares in theirs."""
     t = step.item() + 1
-    return rate.item() / (1 - betas[0] ** t), sqrt(1 - betas[1] ** t)
+    return quotient(rate.item(), filled(betas[0], t)), root(filled(betas[1], t))
 
 
 def amsgrad_rule(
@@ -143,13 +152,13 @@ def amsgrad(
     scratch: list[Array],
 ) -> None:
     betas, (coupled, apart) = (beta1, beta2), decays(decay, decoupled, rate)
-    size, root = corrections(rate, step, betas)
+    size, full = corrections(rate, step, betas)
     *out, new_largest = out
     for p, _, new_p, mean, square, old_top, top, part, rest in moments(
         [w, dw, m, v], out, betas, coupled, scratch, more=[largest, new_largest]
     ):
         np.maximum(old_top, square, out=top)
-        root_plus(top, root, epsilon, part)
+        root_plus(top, full, epsilon, part)
         np.divide(mean, part, part)
         step_along(p, part, size, apart, new_p, rest)
 
@@ -189,7 +198,7 @@ def adamax(
     out: list[Array],
     scratch: list[Array],
 ) -> None:
-    size = rate.item() / (1 - beta1 ** (step.item() + 1))
+    size = quotient(rate.item(), filled(beta1, step.item() + 1))
     for p, dp, old_m, old_top, new_p, new_m, top, part, rest in pieces([w, dw, m, largest, *out], scratch):
         g = decayed(p, dp, decay, rest)
         follow(old_m, g, 1 - beta1, new_m, part)
@@ -244,11 +253,11 @@ def nadam(
     scratch: list[Array],
 ) -> None:
     t, slope = step.item() + 1, rate.item()
-    now, after = (beta1 * (1 - 0.5 * 0.96 ** (i * momentum_decay)) for i in (t, t + 1))
+    now, after = (beta1 * (1 - 0.5 * power(0.96, i * momentum_decay)) for i in (t, t + 1))
     before = product.item() * now
     out[3].fill(before)
-    by_gradient, by_mean = slope * (1 - now) / (1 - before), slope * after / (1 - before * after)
-    root = sqrt(1 - beta2**t)
+    by_gradient, by_mean = quotient(slope * (1 - now), 1 - before), quotient(slope * after, 1 - before * after)
+    full = root(filled(beta2, t))
     coupled, apart = decays(decay, decoupled, rate)
     for p, g, new_p, mean, square, part, total, rest in moments(
         [w, dw, m, v], out[:3], (beta1, beta2), coupled, scratch
@@ -256,7 +265,7 @@ def nadam(
         np.multiply(g, by_gradient, total)
         np.multiply(mean, by_mean, part)
         np.add(total, part, total)
-        root_plus(square, root, epsilon, part)
+        root_plus(square, full, epsilon, part)
         np.divide(total, part, total)
         step_along(p, total, 1.0, apart, new_p, rest)
 
@@ -299,13 +308,13 @@ def radam(
     scratch: list[Array],
 ) -> None:
     t = step.item() + 1
-    size = rate.item() / (1 - beta1**t)
-    left = 1 - beta2**t
+    size = quotient(rate.item(), filled(beta1, t))
+    left = filled(beta2, t)
     end = 2 / (1 - beta2) - 1
-    reached = end - 2 * t * beta2**t / left
+    reached = end - quotient(2 * t * power(beta2, t), left)
     adapts = reached > 5
     if adapts:
-        size *= sqrt(left * (reached - 4) * (reached - 2) * end / ((end - 4) * (end - 2) * reached))
+        size *= root(left * (reached - 4) * (reached - 2) * end / ((end - 4) * (end - 2) * reached))
     coupled, apart = decays(decay, decoupled, rate)
     for p, _, new_p, mean, square, part, rest in moments([w, dw, m, v], out, (beta1, beta2), coupled, scratch):
         if adapts:
@@ -348,9 +357,9 @@ def adam_scale(
     scratch: list[Array],
 ) -> None:
     t = step.item() + 1
-    first, root = 1 - beta1**t, sqrt(1 - beta2**t)
+    first, full = filled(beta1, t), root(filled(beta2, t))
     for p, _, direction, mean, square, part, rest in moments([w, dw, m, v], out, (beta1, beta2), 0.0, scratch):
-        root_plus(square, root, epsilon, part)
+        root_plus(square, full, epsilon, part)
         np.multiply(part, first, part)
         np.multiply(p, decay, rest)
         np.divide(mean, part, direction)

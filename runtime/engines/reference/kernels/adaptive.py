@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from prograd_proto import TensorType
-from runtime.engines.reference.kernels.moments import follow, follow_square, require_step, root_plus, step_along
+from runtime.engines.reference.kernels.moments import (
+    follow,
+    follow_square,
+    quotient,
+    require_step,
+    root_plus,
+    step_along,
+)
 from runtime.engines.reference.kernels.update import (
     decayed,
     piece_of,
@@ -48,7 +55,7 @@ def adagrad(
     out: list[Array],
     scratch: list[Array],
 ) -> None:
-    size = rate.item() / (1 + step.item() * rate_decay)
+    size = quotient(rate.item(), 1 + step.item() * rate_decay)
     for p, dp, old, new_p, new, part, rest in pieces([w, dw, total, *out], scratch):
         g = decayed(p, dp, decay, rest)
         np.multiply(g, g, part)

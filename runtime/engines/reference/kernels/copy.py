@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import ITEM_BYTES, DTypeName
+from prograd_proto.dtypes import FLOATS, HALVES, INTEGERS, ITEM_BYTES, DTypeName
 from runtime.engines.reference.kernels.chunks import chunks, vectors
 from runtime.kernel import Array, Types, kernel, require, types
 
@@ -15,6 +15,8 @@ from runtime.kernel import Array, Types, kernel, require, types
 def cast_rule(x: TensorType, *, dtype: DTypeName) -> Types:
     require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
     y = TensorType(dtype, x.shape)
+    if dtype in INTEGERS and x.dtype in FLOATS | HALVES:
+        return types(y, scratch=vectors(x, "bool", *(["float32"] if x.dtype == "bfloat16" else [])))
     if (x.dtype == "bfloat16") == (dtype == "bfloat16"):
         return types(y)
     return types(y, scratch=vectors(x, *(["float32", "bool", "bool", "int32"] if dtype == "bfloat16" else ["float32"])))
@@ -24,6 +26,8 @@ def cast_rule(x: TensorType, *, dtype: DTypeName) -> Types:
 def cast(x: Array, *, dtype: DTypeName, out: Array, scratch: Sequence[Array] = ()) -> None:
     if not scratch:
         np.copyto(out, x, casting="unsafe")
+    elif dtype in INTEGERS:
+        to_integers(x, out, scratch)
     elif dtype == "bfloat16":
         narrow(x, out, scratch)
     else:
@@ -37,6 +41,25 @@ def widen(bits: Array, out: Array, scratch: Sequence[Array]) -> None:
         np.copyto(whole, part)
         np.left_shift(whole, 16, whole)
         np.copyto(y, single, casting="unsafe")
+
+
+def to_integers(x: Array, out: Array, scratch: Sequence[Array]) -> None:
+    """Cast floats towards zero: to the nearest integer that there is where they lie outside, and NaN to 0."""
+    info = np.iinfo(out.dtype)
+    for part, y, mask, *single in chunks([x, out], scratch):
+        numbers = part
+        if single:
+            widen(part, single[0], [single[0]])
+            [numbers] = single
+        np.copyto(y, numbers, casting="unsafe")  # what this gives for numbers outside depends on the CPU
+        for compare, bound, nearest in (
+            (np.greater_equal, info.max + 1, info.max),
+            (np.less_equal, info.min, info.min),
+        ):
+            compare(numbers, np.array(bound, numbers.dtype), mask)
+            np.copyto(y, nearest, where=mask)
+        np.isnan(numbers, mask)
+        np.copyto(y, 0, where=mask)
 
 
 def narrow(x: Array, bits: Array, scratch: Sequence[Array]) -> None:

@@ -6,6 +6,7 @@ Any output may lie over its input. A piece of the parameter is shrunk by decoupl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import copysign, inf, nan, sqrt
 
 import numpy as np
 
@@ -71,6 +72,32 @@ def step_along(p: Array, direction: Array, size: float, shrink: float, new_p: Ar
 def decays(decay: float, decoupled: bool, rate: Array) -> tuple[float, float]:
     """The coupled decay, and by how much decoupled decay shrinks a parameter."""
     return (0.0, rate.item() * decay) if decoupled else (decay, 0.0)
+
+
+def power(base: float, exponent: float) -> float:
+    """Return base ** exponent for a base of at least 0: infinity where it overflows."""
+    try:
+        return base**exponent
+    except (OverflowError, ZeroDivisionError):
+        return inf
+
+
+def filled(beta: float, t: int) -> float:
+    """Return 1 - beta ** t, the share of gradients in a mean of t of them; t below 1 is no error."""
+    return 1 - power(beta, t)
+
+
+def quotient(a: float, b: float) -> float:
+    """Return a / b: infinity or NaN where b is 0."""
+    try:
+        return a / b
+    except ZeroDivisionError:
+        return a * copysign(inf, b)
+
+
+def root(x: float) -> float:
+    """Return the square root of x, NaN below 0."""
+    return sqrt(x) if x >= 0 else nan
 
 
 def require_step(step: TensorType) -> None:

@@ -73,6 +73,19 @@ def minimum(a: Array, b: Array, out: Array) -> None:
     np.minimum(a, b, out=out)
 
 
+def pow(a: Array, b: Array, out: Array) -> None:
+    """Compute a ** b as IEEE 754 defines it; for 0.5 NumPy takes square roots: NaN of -inf and -0.0 of -0.0."""
+    if b.size == 1 and b.item() == 0.5:
+        np.add(a, 0.0, out)  # -0.0 becomes 0.0
+        if np.fmin.reduce(out, axis=None, initial=0.0) == -np.inf:
+            np.copyto(out, np.inf, where=np.isneginf(out))
+        np.sqrt(out, out)
+        return
+    if b.size < out.size and np.equal(b, 0.5).any():
+        b = np.array(np.broadcast_to(b, out.shape))  # whose elements NumPy takes one by one
+    np.power(a, b, out)
+
+
 MASK = {
     "float32": "int32",
     "float64": "int64",
@@ -103,7 +116,7 @@ elementwise("add", np.add, of_two(NUMERIC), in_place=EITHER)
 elementwise("sub", np.subtract, of_two(NUMERIC), in_place=EITHER)
 elementwise("mul", np.multiply, of_two(NUMERIC), in_place=EITHER)
 elementwise("div", np.divide, of_two(FLOATS), in_place=EITHER)
-elementwise("pow", np.power, of_two(FLOATS), in_place=EITHER)
+elementwise("pow", pow, of_two(FLOATS), in_place=EITHER)
 elementwise("maximum", maximum, of_two(NUMERIC), in_place=EITHER)
 elementwise("minimum", minimum, of_two(NUMERIC), in_place=EITHER)
 elementwise("clip", clip, clip_rule, in_place=ONLY)

@@ -167,6 +167,7 @@ def gru_layer_gradient(
             drop(hides, t, dx[:, t])
             np.copyto(da[:, t], dx[:, t])
             np.multiply(d_new, reset, da[:, t, 2 * size :])
+            drop(hides, t, da[:, t])  # where the gate to reset is NaN
             np.multiply(state, update, through)
             np.matmul(da[:, t], r.T, state)
             np.add(state, through, state)

@@ -52,16 +52,40 @@ def accumulate(ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: b
 def linear_scan_rule(a: TensorType, b: TensorType, *, axis: int, reverse: bool) -> Types:
     require(a.dtype in FLOATS and a == b, f"a is {a}, b is {b}; both must be of one float type")
     require(-a.rank <= axis < a.rank, f"axis {axis} is out of range for {a}")
-    return types(a, scratch=[a, a])
+    return types(a, scratch=[a, a, a])
 
 
 @kernel(linear_scan_rule, in_place=[(0, 1)])
 def linear_scan(a: Array, b: Array, *, axis: int, reverse: bool, out: Array, scratch: list[Array]) -> None:
-    """Pass by pass each place takes in twice as many before it: factor and sum of the steps that lead there."""
-    factor, part = scratch
-    np.copyto(factor, a)
-    np.copyto(out, b)
-    factor, part, y = (first_axis(array, axis, reverse) for array in (factor, part, out))
+    """Pass by pass each element takes in twice as many before it: factor and sum of the steps that lead there.
+
+    Products of factors may overflow, and infinities and NaN spread otherwise than from one step to the next. So a
+    result that is not finite is computed again, step by step.
+    """
+    np.copyto(scratch[0], a)
+    np.copyto(scratch[2], b)
+    factor, part, y = (first_axis(array, axis, reverse) for array in scratch)
+    np.multiply(factor[:1], 0, part[:1])  # which is NaN if the first factor is not finite
+    np.add(y[:1], part[:1], y[:1])
+    double_spans(factor, part, y)
+    if np.isfinite(np.add.reduce(scratch[2], axis=None)):
+        np.copyto(out, scratch[2])
+    else:
+        step_by_step(*(first_axis(array, axis, reverse) for array in (a, b, scratch[1], out)))
+
+
+def step_by_step(a: Array, b: Array, part: Array, y: Array) -> None:
+    """Compute the recurrence along the first axis; y may be b."""
+    np.multiply(a[:1], 0, part[:1])
+    np.add(part[:1], b[:1], y[:1])
+    for i in range(1, len(y)):
+        here = slice(i, i + 1)
+        np.multiply(a[here], y[i - 1 : i], part[here])
+        np.add(part[here], b[here], y[here])
+
+
+def double_spans(factor: Array, part: Array, y: Array) -> None:
+    """Compute the recurrence along the first axis of y, which is b at first; the factors are overwritten."""
     span = 1
     with np.errstate():  # gives the buffer size back as well
         np.setbufsize(BUFFER)

@@ -29,7 +29,8 @@ def log1p(x: Array, out: Array, sum: Array, lost: Array) -> None:
     np.divide(lost, sum, lost)
     np.fmax(lost, -1, out=lost)
     np.log(sum, sum)
-    np.add(sum, lost, out)
+    np.add(sum, lost, sum)
+    np.copysign(sum, x, out)  # -0.0 stays
 
 
 def expm1(x: Array, out: Array, bend: Array, power: Array) -> None:

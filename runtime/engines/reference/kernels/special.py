@@ -315,7 +315,8 @@ def digamma(x: Array, *, out: Array, scratch: list[Array]) -> None:
         digamma_of_positive(wide, y, a, b, c)
         if is_below.any():
             cotangent(part, a, b)
-            np.isinf(a, is_pole)
+            np.rint(part, b)
+            np.equal(part, b, is_pole)
             np.putmask(a, is_pole, np.nan)
             np.multiply(a, pi, a)
             np.subtract(y, a, a)
