@@ -40,7 +40,7 @@ def main():
         np.save(Path(folder) / "x.npy", np.ones((32, 8), np.float32))
         many = ["-m", "runtime", "execute", "many.pb", "-q", "--feed", "x=@x.npy", "--steps", "1", "--engine"]
         for what, build, units in SHAPES:
-            build(units_for(build, units)).compile(batch=32).save(Path(folder) / "many.pb")
+            build(units_for(build, units)).compile(batch=32).save(Path(folder) / "many.pb", force=True)
             rows = [
                 (f"{what}, nothing kept", [*many, "native"], "", (5, None)),
                 (f"{what}, reference", [*many, "reference"], "", (None, None)),
@@ -60,7 +60,7 @@ def write_mlp(folder):
     rng = np.random.default_rng(0)
     rows = {"image": rng.random((32, 784), np.float32), "label": rng.integers(0, 10, 32)}
     save_file(rows, folder / "rows.safetensors")
-    program.compile(batch=32).save(folder / "mlp.pb")
+    program.compile(batch=32).save(folder / "mlp.pb", force=True)
 
 
 def show(folder, rows, rounds):

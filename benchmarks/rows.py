@@ -48,7 +48,7 @@ def write_program(folder: Path) -> None:
     program.minimize(ops.squared_error(guess, y), sgd(1e-4))
     program.data("part-*.safetensors", shuffle=16384)
     program.run(epochs=1)
-    program.compile(batch=BATCH).save(folder / "p.pb")
+    program.compile(batch=BATCH).save(folder / "p.pb", force=True)
 
 
 def memory_of(folder: Path, gigabytes: int) -> None:

@@ -174,7 +174,7 @@ def write_program(path, sizes):
         x = layers.dense(program, f"layer{i}", x, size)
         x = ops.tanh(x) if i < len(sizes) - 2 else ops.softmax(x)
     program.outputs(y=x)
-    program.compile(batch=32).save(path)
+    program.compile(batch=32).save(path, force=True)
 
 
 def write_onnx(program, path, sizes):

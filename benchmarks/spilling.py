@@ -64,7 +64,7 @@ def write_programs(folder):
         compiled = NETWORKS["ResNet-18"]().compile(n=BATCH)
         if part is not None:
             compiled.plan(int(part * compiled.desc.entries[0].bindings[0].plan.arena_bytes), spill=spill)
-        compiled.save(folder / f"{number}.pb")
+        compiled.save(folder / f"{number}.pb", force=True)
 
 
 def run(folder, program, spill):

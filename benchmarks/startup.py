@@ -71,7 +71,7 @@ def write_program(folder):
     rng = np.random.default_rng(0)
     rows = {"x": rng.normal(size=(64, 64)).astype(np.float32), "label": rng.integers(0, 10, 64)}
     save_file(rows, folder / "rows.safetensors")
-    program.compile(batch=64).save(folder / "mlp.pb")
+    program.compile(batch=64).save(folder / "mlp.pb", force=True)
 
 
 def seconds(command, folder):

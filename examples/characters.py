@@ -63,4 +63,4 @@ def feed_forward(program: Program, name: str, x: Value) -> Value:
 
 
 if __name__ == "__main__":
-    build().compile(batch=8).save(Path(__file__).with_suffix(".pb"))
+    build().compile(batch=8).save(Path(__file__).with_suffix(".pb"), force=True)

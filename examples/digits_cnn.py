@@ -34,4 +34,4 @@ def build() -> Program:
 
 
 if __name__ == "__main__":
-    build().compile(batch=32).save(Path(__file__).with_suffix(".pb"))
+    build().compile(batch=32).save(Path(__file__).with_suffix(".pb"), force=True)

@@ -71,4 +71,4 @@ def mean_distance(x: Value, y: Value) -> Value:
 
 
 if __name__ == "__main__":
-    build().compile(batch=BATCH).save(Path(__file__).with_suffix(".pb"))
+    build().compile(batch=BATCH).save(Path(__file__).with_suffix(".pb"), force=True)

@@ -54,4 +54,4 @@ def conv(program: Program, name: str, x: Value, channels: int, *, window: int = 
 
 
 if __name__ == "__main__":
-    build().compile(batch=32).save(Path(__file__).with_suffix(".pb"))
+    build().compile(batch=32).save(Path(__file__).with_suffix(".pb"), force=True)

@@ -59,4 +59,4 @@ def total(parts: Iterable[Value]) -> Value:
 
 
 if __name__ == "__main__":
-    build().compile(batch=1198).save(Path(__file__).with_suffix(".pb"))
+    build().compile(batch=1198).save(Path(__file__).with_suffix(".pb"), force=True)

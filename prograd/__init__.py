@@ -7,6 +7,7 @@
 
 layers        functions that declare states and call operators: dense, conv, lstm, attention …
 data          rows: packed from tables, images and text, written from arrays, encoded and decoded
+other_names   what Keras and PyTorch call the things that are here
 found_rooms   imports the packages that the names lie in, and says so where a file of the user's hides one
 
 A name is looked up when it is first used, in the package that has it: `load` and `Run` need neither `compiler` nor
@@ -69,7 +70,7 @@ def _found(name: str) -> object:
 
     room = found_room("runtime" if name in _RUN else "compiler")
     if not hasattr(room, name):
-        from prograd_proto.spelling import closest
+        from prograd.other_names import no_public_name
 
-        raise AttributeError(f"there is no {name!r} in prograd{closest(name, __dir__())}")
+        raise no_public_name(name, __dir__())
     return getattr(room, name)

@@ -1,7 +1,10 @@
-"""The packages that the names of `prograd` lie in, imported, unless a file of the user's stands in their place.
+"""Import the packages that the names of `prograd` lie in, unless a file of the user's stands in their place.
 
 Python looks first in the folder of the script, or in the working folder: a file `runtime.py` there is imported in
 place of the package, and what fails then is a name that the package has.
+
+In a clone, that folder has all packages but one, which lies in `proto`. It is taken from there, and not from an
+installed prograd, so that all packages are of one version.
 """
 
 from __future__ import annotations
@@ -14,10 +17,13 @@ from types import ModuleType
 
 _NEEDS = {"runtime": ("runtime", "prograd_proto"), "compiler": ("compiler", "registry", "runtime", "prograd_proto")}
 _PLACES = (Path(__file__).parents[1], Path(__file__).parents[1] / "proto")  # installed, and in a clone
+_CLONED_PROTO = _PLACES[1] / "prograd_proto"
 
 
 def found_room(name: str) -> ModuleType:
-    """The package of that name. Raises ImportError if another module hides it, or one that it needs."""
+    """Import the package of that name. Raises ImportError if another module hides it, or one that it needs."""
+    if "prograd_proto" not in sys.modules and _is_installed(_origin("prograd_proto")) and _CLONED_PROTO.is_dir():
+        sys.path.insert(0, str(_CLONED_PROTO.parent))
     for needed in _NEEDS[name]:
         hidden_by = _hidden_by(needed)
         if hidden_by:
@@ -29,9 +35,19 @@ def found_room(name: str) -> ModuleType:
 
 
 def _hidden_by(name: str) -> str:
-    """The file that Python takes for the package; "" if it is the package, or if there is none."""
+    """Return the file that Python takes for the package; "" if it is the package, or if there is none."""
+    origin = _origin(name)
+    is_ours = not origin or Path(origin).parent in [place / name for place in _PLACES] or _is_installed(origin)
+    return "" if is_ours else origin
+
+
+def _origin(name: str) -> str:
+    """Return the file that Python has imported, or would import, for a package; "" if there is none."""
     loaded = sys.modules.get(name)
     spec = find_spec(name) if loaded is None else loaded.__spec__
-    if spec is None or not spec.origin:
-        return ""
-    return "" if Path(spec.origin).parent in [place / name for place in _PLACES] else spec.origin
+    return "" if spec is None else spec.origin or ""
+
+
+def _is_installed(origin: str) -> bool:
+    """Return True if a package lies beside another prograd that is installed, of which it is a part."""
+    return Path(origin).name == "__init__.py" and (Path(origin).parents[1] / "prograd" / Path(__file__).name).is_file()

@@ -24,8 +24,10 @@ dtypes          arrays in memory, and NumPy's dtypes for those of programs
 aligned_memory  aligned bytes, and typed views of them
 first_touch     the pages of large memory: large ones, unless those are slow to come
 memory_limit    the account of what is allocated
+address_space   the limit of the system on addresses, looked at before a library meets it
 philox          words of random streams
 blas            BLAS on one thread
+usable_cores    how many cores this process may use: the threads of a run that is not told
 entries         entries with their bindings, and what they are fed
 errors          what goes wrong in a run
 extras          packages that only some verbs need

@@ -12,6 +12,9 @@ import os
 from pathlib import Path
 
 _VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+SMALLEST_PACKED = 256
+"""Rows and columns of a product for which OpenBLAS copies its operands into the buffer."""
+
 _SETTERS = (
     "scipy_openblas_set_num_threads64_",
     "scipy_openblas_set_num_threads",
@@ -40,6 +43,14 @@ def use_one_thread() -> None:
         "the BLAS of this NumPy cannot be put on one thread; set %s=1 before Python starts, or bits may differ",
         _VARIABLES[0],
     )
+
+
+def take_buffer() -> None:
+    """Let OpenBLAS allocate the buffer that it keeps: where it finds no room for that later, it ends the process."""
+    import numpy as np
+
+    matrix = np.zeros((SMALLEST_PACKED, SMALLEST_PACKED), np.float32)
+    np.matmul(matrix, matrix)
 
 
 def blas_core() -> str:

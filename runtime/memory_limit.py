@@ -34,14 +34,34 @@ BOUND: Final = 16
 class MemoryLimit:
     """So many bytes, None for no limit; threads may share it."""
 
-    def __init__(self, limit: int | None = None, *, of_process: bool = False, threads: int = 1) -> None:
-        """`of_process` counts what the process occupies already, and what `threads` threads need."""
+    def __init__(
+        self,
+        limit: int | None = None,
+        *,
+        of_process: bool = False,
+        threads: int = 1,
+        within: MemoryLimit | None = None,
+        who: str = "",
+    ) -> None:
+        """Count bytes from 0, or from what the process occupies.
+
+        Args:
+            limit: upper bound on the bytes, None for no limit.
+            of_process: count what the process occupies already, and what `threads` threads need.
+            threads: number of threads of the process.
+            within: account that counts the same bytes as well, under a limit of its own.
+            who: noun that errors name in place of the process or the run.
+        """
         self._limit = limit
+        self._within = within
+        self._who = who or ("the process" if of_process and limit is not None else "the run")
         self._own = OWN + PER_THREAD * (threads - 1) if of_process else 0
         self._of_process = of_process and limit is not None
         self._taken = self._own + (resident() if self._of_process else 0)
         self.most = self._taken
         """The most bytes that were counted at a time."""
+        self.was_exceeded = False
+        """True if more bytes were asked for than this limit, rather than that of `within`, allows."""
         self._lock = RLock()  # what is freed meanwhile may give back
         self._noted: dict[int, tuple[ref[Array], int]] = {}  # by the reference to an array, that and its bytes
 
@@ -51,6 +71,13 @@ class MemoryLimit:
             self._require(nbytes, what)
             self._taken += nbytes
             self.most = max(self.most, self._taken)
+        if self._within is not None:  # without the lock: what is freed in between waits for both in the other order
+            try:
+                self._within.take(nbytes, what)
+            except ResourceLimit:
+                with self._lock:
+                    self._taken -= nbytes
+                raise
 
     def take_for(self, owner: object, nbytes: int, what: str) -> None:
         """Take bytes for as long as an object lives."""
@@ -97,11 +124,20 @@ class MemoryLimit:
         """Note that so many bytes are free again."""
         with self._lock:
             self._taken -= nbytes
+        if self._within is not None:
+            self._within.give_back(nbytes)
 
     def require(self, nbytes: int, what: str) -> None:
         """Raise ResourceLimit unless there is room for so many bytes."""
         with self._lock:
             self._require(nbytes, what)
+        if self._within is not None:
+            self._within.require(nbytes, what)
+
+    def require_resident(self, nbytes: int, what: str) -> None:
+        """Raise ResourceLimit if `nbytes` on top of what the process occupies now exceed the limit of the process."""
+        if self._of_process and self._limit is not None and resident() + nbytes > self._limit:
+            raise ResourceLimit(self._too_much(resident() + nbytes, what))
 
     @contextmanager
     def lent(self, nbytes: int, what: str) -> Generator[None]:
@@ -121,8 +157,11 @@ class MemoryLimit:
     def _require(self, nbytes: int, what: str) -> None:
         total = self._taken + nbytes
         if self._limit is not None and total > self._limit:
-            who = "the process" if self._of_process else "the run"
-            raise ResourceLimit(f"with {what} {who} needs {total} bytes, the limit is {self._limit}")
+            self.was_exceeded = True
+            raise ResourceLimit(self._too_much(total, what))
+
+    def _too_much(self, total: int, what: str) -> str:
+        return f"with {what} {self._who} needs {total} bytes, the limit is {self._limit}"
 
 
 NO_LIMIT: Final = MemoryLimit()

@@ -30,7 +30,7 @@ def started(name, threads, rounds):
     with TemporaryDirectory() as folder:
         file = Path(folder, "program.pb")
         compiled = program(subject).compile(batch=subject.batch)
-        compiled.save(file)
+        compiled.save(file, force=True)
         for feed, array in zip("xy", rows(subject), strict=True):
             np.save(Path(folder, f"{feed}.npy"), array[: subject.batch])
         command = [sys.executable, "-P", "-m", "runtime", "execute", str(file), "--steps", "1", "-q"]

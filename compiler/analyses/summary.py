@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 
 from compiler.aligned_text import columns
@@ -18,15 +18,15 @@ SCREEN = 40
 """Lines of a table; layers beyond them are counted."""
 
 
-def summary(program: pb.ProgramDesc) -> str:
+def summary(program: pb.ProgramDesc, arenas: Mapping[str, Mapping[str, int]] | None = None) -> str:
     """Tables of layers and of entries.
 
     A layer is the states whose names are alike up to the last dot, with those that belong to one of them, as averages
-    do; optimizer slots and counters are counted in the last line. Memory is that of a plan, in bytes, for the first
-    sizes of an entry.
+    do; optimizer slots and counters are counted in the last line. Memory is in bytes: `arenas` has that of each entry
+    by the name of the engine that takes it; without `arenas`, memory is that of the plan for an entry's first sizes.
     """
     lines = [sentence(f"{program.name}: {_inputs(program)}"), *_settings(program), ""]
-    lines += [*_layers(program), "", *_entries(program)]
+    lines += [*_layers(program), "", *_entries(program, arenas)]
     return "\n".join(lines)
 
 
@@ -87,14 +87,19 @@ def _elements(state: pb.StateDesc) -> int:
     return prod(type_of(state).static_shape)
 
 
-def _entries(program: pb.ProgramDesc) -> Iterator[str]:
+def _entries(program: pb.ProgramDesc, arenas: Mapping[str, Mapping[str, int]] | None) -> Iterator[str]:
     rows: list[tuple[str, ...]] = []
     for entry in program.entries:
         binding = entry.bindings[0] if entry.bindings else None
         block = program.blocks[entry.source_block if binding is None else binding.block]
         sizes = "" if binding is None else " ".join(f"{dim.symbol}={dim.size}" for dim in binding.dims)
-        arena = f"{binding.plan.arena_bytes:,}" if binding is not None and binding.HasField("plan") else "not planned"
+        if arenas is None:
+            planned = binding is not None and binding.HasField("plan")
+            memory = [f"{binding.plan.arena_bytes:,}" if binding is not None and planned else "not planned"]
+        else:
+            memory = [f"{of[entry.name]:,}" if entry.name in of else "not compiled" for of in arenas.values()]
         does = "trains" if trains(program, program.blocks[entry.source_block]) else "computes"
         fetched = ", ".join(fetch.name for fetch in block.fetches)
-        rows.append((entry.name, does, sizes or "-", f"{len(block.ops):,}", arena, fetched))
-    yield from columns(("entry", "does", "sizes", "ops", "arena bytes", "fetches"), rows, right=("ops", "arena bytes"))
+        rows.append((entry.name, does, sizes or "-", f"{len(block.ops):,}", *memory, fetched))
+    heads = ["planned arena"] if arenas is None else [f"{engine} arena" for engine in arenas]
+    yield from columns(("entry", "does", "sizes", "ops", *heads, "fetches"), rows, right=("ops", *heads))

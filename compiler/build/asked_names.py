@@ -13,6 +13,8 @@ def require_names(program: pb.ProgramDesc) -> None:
     """Raise CompileError for a split, an entry or a metric that the run names and the program does not have."""
     run = program.run
     splits = [split.name for split in program.data.splits]
+    if program.HasField("run") and run.entry not in (entry.name for entry in program.entries):
+        raise CompileError("run: there is nothing to train; call minimize, or update a state, before compile")
     if program.HasField("data"):
         _require("split", run.split, "split", splits, ["train", ""])  # all rows, where no split is called so
     if not run.HasField("evaluate"):

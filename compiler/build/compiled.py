@@ -26,7 +26,7 @@ from compiler.planning.plan_program import plan_program
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Readings
 from prograd_proto.entry_views import Entries
-from prograd_proto.files import FORMAT_VERSION, copy_of, save
+from prograd_proto.files import FORMAT_VERSION, copy_of, is_saved, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.lifespans import trains
 from prograd_proto.regular_files import open_regular
@@ -95,17 +95,27 @@ class Compiled:
         self._planned = budget, threads, spill, seconds
         return report
 
-    def save(self, path: str | Path) -> None:
-        """Write the program file, whole or not at all, in place of one that is there.
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the program file, whole or not at all. A file of the same bytes at `path` is left as it is.
 
         The files that the program names must lie beside it: their sizes and hashes become part of the program. So does
         a step for the rows that are left at the end of an epoch, if the program trains on them; what was planned is
-        planned anew with it. Raises CompileError if a file is missing, or does not have the rows or
-        the columns.
+        planned anew with it.
+
+        Args:
+            path: path of the program file.
+            force: replace a file of other content.
+
+        Raises:
+            CompileError: a file that the program names is missing, or does not have the rows or the columns.
+            ProgramError: another file is at `path` and not `force`, or the program cannot be written.
         """
+        if not isinstance(path, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise CompileError(f"save: the path of a file is text or a Path, not {type(path).__name__}")
         path = Path(path)
         self._complete(path.parent)
-        save(self.desc, path, force=True)
+        if force or not is_saved(self.desc, path):
+            save(self.desc, path, force=force)
 
     def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
         """The program as it would be saved into that folder; without its data if the file is not there."""

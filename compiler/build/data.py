@@ -7,10 +7,12 @@ from pathlib import PurePosixPath
 
 from compiler.build.whole_numbers import require_whole
 from prograd_proto import program_pb2 as pb
+from prograd_proto.better import Best, best_by_name
 from prograd_proto.spelling import closest
 from registry.errors import OpError
 
 _FORMATS = {".safetensors": pb.DATA_FORMAT_SAFETENSORS, ".npz": pb.DATA_FORMAT_NPZ}
+_DIRECTIONS: dict[str, pb.Direction] = {"min": pb.DIRECTION_MIN, "max": pb.DIRECTION_MAX}
 _REMAINDERS: dict[str, pb.Remainder] = {
     "drop": pb.REMAINDER_DROP,
     "exact": pb.REMAINDER_EXACT,
@@ -58,11 +60,14 @@ def run_desc(
     *,
     every: int,
     keep_best: str | None,
-    best: str,
+    best: str | None,
     stop_after: int,
 ) -> pb.RunDesc:
-    """The message of `Program.run`; raises OpError for what cannot be done."""
-    if best not in ("min", "max"):
+    """Return the message of `Program.run`; `settle_best` adds the direction if `best` is None.
+
+    Raises OpError for what cannot be done.
+    """
+    if best not in (None, *_DIRECTIONS):
         raise OpError(f"run: best={best!r} is neither 'min' nor 'max'")
     require_whole("run", least=None, epochs=epochs, every=every, stop_after=stop_after)
     if epochs < 1 or every < 1 or stop_after < 0:
@@ -77,9 +82,27 @@ def run_desc(
     if evaluate is not None:
         run.evaluate.CopyFrom(pb.EvaluateDesc(entry="evaluate", split=evaluate, every=every))
     if keep_best is not None:
-        direction = pb.DIRECTION_MAX if best == "max" else pb.DIRECTION_MIN
+        direction = pb.DIRECTION_UNSPECIFIED if best is None else _DIRECTIONS[best]
         run.keep_best.CopyFrom(pb.KeepBestDesc(metric=keep_best, direction=direction))
     return run
+
+
+def settle_best(run: pb.RunDesc, declared: Mapping[str, Best]) -> None:
+    """Set whether lower or higher values of the metric that `keep_best` names are better, unless the run says it.
+
+    `declared` is what losses and metrics say of themselves; the names of others may say it. Raises OpError if nothing
+    says it.
+    """
+    keep = run.keep_best
+    if not run.HasField("keep_best") or keep.direction != pb.DIRECTION_UNSPECIFIED:
+        return
+    best = declared.get(keep.metric) or best_by_name(keep.metric)
+    if best is None:
+        raise OpError(
+            f"run: keep_best={keep.metric!r} does not say whether lower or higher values are better; "
+            "give best='min' or best='max'"
+        )
+    keep.direction = _DIRECTIONS[best]
 
 
 def _split(name: str, selection: str | slice) -> pb.SplitDesc:

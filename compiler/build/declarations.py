@@ -48,6 +48,13 @@ def declared_state(
     return type
 
 
+def require_no_unnamed(method: str, unnamed: Sequence[object], example: str) -> None:
+    """Raise OpError for values that are given without a name; `example` is a name that the sentence shows."""
+    if unnamed:
+        what = type(unnamed[0]).__name__
+        raise OpError(f"{method}: a {what} is given without a name; write {method}({example}={example})")
+
+
 def require_name(what: str, name: str) -> None:
     """Raise OpError for what cannot be a name, nor stand before one."""
     if not isinstance(name, str) or not name or not name.isprintable() or ":" in name:  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
@@ -56,6 +63,9 @@ def require_name(what: str, name: str) -> None:
 
 def require_dtype(what: str, dtype: str) -> None:
     """Raise OpError unless there is that dtype."""
+    if isinstance(dtype, tuple | list):
+        shape = tuple(dtype)
+        raise OpError(f"{what}: {shape} stands where the dtype is; the order is name, dtype, shape: 'float32', {shape}")
     if dtype not in ITEM_BYTES:
         raise OpError(f"{what}: there is no dtype {dtype!r}; use one of {', '.join(ITEM_BYTES)}")
 

@@ -9,14 +9,14 @@ from contextlib import AbstractContextManager
 from functools import wraps
 from itertools import count
 from math import prod
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, Never, ParamSpec, TypeVar
 
 from compiler.analyses.lifespans import Lifespan, declare_lifespan
 from compiler.build.asked_names import require_names
 from compiler.build.assembly import Built, assembled
 from compiler.build.compiled import Compiled, compile_program
-from compiler.build.data import data_desc, run_desc
-from compiler.build.declarations import Over, declared_state, declared_type, require_dtype
+from compiler.build.data import data_desc, run_desc, settle_best
+from compiler.build.declarations import Over, declared_state, declared_type, require_dtype, require_no_unnamed
 from compiler.build.locations import Locations, line_here
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
 from compiler.build.other_words import no_attribute_of_program
@@ -25,6 +25,7 @@ from compiler.build.scopes import Scopes
 from compiler.build.setting_numbers import asked_interval, declared_setting, known_settings, require_number
 from compiler.build.state_table import StateTable
 from compiler.build.whole_numbers import require_whole
+from compiler.errors import CompileError
 from compiler.passes.leave_frozen import mark
 from compiler.passes.pass_table import PassTable
 from compiler.passes.pipeline import PASSES
@@ -310,6 +311,10 @@ class Program:
     @_with_the_line
     def update(self, state: Value, value: Value) -> None:
         """At the end of each training step the state becomes `value`; a later update takes the place of this one."""
+        if not isinstance(state, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise OpError(
+                f"update: {state!r} is not a tensor of a program; program.state({state!r}) gives that of a name"
+            )
         if state.name not in self.states or state.block is not self._block:
             raise OpError(f"update: {state!r} is not a state of this program")
         self._require_own("update", value)
@@ -434,17 +439,20 @@ class Program:
         self._reports.fetch(name, value, over)
 
     @_with_the_line
-    def metrics(self, **values: Value | Metric) -> None:
+    def metrics(self, *unnamed: Never, **values: Value | Metric) -> None:
         """Report these from training and from the entry `evaluate`.
 
         Scalars are averaged over steps, weighted by rows, or by what counts in a loss of labels. Those of
         `compiler.train.metrics` are of all rows so far, of the epoch or of the evaluation, and of any shape.
         """
+        require_no_unnamed("metrics", unnamed, "accuracy")
         for name, value in values.items():
             self._reports.metric(name, value)
 
-    def outputs(self, **values: Value) -> None:
+    @_with_the_line
+    def outputs(self, *unnamed: Never, **values: Value) -> None:
         """The tensors that the entry `predict` computes."""
+        require_no_unnamed("outputs", unnamed, "logits")
         self.entry("predict", over="last", **values)
 
     @_with_the_line
@@ -489,7 +497,7 @@ class Program:
         evaluate: str | None = None,
         every: int = 1,
         keep_best: str | None = None,
-        best: Literal["min", "max"] = "max",
+        best: Literal["min", "max"] | None = None,
         stop_after: int = 0,
     ) -> None:
         """Say what executing the file does.
@@ -500,7 +508,8 @@ class Program:
             evaluate: the split to evaluate on, if any.
             every: evaluate after every so many epochs.
             keep_best: the metric of the evaluation by which the best states are kept and given at the end.
-            best: whether a higher or a lower metric is better.
+            best: "min" if lower values of that metric are better, "max" if higher ones are. Unless given, losses and
+                errors are "min" and accuracies "max"; `compile` refuses a metric of which neither is known.
             stop_after: stop after so many evaluations without improvement; 0 never stops early.
         """
         self._run_line = line_here()
@@ -520,10 +529,13 @@ class Program:
         Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, a split
         or a metric that `run` names and there is not, or a program that computes nothing.
         """
+        if not isinstance(passes, PassTable):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise CompileError(f"compile: {passes!r} is given without the symbol that it binds; write batch={passes!r}")
         with no_garbage_collection():
             program = self._assembled()
             with Located(lambda: self._run_line):
                 require_names(program)
+                settle_best(program.run, self._reports.best)
             return compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
 
     if not TYPE_CHECKING:  # a type checker knows the methods that there are
@@ -597,5 +609,7 @@ class Program:
         return ChainMap[str, Any](self.states, self._block.types)
 
     def _require_own(self, what: str, value: Value) -> None:
+        if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise OpError(f"{what}: {value!r} is not a tensor of a program")
         if value.block is not self._block:
             raise OpError(f"{what}: {value!r} belongs to another program")

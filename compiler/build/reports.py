@@ -11,6 +11,7 @@ from compiler.train.metrics.metric import Metric, require_metric
 from compiler.train.weighted_means import weight_of, weighted_mean
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.better import Best
 from registry import Block, OpError, Value
 
 
@@ -19,6 +20,7 @@ class Reports:
 
     `train` are those of training, `entries` those of the others by entry, `losses` what the entry `evaluate` reports of
     losses. `totals` has by state what each total of a metric becomes. `new_total(name, type)` makes such a state.
+    `best` has, for each name that `evaluate` reports, whether lower or higher values are better, where that is known.
     """
 
     def __init__(self, block: Block, new_total: Callable[[str, TensorType], Value]) -> None:
@@ -26,6 +28,7 @@ class Reports:
         self.losses: Outputs = {}
         self.entries: dict[str, Outputs] = {}
         self.totals: dict[str, Value] = {}
+        self.best: dict[str, Best] = {}
         self._block = block
         self._new_total = new_total
 
@@ -40,6 +43,7 @@ class Reports:
         name = self.free(name) if name == "loss" else name
         self.fetch(name, loss, "mean")
         self.losses[name] = self.train[name]
+        self.best[name] = "min"
         weight = weight_of(loss) if weight is None else weight
         if weight is not None:
             self.losses[name] = self._reported("minimize", name, weighted_mean(loss, weight), "last")
@@ -48,6 +52,7 @@ class Reports:
         """Let training and evaluation report a scalar, or a metric over all rows so far."""
         if isinstance(value, Value) and value.rank != 0:
             raise OpError(f"metrics: {name} is {value.type}, not a scalar; take ops.mean({name})")
+        self._note_best(name, value)
         value = _over_all(value)
         over: Over = "last" if isinstance(value, Metric) else "mean"
         reported = self._reported(f"metric {name!r}", name, value, over)[0]
@@ -59,6 +64,8 @@ class Reports:
         if entry == "train":
             raise OpError("the entry 'train' is what minimize and update build; give another name")
         for name, value in values.items():
+            if entry == "evaluate":
+                self._note_best(name, value)
             value = _over_all(value) if over == "mean" else value
             self.entries.setdefault(entry, {})[name] = self._reported(f"entry {entry!r}", name, value, over)
 
@@ -72,6 +79,10 @@ class Reports:
         """The name, or the first of `loss2`, `loss3` and so on that training does not report yet."""
         names = chain((name,), (f"{name}{number}" for number in count(2)))
         return next(free for free in names if free not in self.train)
+
+    def _note_best(self, name: str, value: Value | Metric) -> None:
+        if isinstance(value, Metric) and value.best is not None:
+            self.best[name] = value.best
 
     def _reported(self, what: str, name: str, value: Value | Metric, over: Over) -> tuple[Value, pb.Over]:
         """What is fetched under a name, and how it combines over steps."""

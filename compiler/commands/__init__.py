@@ -10,6 +10,7 @@ data_arguments  what can be said to `compiler data`
 show_memory, show_order, show_engine    views of how an entry runs
 pictures        of memory and of ops, as SVG and pages
 asked_passes    what is asked of passes
+engine_arenas   the bytes of an arena that each engine takes for an entry
 chosen_entry    the entry that a view is of, and the sizes that it is bound to
 notes           what a user should know besides the result
 ops_in_words    ops, lines and sizes as words
@@ -26,11 +27,15 @@ from compiler.errors import DataError, LimitError, UsageError
 from prograd_proto.printable import use_escapes_on_output
 from runtime.command_line.ending import EXIT_DATA, EXIT_LIMIT, EXIT_USAGE, ended
 from runtime.command_line.outputs import require_free
+from runtime.files.output import require_form
 from runtime.runs.interrupts import ENDINGS, Interrupts
 
 CODES = ((UsageError, EXIT_USAGE), (DataError, EXIT_DATA), (LimitError, EXIT_LIMIT))
 OUTPUTS = ("output", "html", "svg")
 """The options that name files to write."""
+_PROGRAMS = dict.fromkeys(["compile", "freeze", "plan", "upgrade"], (".pb", "programs"))
+WRITTEN = _PROGRAMS | {"place": (".csv", "placements")}
+"""By verb, what -o writes: the suffix of the format, and what is in the file."""
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -47,5 +52,7 @@ def _run(options: argparse.Namespace) -> int | None:
             for name in options.plugin:
                 use_plugin(name)
         require_free((getattr(options, name, None) for name in OUTPUTS), force=getattr(options, "force", False))
+        if getattr(options, "output", None) and options.verb in WRITTEN:
+            require_form(options.output, *WRITTEN[options.verb])
         verb = import_module(f"compiler.commands.{options.module}")  # one of the parser's own words
         return getattr(verb, options.verb)(options)

@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
 from runtime.command_line.parsing import add_completion, add_old_word, add_verb, new_parser, parsed
-from runtime.command_line.values import duration, one_of, positive, positive_size, size
+from runtime.command_line.values import duration, one_of, positive, positive_size, size, threads
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -65,10 +65,15 @@ def _summary(verbs: Any) -> None:
         verbs,
         "summary",
         "what a program is, on one screen: layers with their states, entries with their ops and memory",
-        "A layer is the states whose names are alike up to the last dot.",
+        "A layer is the states whose names are alike up to the last dot. The arena of an entry is in\n"
+        "bytes, by the engine that takes it in a run on --threads threads.",
         "compiler summary digits.pb",
     )
     verb.add_argument("program", help="a program file")
+    verb.add_argument(
+        "--threads", type=threads, default="auto", metavar="N",
+        help="of a run; one for each core that a process may use unless given",
+    )  # fmt: skip
 
 
 def _draw(verbs: Any) -> None:

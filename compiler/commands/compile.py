@@ -11,7 +11,8 @@ from compiler.build.last_batch import Sizes, sizes_of, with_last_batch
 from compiler.build.well_formed import well_formed
 from compiler.commands.asked_passes import asked_passes, dumper
 from compiler.commands.chosen_entry import several_sizes_given
-from compiler.commands.notes import note_files
+from compiler.commands.notes import note, note_files
+from compiler.errors import UsageError
 from compiler.passes.pipeline import PASSES
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
@@ -26,12 +27,16 @@ def compile(options: argparse.Namespace) -> None:
     after = dumper(options.dump_after, passes) if options.dump_after else None
     try:
         compiled = compile_program(program, _sizes(options.bind, program, options.program), after, passes=passes)
+    except UsageError:
+        raise
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from None
     if options.output is not None:
         files = list(compiled.desc.files)
         save(compiled.desc, options.output, force=options.force)
         note_files(options, options.output, files)
+    else:
+        note(options, "note: nothing was written; -o FILE writes the program")
     put(f"OK program_sha256={compiled.sha256}")
 
 

@@ -9,8 +9,8 @@
 
 A program must not depend on the machine that compiled it. So an op is computed only if its operator is declared
 `exact`: IEEE 754 or the arithmetic of integers fixes its bits. There are no exponentials and their like, no sums of
-floats, nothing with a NaN, whose sign differs between CPUs, no maximum of floats, which may be either of 0.0 and -0.0,
-and no cast from floats to integers, which may not fit. An op with effects is never computed: it runs in the step.
+floats, nothing with a NaN, whose sign differs between CPUs, and no maximum of floats, which may be either of 0.0 and
+-0.0. An op with effects is never computed: it runs in the step.
 """
 
 from __future__ import annotations
@@ -119,8 +119,6 @@ def _is_exact(kind: Kind) -> bool:
     dtypes = {result.dtype, *(type.dtype for type in kind.inputs if type is not None)}
     if result.nbytes > SMALL_TENSOR_BYTES or not dtypes <= PLAIN:
         return False
-    if kind.op_type == "cast":
-        return result.dtype not in INTEGERS or dtypes.isdisjoint(FLOATS)
     return exact == "always" or dtypes.isdisjoint(FLOATS)
 
 

@@ -24,6 +24,7 @@ from compiler.planning.timeline import Timeline, timeline_of
 from compiler.planning.write_timeline import write_timeline
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading, Readings
+from prograd_proto.wording import as_asked
 from runtime.placement import THOROUGH
 
 SECONDS: Final = 60.0
@@ -99,17 +100,19 @@ def plan_within(
 
 def _how_far(block: Reading, timeline: Timeline, budget: int, limit: TimeLimit) -> str:
     start, repeated = timeline_of(step_graph(block)).peak, len(timeline.order) - len(block.ops)
+    more = as_asked("--max-time", "seconds=")
     return (
         f"{limit.seconds:g} seconds were not enough: with {repeated} more ops in the step, of which "
         f"{len(timeline.spilled)} move values to a file, what it needs at once fell from {start} to {timeline.peak} "
-        f"bytes, and the budget is {budget}; give it more time, by --max-time or seconds= in Python, or a larger budget"
+        f"bytes, and the budget is {budget}; give it more time, by {more}, or a larger budget"
     )
 
 
 def _why_not(block: Reading, timeline: Timeline, smallest: int, budget: int, spilling: bool) -> str:
     at = timeline.live.index(timeline.peak)
     op, own = block.ops[timeline.ops[timeline.order[at]]], timeline.graph.working_set(timeline.order, at)
-    hint = "; values may also wait in a file: --spill" if own <= budget and not spilling else ""
+    how = as_asked("--spill", "spill=True")
+    hint = f"; values may also wait in a file: {how}" if own <= budget and not spilling else ""
     return (
         f"the smallest arena found has {smallest} bytes, more than the budget of {budget}; "
         f"op {op.id} ({op.type}), where the peak is, works on {own} by itself{hint}"

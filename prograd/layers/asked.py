@@ -1,13 +1,40 @@
-"""What a layer asks of the tensor that it is given: that it is one, of floats, with a number of channels."""
+"""What a layer asks of its arguments: that it has them, and that x is a tensor of floats with known channels."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import NoReturn, ParamSpec, TypeVar
 
 from prograd import OpError, Program, Value, initialisers
+from prograd.layers.other_names import no_argument
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Initial = initialisers.Initialiser | initialisers.FromFile | None
 """The initial value of weights; None for the layer's own choice."""
+
+
+def layer(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a layer refuse by OpError, in one sentence, arguments that it does not have and those that are missing."""
+    taken = signature(function)
+    known = list(taken.parameters)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in taken.parameters:
+                raise OpError(f"{function.__name__}: {no_argument(name, known)}")
+        try:
+            taken.bind(*args, **kwargs)
+        except TypeError as error:
+            form = f"{function.__name__}({', '.join(known)})"
+            raise OpError(f"{function.__name__}: {error}; its arguments are {form}") from None
+        return function(*args, **kwargs)
+
+    return call
 
 
 def channels(program: Program, what: str, x: Value, rank: int = 2) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from prograd import Program, Value, ops
-from prograd.layers.asked import channels, refuse, tensor
+from prograd.layers.asked import channels, layer, refuse, tensor
 from prograd.layers.dense import dense
 from prograd.layers.embedding import places
 
 
+@layer
 def attention(
     program: Program,
     name: str,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from prograd import Program, Value, constant, ops, zeros
-from prograd.layers.asked import Initial, channels, refuse
+from prograd.layers.asked import Initial, channels, layer, refuse
 
 Padding = Literal["same", "none"]
 
 
+@layer
 def conv(
     program: Program,
     name: str,
@@ -50,6 +51,7 @@ def conv(
     return _slide(x, w, stride, dilation, groups, edges) + b
 
 
+@layer
 def conv_norm(
     program: Program,
     name: str,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from prograd import Program, Value, zeros
-from prograd.layers.asked import Initial, channels
+from prograd.layers.asked import Initial, channels, layer
 
 
+@layer
 def dense(
     program: Program,
     name: str,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from prograd import Program, Value, normal, ops
-from prograd.layers.asked import Initial, channels, refuse, tensor
+from prograd.layers.asked import Initial, channels, layer, refuse, tensor
 
 
+@layer
 def embedding(
     program: Program,
     name: str,
@@ -36,6 +37,7 @@ def embedding(
     return ops.embedding(table, numbers, padding_index=padding_index)
 
 
+@layer
 def positions(program: Program, name: str, x: Value, *, count: int = 0, initial: Initial = None) -> Value:
     """The sequences x [n, l, c] with a row of a table added at each place.
 
@@ -56,6 +58,7 @@ def positions(program: Program, name: str, x: Value, *, count: int = 0, initial:
     return x + ops.gather(table, places(program, length))
 
 
+@layer
 def sinusoidal_positions(program: Program, x: Value, *, base: float = 10000.0) -> Value:
     """The sequences x [n, l, c] with sines and cosines of each place added: Vaswani et al., 2017. No states."""
     size = channels(program, "sinusoidal_positions", x, rank=3)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from prograd import Program, Value, constant, ops, zeros
-from prograd.layers.asked import channels
+from prograd.layers.asked import channels, layer
 
 
+@layer
 def batch_norm(
     program: Program, name: str, x: Value, *, momentum: float = 0.9, epsilon: float = 1e-5, decay: float = 1.0
 ) -> Value:
@@ -32,6 +33,7 @@ def batch_norm(
     return y
 
 
+@layer
 def layer_norm(program: Program, name: str, x: Value, *, epsilon: float = 1e-5, decay: float = 1.0) -> Value:
     """The channels of each place of x [..., c] brought to mean 0 and deviation 1, then scaled and moved.
 
@@ -42,6 +44,7 @@ def layer_norm(program: Program, name: str, x: Value, *, epsilon: float = 1e-5, 
     return ops.layer_norm(x, scale, bias, epsilon=epsilon)[0]
 
 
+@layer
 def group_norm(
     program: Program, name: str, x: Value, groups: int, *, epsilon: float = 1e-5, decay: float = 1.0
 ) -> Value:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from prograd import ops
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest, closest_and_all
 
 _HERE: Final = {
     "batchnorm": "layers.batch_norm",
@@ -25,6 +25,49 @@ _HERE: Final = {
     "sequential": "one layer behind the other: x = ops.relu(layers.dense(program, 'hidden', x, 32))",
     "transformerencoderlayer": "layers.transformer_block",
 }
+
+
+_ARGUMENTS: Final = {
+    "activation": "write the operator around the layer, as in ops.relu(layers.dense(program, 'hidden', x, 32))",
+    "channels": "size",
+    "dilation_rate": "dilation",
+    "embedding_dim": "size",
+    "eps": "epsilon",
+    "features": "size",
+    "filters": "size",
+    "hidden": "size",
+    "hidden_size": "size",
+    "input_dim": "leave it out: it is the last extent of x",
+    "in_channels": "leave it out: it is the last extent of x",
+    "in_features": "leave it out: it is the last extent of x",
+    "kernel": "window",
+    "kernel_size": "window",
+    "num_embeddings": "count",
+    "num_heads": "heads",
+    "out_channels": "size",
+    "out_features": "size",
+    "output_dim": "size",
+    "p": "rate",
+    "strides": "stride",
+    "units": "size",
+    "use_bias": "bias",
+}
+
+
+def no_argument(name: str, known: Sequence[str]) -> str:
+    """Return what to write in place of an argument that a layer does not have."""
+    meant = _ARGUMENTS.get(name, "")
+    if meant in known:
+        return f"there is no argument {name!r}; here it is called {meant}"
+    if " " in meant:
+        return f"there is no argument {name!r}; {meant}"
+    return f"there is no argument {name!r}{closest_and_all(name, known)}"
+
+
+def layer_called(name: str, layers: Collection[str]) -> str:
+    """Return the layer that is called so elsewhere, "" if there is none."""
+    word = name.lower()
+    return _HERE.get(word, f"layers.{word}" if word in layers else "")
 
 
 def no_layer(name: str, known: Sequence[str]) -> str:

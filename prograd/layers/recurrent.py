@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from prograd import Program, Value, ops, zeros
-from prograd.layers.asked import Initial, channels
+from prograd.layers.asked import Initial, channels, layer
 
 
+@layer
 def lstm(
     program: Program,
     name: str,
@@ -42,6 +43,7 @@ def lstm(
     return ops.lstm(x, *weights, lengths=lengths, bidirectional=bidirectional, rate=rate)
 
 
+@layer
 def gru(
     program: Program,
     name: str,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prograd import Value, ops
+from prograd.layers.asked import layer
 from prograd_proto.settings import Interval
 from registry.settings import Number, require_within
 
 
+@layer
 def dropout(x: Value, rate: Number) -> Value:
     """The tensor x with elements set to 0 with probability `rate`, and x itself outside training. No states.
 
@@ -28,6 +30,7 @@ def _dropout_by(x: Value, rate: Value) -> Value:
     return ops.where(at_rest, x, ops.where(drawn < rate, 0.0, x / (1.0 - rate)))
 
 
+@layer
 def residual(x: Value, layer: Callable[[Value], Value], *, rate: Number = 0.0) -> Value:
     """The sum of x and what a layer makes of it, with dropout: He et al., 2016. No states of its own.
 

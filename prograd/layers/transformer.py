@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prograd import Program, Value, ops
-from prograd.layers.asked import channels
+from prograd.layers.asked import channels, layer
 from prograd.layers.attention import attention
 from prograd.layers.dense import dense
 from prograd.layers.norm import layer_norm
@@ -13,6 +13,7 @@ from prograd.layers.residual import residual
 from registry.settings import Number
 
 
+@layer
 def transformer_block(
     program: Program,
     name: str,

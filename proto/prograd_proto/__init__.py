@@ -16,8 +16,11 @@
 * `settings`: the scalar states that a run may be given other values of
 * `errors`: what a program can cause by itself, and what a plugin can; `os_errors`: what the system says of a file
 * `regular_files`: opening regular files and nothing else; `file_patterns`: several files by one name
+* `file_forms`: names of files whose suffix promises another format
 * `printable`: whatever leaves for a terminal or a table: one line, of bounded length, that does nothing
 * `spelling`: the closest known name, or all; `byte_sizes`: sizes as people write them
+* `better`: which values of a metric are better, as far as its name says
+* `wording`: options in errors of commands, arguments in errors of Python programs
 """
 
 from prograd_proto.attributes import Attribute as Attribute

@@ -6,6 +6,8 @@ from contextlib import suppress
 from stat import S_IMODE, S_ISREG
 from typing import BinaryIO, Final
 
+from prograd_proto.wording import as_asked
+
 LIVE: Final[set[str]] = set()
 """The temporary files that this process is writing; what else has its number was left by another one before it."""
 
@@ -72,7 +74,7 @@ def mode_to_replace(target: str, force: bool) -> int | None:
     if not S_ISREG(mode):  # renaming over a device such as /dev/null would destroy it
         raise OSError("what is there is not a regular file")
     if not force:
-        raise FileExistsError("the file exists; use force to replace it")
+        raise FileExistsError(f"the file exists; {as_asked('--force', 'force=True')} replaces it")
     return S_IMODE(mode)
 
 

@@ -12,8 +12,10 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from prograd_proto import program_pb2 as pb
 from prograd_proto.atomic import write_atomically
 from prograd_proto.errors import ProgramError, Unwritable
+from prograd_proto.file_forms import other_form
 from prograd_proto.regular_files import open_regular
 from prograd_proto.upgrades import FORMAT_VERSION, upgrade
+from prograd_proto.wording import as_asked
 
 MAX_BYTES: Final = 1 << 30
 """The largest program file that is read or written: 1 GiB. Big tensors lie in files beside it."""
@@ -35,6 +37,9 @@ def load(path: str | os.PathLike[str]) -> pb.ProgramDesc:
         program = parse(read(where))
         upgrade(program)
     except ProgramError as error:
+        if where.endswith(".safetensors") and isinstance(error.__cause__, DecodeError):
+            how = as_asked("--load after the program", "run.load")
+            raise ProgramError(f"{where}: this is a safetensors file and no program; {how} takes states") from None
         raise ProgramError(f"{where}: {error}") from error.__cause__
     return program
 
@@ -42,8 +47,9 @@ def load(path: str | os.PathLike[str]) -> pb.ProgramDesc:
 def save(program: pb.ProgramDesc, path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Write a program to a file, whole or not at all; equal programs give equal files.
 
-    Raises ProgramError, beginning with the path, if the file exists and not `force`, if it cannot be written
-    (the OSError is the cause, and what stood there is untouched), or if it is too big or of another version.
+    Raises ProgramError, beginning with the path, if the file exists and not `force`, if its name stands for another
+    format, as in "p.onnx", if it cannot be written (the OSError is the cause, and what stood there is untouched), or if
+    it is too big or of another version.
     """
     where = os.fspath(path)
     if program.format_version != FORMAT_VERSION:
@@ -59,8 +65,20 @@ def save(program: pb.ProgramDesc, path: str | os.PathLike[str], *, force: bool =
     write(raw, where, force=force)
 
 
+def is_saved(program: pb.ProgramDesc, path: str | os.PathLike[str]) -> bool:
+    """Return True if `path` is a regular file of the bytes that `save` writes; False if it cannot be read."""
+    raw = canonical_bytes(program) + END
+    try:
+        with open_regular(path) as file:
+            return os.fstat(file.fileno()).st_size == len(raw) and file.read() == raw
+    except OSError:
+        return False
+
+
 def write(raw: bytes, where: str, *, force: bool) -> None:
     """Put a file's bytes at a path, whole or not at all; for errors see `save`."""
+    if sentence := other_form(where, ".pb", "programs"):
+        raise ProgramError(sentence)
     try:
         write_atomically(where, raw, force=force)
     except FileExistsError as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from prograd_proto.errors import PluginError, ProgramError
 from prograd_proto.spelling import closest
+from prograd_proto.wording import as_asked
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -72,12 +73,12 @@ def require_plugins(types: Iterable[str], known: Iterable[str]) -> None:
 
 
 def plugin_hint(types: Iterable[str]) -> str:
-    """`; use --plugin acme, or use_plugin('acme') in Python`, or nothing if the operators are of no plugin."""
+    """Return `; give --plugin acme` or `; call use_plugin('acme')`, or "" if the operators are of no plugin."""
     names = sorted({namespace_of(type) for type in types if namespace_of(type).isidentifier()})[:_MOST_SHOWN]
     if not names:
         return ""
-    options, calls = (", ".join(form.format(name) for name in names) for form in ("--plugin {}", "use_plugin('{}')"))
-    return f"; give {options}, or call {calls} in Python"
+    form = as_asked("--plugin {}", "use_plugin('{}')")
+    return f"; {as_asked('give', 'call')} {', '.join(form.format(name) for name in names)}"
 
 
 def plugin_failed(where: str, error: BaseException) -> PluginError:

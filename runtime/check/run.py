@@ -76,7 +76,8 @@ def check_run(program: pb.ProgramDesc) -> None:
     run = program.run
     entries = {entry.name: entry for entry in program.entries}
     splits = {split.name for split in program.data.splits}
-    require(run.entry in entries, f"the run is of the entry {run.entry!r}, which does not exist")
+    hint = "; call minimize on the Program before you compile it" if run.entry == "train" else ""
+    require(run.entry in entries, f"the run is of the entry {run.entry!r}, which does not exist{hint}")
     require(
         run.epochs >= 1 and run.stop_after >= 0, f"the run has {run.epochs} epochs and stops after {run.stop_after}"
     )

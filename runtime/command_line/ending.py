@@ -10,6 +10,7 @@ from typing import Final
 from prograd_proto import PluginError, ProgramError
 from prograd_proto.errors import Unwritable
 from prograd_proto.os_errors import is_full, os_sentence
+from prograd_proto.wording import words_of_a_command
 from runtime.command_line.streams import drop
 from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, UsageError
 from runtime.runs.interrupts import Interrupted
@@ -47,7 +48,8 @@ def ended(options: argparse.Namespace, act: Callable[[argparse.Namespace], int |
     `codes` are those of errors that only this command has; they come first.
     """
     try:
-        return act(options) or EXIT_DONE
+        with words_of_a_command():
+            return act(options) or EXIT_DONE
     except BrokenPipeError:  # the reader of our results has left; not an error of ours, but not a success either
         drop(sys.stdout)
         return EXIT_INTERRUPTED

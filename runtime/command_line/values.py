@@ -36,8 +36,24 @@ def port(text: str) -> int:
 
 
 def counts(text: str) -> list[int]:
-    """Whole numbers from 1 on, as `1,2`."""
-    return [positive(word) for word in text.split(",")]
+    """Return numbers of threads, as `1,2`, or `auto`."""
+    return [threads(word) for word in text.split(",")]
+
+
+def threads(text: str) -> int:
+    """Return a number of threads; `auto` is one for each core that the process may use.
+
+    Raises ArgumentTypeError for more threads than `why_too_many` lets a run have.
+    """
+    if text == "1":
+        return 1
+    from runtime.usable_cores import usable_cores, why_too_many  # where it is asked for: start-up time
+
+    if text == "auto":
+        return usable_cores()
+    if why := why_too_many(positive(text)):
+        raise ArgumentTypeError(f"{text}: {why}")
+    return int(text)
 
 
 def int64(text: str) -> int:

@@ -192,8 +192,9 @@ def _bench(verbs: Any, name: str) -> None:
     )
     add_entry(verb)
     verb.add_argument(
-        "--threads", type=counts, default=[1], metavar="N,...", help="numbers of threads; the groups are of the first"
-    )
+        "--threads", type=counts, default="auto", metavar="N,...",
+        help="numbers of threads, one for each core that the process may use unless given; the groups are of the first",
+    )  # fmt: skip
     add_engine(verb)
     add_engine(verb, "--against", "another engine")
     add_spill(verb)
@@ -236,6 +237,7 @@ def _sweep(verbs: Any, name: str) -> None:
     what.add_argument("--jobs", type=positive, default=1, metavar="N", help="runs at once; default 1")
     add_length(what)
     add_how(what)
+    verb.set_defaults(threads=None)  # runs that are made at once share the cores
     what.add_argument("--data", type=Path, metavar="FILE", help="in place of the program's data file, with its keys")
     what.add_argument("--split", metavar="NAME", help="the rows; those that the program names unless given")
     add_file_of_states(what)

@@ -52,7 +52,9 @@ def _table(files: list[Kept]) -> list[str]:
         label, used = file.label, datetime.fromtimestamp(file.used, UTC)
         what = ("", "not used: not whole, or not safe") if label is None else (label.instruction_set, label.program)
         kibibytes = f"{file.nbytes / 1024:7,.0f}"
-        rows.append((kibibytes, f"{used:%Y-%m-%d %H:%M}", f"{what[0]:<7}", sentence(what[1] or "every program")))
+        rows.append(
+            (kibibytes, f"{used:%Y-%m-%d %H:%M}", f"{sentence(what[0]):<7}", sentence(what[1] or "every program"))
+        )
     return ["  ".join(row) for row in rows]
 
 

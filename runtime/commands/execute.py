@@ -26,6 +26,7 @@ from runtime.commands.reports.trace import TraceFile
 from runtime.commands.settings import setting_fields
 from runtime.dtypes import Array
 from runtime.errors import OutOfTime, UsageError
+from runtime.files.output import require_form
 from runtime.memory_limit import MemoryLimit, peak_rss
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.evaluation import run_over
@@ -269,6 +270,13 @@ def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> No
     if not options.resume:
         outputs.append(options.metrics)
     require_free(outputs, force=options.force)
+    for path, suffix, what in (
+        (options.load if options.in_place else options.save, ".safetensors", "states"),
+        (options.trace, ".json", "traces"),
+        (options.record, ".json", "records"),
+    ):
+        if path is not None:
+            require_form(path, suffix, what)
 
 
 def _limits(interrupts: Interrupts, overtime: Overtime) -> Between:
@@ -319,10 +327,10 @@ def _metrics_file(options: argparse.Namespace, run: Run, entry: str) -> MetricsF
     from runtime.commands.reports.metrics_file import MetricsFile  # brings csv and json: start-up time
 
     names = [fetch.name for fetch in scalar_fetches(run.session.bindings(entry)[0])]
-    evaluated = run.program.run.evaluate.entry
-    if evaluated and run.program.run.entry == entry:
+    evaluated = run.program.run.evaluate.entry if run.program.run.entry == entry else ""
+    if evaluated:
         names += [f"{evaluated}.{fetch.name}" for fetch in scalar_fetches(run.session.bindings(evaluated)[0])]
-    return MetricsFile(options.metrics, names)
+    return MetricsFile(options.metrics, names, evaluates=bool(evaluated))
 
 
 def _watch(options: argparse.Namespace, run: Run, entry: str) -> Watch | None:
@@ -367,6 +375,8 @@ def _open_metrics(file: MetricsFile, options: argparse.Namespace, run: Run, entr
 def _interrupted(options: argparse.Namespace, steps: int) -> str:
     if options.checkpoint is None:
         return f"interrupted after step {steps}; no checkpoint was asked for"
+    if not CheckpointFolder(options.checkpoint).files():
+        return f"interrupted after step {steps}{_kept(options)}"
     return f"interrupted after step {steps}; --resume goes on from the checkpoint in {options.checkpoint}"
 
 
@@ -374,7 +384,7 @@ def _kept(options: argparse.Namespace) -> str:
     if options.checkpoint is None:
         return ""
     if not CheckpointFolder(options.checkpoint).files():
-        return "; there is no checkpoint yet"
+        return f"; there is no checkpoint in {options.checkpoint} yet, so the next run begins at step 1"
     return f"; --resume goes on from the last checkpoint in {options.checkpoint}"
 
 
@@ -388,6 +398,7 @@ def _common_fields(options: argparse.Namespace, run: Run, seconds: float) -> Fie
         ("state", run.states.nbytes),
         ("rss", peak_rss()),
         *engine_fields(run),
+        ("threads", run.session.threads),
         ("math", run.session.engine.math),
         ("state_sha256", run.states.sha256()),
     ]

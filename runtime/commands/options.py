@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.command_line.parsing import add_old_word
-from runtime.command_line.values import duration, int64, one_of, positive, setting, size
+from runtime.command_line.values import duration, int64, one_of, positive, setting, size, threads
 from runtime.engines.choice import ENGINES
 
 
@@ -40,7 +40,10 @@ def add_settings(group: Any) -> None:
 
 
 def _add_threads(group: Any) -> None:
-    group.add_argument("--threads", type=positive, default=1, metavar="N", help="the results do not depend on it")
+    group.add_argument(
+        "--threads", type=threads, default="auto", metavar="N",
+        help="one for each core that the process may use unless given; the results do not depend on it",
+    )  # fmt: skip
     group.add_argument(
         "--schedule", type=one_of("fifo", "parallel"), metavar="{fifo,parallel}",
         help="the order of the op list, or each op when it can; parallel with more than one thread",

@@ -48,11 +48,10 @@ def plot(options: argparse.Namespace) -> int:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """What the runs are called: the name of the file, with its folder where several have the same."""
-    stems = [path.stem for path in paths]
-    if len(set(stems)) == len(stems):
-        return stems
-    return [str(path.with_suffix("")) for path in paths]
+    """Return what the runs are called: the shortest forms of their paths of which no two are equal."""
+    stems, names = [path.stem for path in paths], [path.name for path in paths]
+    bare = [str(path.with_suffix("")) for path in paths]
+    return next((form for form in (stems, names, bare) if len(set(form)) == len(form)), [str(path) for path in paths])
 
 
 def _watched(spreads: Sequence[Spread], patterns: Sequence[str], *, also_without: bool) -> list[Spread]:

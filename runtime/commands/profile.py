@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import NamedTuple
@@ -22,17 +23,27 @@ from runtime.dtypes import numpy_dtype
 from runtime.engines.engine import Executor
 from runtime.engines.parts import Part, Spell
 from runtime.entries import BoundEntry
+from runtime.files.output import require_form
 from runtime.rows.rows import Rows
 from runtime.runs.overtime import Overtime
 from runtime.runs.run import Run
 
 
 class Spent(NamedTuple):
-    """The time of parts with one name over all steps, and the most bytes of the arena alive while one of them runs."""
+    """The time of parts with one name, and the most bytes of the arena alive while one of them runs.
+
+    Attributes:
+        name: of the parts.
+        calls: over all steps.
+        seconds: over all steps.
+        median: seconds of a step, the median over all steps, which one slow step does not change.
+        alive: bytes.
+    """
 
     name: str
     calls: int
     seconds: float
+    median: float
     alive: int
 
 
@@ -40,8 +51,8 @@ class Measured(NamedTuple):
     """What was seen of the steps that count."""
 
     steps: list[list[Spell]]
-    wall: float  # seconds of all steps, from the first op or copy to the last
-    reading: float  # seconds that their rows took
+    wall: list[float]  # seconds of each step, from the first op or copy to the last
+    reading: list[float]  # seconds that its rows took
     alive: list[int]  # bytes of the arena, while each part runs in the order of the list
 
 
@@ -51,6 +62,8 @@ def profile(options: argparse.Namespace) -> int:
     The states that the steps change are not kept. Feeds without data and without --feed are zeros.
     """
     require_free([options.trace], force=options.force)
+    if options.trace is not None:
+        require_form(options.trace, ".json", "traces")
     if options.sandbox:
         from runtime.commands.sandbox import enter_sandbox  # for few
 
@@ -88,7 +101,8 @@ def rows_or_zeros(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | Non
 
 def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, trace: TraceFile | None) -> Measured:
     found: list[list[Spell]] = []
-    wall = reading = 0.0
+    wall: list[float] = []
+    reading: list[float] = []
     first = executor.warm_up + 1  # and caches fill
     for number in range(first + steps):
         asked = perf_counter()
@@ -99,8 +113,8 @@ def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, tra
         if number < first:
             continue
         found.append(spells)
-        wall += end - begin
-        reading += begin - asked
+        wall.append(end - begin)
+        reading.append(begin - asked)
         if trace is not None:
             trace.note(executor, begin, spells, end)
     return Measured(found, wall, reading, _alive(executor))
@@ -130,45 +144,57 @@ def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: E
     tables = {by: _grouped(parts, measured, name) for by, name in names.items()}
     threads = ["thread"] if options.threads > 1 or executor.footprint.file else []
     chosen = [options.by] if options.by else ["type", "stage", "line", *threads]
-    total = sum(spell.stop - spell.start for step in measured.steps for spell in step)
+    totals = [sum(spell.stop - spell.start for spell in step) for step in measured.steps]
     peak = max(measured.alive, default=0)
     if options.json:
-        _print_json(options, bound, tables, measured, total, peak)
+        _print_json(options, bound, tables, measured, sum(totals), peak)
         return
     for by in chosen:
-        put(_table(by, tables[by], options.steps, total))
+        put(_table(by, tables[by], options.steps))
     if peak:
         part = parts[measured.alive.index(peak)]
         put(f"most memory: {peak} bytes of the arena are alive while op {_described(program, part)} runs\n")
-    stages = {group.name: group.seconds / options.steps for group in tables["stage"]}
+    stages = {group.name: group.median for group in tables["stage"]}
     fields: list[tuple[str, object]] = [("entry", bound.name), ("steps", options.steps), ("ops", len(parts))]
-    fields += [("seconds_per_step", total / options.steps), ("wall_per_step", measured.wall / options.steps)]
+    fields += [("seconds_per_step", _median(totals)), ("wall_per_step", _median(measured.wall))]
     if bound.feeds:
-        fields += _rates(bound, options.steps, measured)
+        fields += _rates(bound, measured)
     fields += [("forward", stages.get("forward", 0.0))]
     fields += [("backward", sum(stages.get(name, 0.0) for name in ("gradient", "derivative", "recompute")))]
     fields += [("update", stages.get("update", 0.0))]
     fields += [("transfer", stages["transfer"])] if "transfer" in stages else []
-    fields += [("arena", executor.footprint.arena), ("peak", peak), *engine_fields(run)]
+    fields += [
+        ("arena", executor.footprint.arena),
+        ("peak", peak),
+        *engine_fields(run),
+        ("threads", run.session.threads),
+    ]
     put(result_line("OK", fields))
 
 
-def _rates(bound: BoundEntry, steps: int, measured: Measured) -> list[tuple[str, object]]:
-    """How many rows a second steps take, and how many are read."""
-    rows = bound.rows * steps
-    return [("rows_per_second", rows / measured.wall), ("read_per_second", rows / max(measured.reading, 1e-9))]
+def _rates(bound: BoundEntry, measured: Measured) -> list[tuple[str, object]]:
+    """Return how many rows a second the median step takes, and how many are read."""
+    wall, reading = _median(measured.wall), max(_median(measured.reading), 1e-9)
+    return [("rows_per_second", bound.rows / wall), ("read_per_second", bound.rows / reading)]
+
+
+def _median(seconds: Sequence[float]) -> float:
+    return float(np.median(seconds))
 
 
 def _grouped(parts: Sequence[Part], measured: Measured, name_of: Callable[[Part, Spell], str]) -> list[Spent]:
-    """The time by name, the longest first."""
-    groups: dict[str, Spent] = {}
-    for step in measured.steps:
+    """Return the time by name, the longest first."""
+    times: dict[str, list[float]] = {}
+    calls: Counter[str] = Counter()
+    most: dict[str, int] = {}
+    for number, step in enumerate(measured.steps):
         for spell in step:
             name = name_of(parts[spell.part], spell)
-            _, calls, spent, most = groups.get(name, Spent(name, 0, 0.0, 0))
-            most = max(most, measured.alive[spell.part])
-            groups[name] = Spent(name, calls + 1, spent + spell.stop - spell.start, most)
-    return sorted(groups.values(), key=lambda group: (-group.seconds, group.name))
+            times.setdefault(name, [0.0] * len(measured.steps))[number] += spell.stop - spell.start
+            calls[name] += 1
+            most[name] = max(most.get(name, 0), measured.alive[spell.part])
+    groups = [Spent(name, calls[name], sum(found), _median(found), most[name]) for name, found in times.items()]
+    return sorted(groups, key=lambda group: (-group.median, group.name))
 
 
 def _described(program: pb.ProgramDesc, part: Part) -> str:
@@ -183,11 +209,12 @@ def _line(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
     return sentence(program.locations[op.location - 1], WORD) if op.location else ""
 
 
-def _table(title: str, groups: Sequence[Spent], steps: int, total: float) -> str:
+def _table(title: str, groups: Sequence[Spent], steps: int) -> str:
+    total = sum(group.median for group in groups)
     width = max([len(title), 12, *(len(group.name) for group in groups)])
     lines = [f"{title:<{width}}  calls/step   us/step    us/call   share  alive KiB"]
-    for name, calls, seconds, alive in groups:
-        step, call, share = seconds / steps * 1e6, seconds / calls * 1e6, seconds / total if total else 0.0
+    for name, calls, _, median, alive in groups:
+        step, call, share = median * 1e6, median * steps / calls * 1e6, median / total if total else 0.0
         lines.append(
             f"{name:<{width}}  {calls / steps:10.4g}  {step:8.1f}  {call:9.2f}  {share:6.1%}  {alive / 1024:9.1f}"
         )
@@ -208,8 +235,8 @@ def _print_json(
         "entry": bound.name,
         "steps": options.steps,
         "seconds": total,
-        "wall": measured.wall,
-        "reading": measured.reading,
+        "wall": sum(measured.wall),
+        "reading": sum(measured.reading),
         "peak": peak,
         "alive": measured.alive,
         **{f"by_{name}": [group._asdict() for group in groups] for name, groups in tables.items()},

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
 from prograd_proto.printable import result_line
+from prograd_proto.regular_files import open_regular
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.streams import put
 from runtime.command_line.values import number
@@ -138,7 +139,8 @@ def _change(name: str, then: Mapping[str, str], now: Mapping[str, str]) -> str:
 def _other_metrics(found: Path, expected: Path) -> list[str]:
     """A sentence about the first line in which two files of metrics differ."""
     try:
-        wanted = expected.read_bytes()
+        with open_regular(expected) as file:
+            wanted = file.read()
     except OSError as error:
         raise DataError(f"{expected}: the metrics cannot be read: {error.strerror or error}") from None
     here = found.read_bytes()

@@ -21,7 +21,7 @@ from runtime.command_line.streams import put
 from runtime.commands.sweeps.runs import Number, Outcome, Trial, outcomes, trials
 from runtime.commands.sweeps.table import as_json, in_order, judged_by, table
 from runtime.errors import UsageError
-from runtime.files.output import unwritable
+from runtime.files.output import require_form, unwritable
 from runtime.runs.interrupts import Interrupted
 from runtime.runs.settings import checked_setting
 
@@ -35,6 +35,8 @@ def sweep(options: argparse.Namespace) -> int:
     """Run a program with every combination of settings and seeds; the code is 1 if a run failed."""
     start = perf_counter()
     require_free([options.results], force=options.force)
+    if options.results is not None:
+        require_form(options.results, ".jsonl", "results")
     program = load(options.program)
     check_settings(program)
     choices = _choices(options, program)
@@ -104,7 +106,7 @@ def _passed(options: argparse.Namespace) -> list[str]:
     for name in _PASSED:
         value = getattr(options, name.replace("-", "_"))
         flag = "--spill-dir" if name == "spill" else f"--{name}"
-        if value not in (None, 1 if name == "threads" else None, "exact" if name == "math" else None):
+        if value not in (None, "exact" if name == "math" else None):
             words += [flag, str(value)]
     return words + [word for name in options.plugin for word in ("--plugin", name)]
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     EngineName = Literal["reference", "native", "native.avx512", "native.avx2", "native.sse2", "native.neon"]
     Make = Callable[[pb.ProgramDesc, EngineOptions], Engine]
 
-MOST_THREADS = 1024
-"""Of a run; each has memory of its own, in an arena and of the system."""
-
 
 def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOptions) -> tuple[Engine, str]:
     """The engine of that name for a checked program, and a word for why it is not the fastest one, if that was meant.
@@ -31,10 +28,8 @@ def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOption
 
     Raises UsageError if there is no such engine or it does not have what is asked, Unavailable if it cannot run here.
     """
-    if options.threads > MOST_THREADS:
-        from runtime.errors import UsageError
-
-        raise UsageError(f"threads={options.threads}: a run takes at most {MOST_THREADS} threads")
+    if options.threads > 1:
+        _require_threads(options.threads)
     asked = name or os.environ.get(VARIABLE)
     if not asked:
         return _fastest(program, options)
@@ -45,6 +40,16 @@ def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOption
         hint = closest(asked, ENGINES) or f"; the engines are {', '.join(ENGINES)}"
         raise UsageError(f"{'' if name else f'{VARIABLE}: '}there is no engine {asked!r}{hint}")
     return ENGINES[asked](program, options), ""
+
+
+def _require_threads(threads: int) -> None:
+    from runtime.usable_cores import why_too_many
+
+    if why := why_too_many(threads):
+        from prograd_proto.wording import as_asked
+        from runtime.errors import UsageError
+
+        raise UsageError(f"{as_asked(f'--threads {threads}', f'threads={threads}')}: {why}")
 
 
 def with_instructions(engine: str, instructions: str) -> str:

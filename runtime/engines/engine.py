@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.entries import BoundEntry
@@ -29,10 +30,10 @@ MathName = Literal["exact"]
 ScheduleName = Literal["fifo", "parallel"]
 
 
-NO_FOLDER: Final = (
-    "the program moves values to a file and back; name a folder for it, by --spill-dir DIR or spill=DIR in Python"
-)
-"""Said where an entry needs a file beside the arena, and `EngineOptions.spill` names no folder."""
+def no_folder() -> UsageError:
+    """Return the error of an entry that needs a file beside the arena where `EngineOptions.spill` names no folder."""
+    how = as_asked("--spill-dir DIR", "spill=DIR")
+    return UsageError(f"the program moves values to a file and back; name a folder for it, by {how}")
 
 
 class Unavailable(UsageError):
@@ -157,6 +158,13 @@ class Executor(Protocol):
 
         Raises ExecutionError that names the op; what the states hold is then of no use, but for NonFinite under
         `check_nan`.
+        """
+        ...
+
+    def step_with(self, feeds: Mapping[str, Array]) -> None:
+        """Compute likewise, with feeds in these arrays instead of `self.feeds`, which may be read where they lie.
+
+        Each array has the dtype and the shape of its feed; a step that reads it does not change it.
         """
         ...
 

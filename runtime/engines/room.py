@@ -10,14 +10,13 @@ from typing import NoReturn
 
 from runtime.aligned_memory import aligned_bytes
 from runtime.dtypes import Array
-from runtime.engines.engine import NO_FOLDER
-from runtime.errors import UsageError
+from runtime.engines.engine import no_folder
 from runtime.memory_limit import MemoryLimit
 
 
 def no_file(nbytes: int = 0) -> NoReturn:
     """There is no file of so many bytes beside the arena, nor of any: raises UsageError."""
-    raise UsageError(NO_FOLDER)
+    raise no_folder()
 
 
 class Room:

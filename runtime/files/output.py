@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from prograd_proto.atomic import sync_folder, write_atomically
+from prograd_proto.file_forms import other_form
 from runtime.errors import DataError, ResourceLimit, UsageError
 
 _FULL_DISK: Final = ("ENOSPC", "EDQUOT", "EFBIG")
@@ -25,6 +26,12 @@ def write_output(path: str | os.PathLike[str], content: bytes | Callable[[Binary
         raise UsageError(f"{os.fspath(path)}: {error}") from None
     except OSError as error:
         raise unwritable(path, error) from None
+
+
+def require_form(path: str | os.PathLike[str], suffix: str, what: str) -> None:
+    """Raise UsageError for a file whose name stands for another format than that of `suffix`; see `other_form`."""
+    if sentence := other_form(path, suffix, what):
+        raise UsageError(sentence)
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:

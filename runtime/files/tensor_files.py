@@ -1,4 +1,4 @@
-"""Named arrays in files: safetensors to write and read, npz to read."""
+"""Arrays in files: safetensors to write and read, npy to write, npz to read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import numpy as np
 
 from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import Damaged, DataError, ExecutionError
 from runtime.files.file_reader import FileReader
@@ -25,6 +27,17 @@ if TYPE_CHECKING:
 
 MAX_ARRAY_BYTES: Final = 1 << 36
 """The largest array that is read: 64 GiB. A compressed file may claim any size."""
+
+
+def write_npy(path: str | os.PathLike[str], array: Array, *, force: bool) -> None:
+    """Write an array as a .npy file; for errors see `write_output`."""
+
+    def write(stream: BinaryIO) -> None:
+        # NumPy writes to a real file by C, whose errors have no number: a full disk would look like any other failure.
+        pipe = cast(BinaryIO, SimpleNamespace(write=stream.write))
+        np.lib.format.write_array(pipe, array, allow_pickle=False)
+
+    write_output(path, write, force=force)
 
 
 def write_safetensors(
@@ -167,7 +180,16 @@ def parse_npy(file: BinaryIO, size: int, memory: MemoryLimit = NO_LIMIT, what: s
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
 
 
-def _from_npz(path: Path, reader: FileReader, keys: Iterable[str], also: Iterable[str]) -> dict[str, Array]:
+def read_npz(path: Path, reader: FileReader) -> dict[str, Array]:
+    """Return all arrays of a .npz file by name. Raises Damaged unless it is whole and all members are arrays."""
+    try:
+        return _from_npz(path, reader, None, ())
+    except (OSError, ValueError) as error:
+        raise unreadable(path, "npz", error) from None
+
+
+def _from_npz(path: Path, reader: FileReader, keys: Iterable[str] | None, also: Iterable[str]) -> dict[str, Array]:
+    """Return the arrays of these keys, or all for None, and those of `also` that are there."""
     from io import BytesIO
     from zipfile import ZipFile
 
@@ -178,7 +200,7 @@ def _from_npz(path: Path, reader: FileReader, keys: Iterable[str], also: Iterabl
     ):
         there = [name.removesuffix(".npy") for name in archive.namelist()]
         found: dict[str, Array] = {}
-        for key in keys:
+        for key in there if keys is None else keys:
             require_keys(path, [key], there)
             found[key] = _member(archive, key, reader.memory)
         more = [key for key in also if key in there and key not in found]
@@ -243,4 +265,7 @@ def unreadable(path: Path, form: str, error: Exception) -> DataError:
         return DataError(f"{path}: no such file")
     if isinstance(error, OSError):
         return DataError(f"{path}: this cannot be read as a {form} file: {error.strerror or error}")
+    if path.suffix == ".pb":
+        how = as_asked("--save", "run.save")
+        return Damaged(f"{path}: this is a program by its name; states are {form} files, as {how} writes them")
     return Damaged(f"{path}: this cannot be read as a {form} file: {error or 'it ends too early'}")

@@ -7,6 +7,7 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from io import StringIO
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -40,7 +41,7 @@ def read_curves(path: Path, run: str) -> list[Curve]:
             of, step, metrics = _told(event)
         except (KeyError, TypeError, ValueError):
             raise DataError(f"{path}: line {number} is no step, epoch or evaluation of execute --metrics") from None
-        if event.get("best") is True:
+        if event.get("best") in (True, "true"):
             best[of] = step
         for name, value in metrics.items():
             steps, values = points.setdefault((name, of), ([], []))
@@ -103,9 +104,9 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         with open_regular(path) as file:
             text = file.read().decode()
         if path.suffix == ".csv":
-            yield from enumerate(csv.DictReader(text.splitlines()), start=2)
+            yield from enumerate(csv.DictReader(StringIO(text, newline="")), start=2)
             return
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(StringIO(text, newline=None), start=1):
             found: Any = json.loads(line)
             yield number, cast(dict[str, Any], found) if isinstance(found, dict) else {}
     except (OSError, ValueError, RecursionError, csv.Error) as error:
@@ -126,7 +127,7 @@ def _told(event: Mapping[str, Any]) -> tuple[str, int, dict[str, float]]:
         if key in _OWN or value is None or value == "" or isinstance(value, list | dict):
             continue
         name = key.removeprefix("metric.")
-        if kind == "evaluation" and "split" not in event:  # of a CSV file
+        if kind == "evaluation" and "entry" not in event:  # of a CSV file
             name = name.partition(".")[2] or name
         number = float(value)
         if math.isfinite(number):

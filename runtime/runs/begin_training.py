@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.engines.engine import Executor, InMemory, Repeat
 from runtime.entries import BoundEntry
@@ -239,7 +240,7 @@ def _check_position(position: Position, total: Array, course: Course, *, retarge
     if not retarget:
         raise UsageError(
             f"the run began with {int(total)} steps in all, this would be {plan.steps}, which changes schedules; "
-            f"train for {int(total)} steps, or retarget the schedule"
+            f"train for {int(total)} steps, or go on with {as_asked('--retarget-schedule', 'retarget_schedule=True')}"
         )
     np.copyto(total, plan.steps)
     position.stopped = False

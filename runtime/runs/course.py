@@ -109,6 +109,11 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         bindings = session.bindings(entry)
         lengths, rows = bindings[:1], _streamed(asked, bindings[0], options, desc.epochs)
     first = bindings[0]
+    if not session.trains(first):
+        raise UsageError(
+            f"the entry {entry!r} updates no state, so there is nothing to train; "
+            "call minimize on the Program before you compile it"
+        )
     own_rows = (asked is None or isinstance(asked, str)) and bool(first.feeds)
     remainder = program.data.remainder if session.data.exists else None
     last = last_batch(rows, bindings, remainder, split if own_rows else None)
@@ -178,11 +183,16 @@ def _streamed(data: object, first: BoundEntry, options: TrainingOptions, epochs:
 
 
 def _require_sane(options: TrainingOptions) -> None:
-    for name in ("epochs", "steps", "every", "ahead", "steps_per_epoch"):
+    if not isinstance(options.checkpoint, str | os.PathLike | None):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise UsageError(
+            f"checkpoint={options.checkpoint!r}: it is the path of a folder; "
+            "every= says how many steps there are between checkpoints"
+        )
+    for name in ("epochs", "steps", "every", "ahead", "steps_per_epoch", "keep"):
         value = getattr(options, name)
         if value is not None and not isinstance(value, int | np.integer):
             raise UsageError(f"{name}={value!r}: it is a whole number")
-        if value is not None and value < 1:
+        if value is not None and value < 1 and name != "keep":  # the folder of checkpoints has a sentence for it
             raise UsageError(f"{name}={value}: it starts at 1")
     if options.steps_per_epoch is not None and isinstance(by_feed(options.data), str | Mapping | None):
         raise UsageError("steps_per_epoch belongs to a source of rows; these have a length, which says it")

@@ -1,46 +1,134 @@
-"""One step of an entry with rows that are given, by itself."""
+"""Steps of an entry with rows that are given, each by itself.
+
+Arrays are often as earlier ones were: the same feeds, dtypes and shapes. What was found out for the first of them is
+kept as a `Script` and followed at once for those that come later. A script looks at no value; the errors of a step are
+said as for the first one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, cast
 
-from runtime.dtypes import Array
+import numpy as np
+
+from runtime.dtypes import Array, numpy_dtype
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, OutOfRange
-from runtime.rows.rows import given_rows
+from runtime.rows.by_feed import named_arrays
+from runtime.rows.rows import Rows, given_rows
 from runtime.runs.session import Session
+from runtime.runs.turns import Turn
 from runtime.runs.workspaces import Lent
 
+MAX_SCRIPTS: Final = 64
+"""Upper bound on the scripts that are kept: arrays of ever other shapes are rare, and must not fill the memory."""
 
-def one_step(session: Session, entry: str, feeds: Mapping[str, object], fetch: Sequence[str]) -> dict[str, Array]:
-    """What a step fetches; it changes the states if the entry trains.
+_Key = tuple[object, ...]
 
-    Raises DataError for rows that no binding takes, UsageError if nobody has said how many steps there will be.
+
+class Script(NamedTuple):
+    """How to make a step for arrays of certain dtypes and shapes.
+
+    Attributes:
+        bound: the entry, bound to the rows of the arrays.
+        fetch: the tensors to fetch besides the entry's own.
+        trains: True if the step changes states that live on.
+        reads_length: True if the entry reads how many steps the run has in all.
     """
-    bindings = session.fitting(entry, feeds)
-    rows = given_rows(bindings[0], feeds)
-    bound = next((b for b in bindings if b.rows == len(rows)), None)
-    if bound is None:
-        sizes = " or ".join(str(b.rows) for b in bindings)
-        raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and {len(rows)} are given")
-    session.require_length(bound)
-    more = session.tensors(bound, fetch)
-    with _lent(session, bound, more) as lent:
-        executor = lent.executor(bound, more)
-        rows.fill(executor.feeds, 0)
-        try:
+
+    bound: BoundEntry
+    fetch: list[str]
+    trains: bool
+    reads_length: bool
+
+
+class OneStep:
+    """The steps that callers of a session make one by one; threads may make them side by side."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._scripts: dict[_Key, Script] = {}
+
+    def __call__(self, entry: str | None, given: object, fetch: Sequence[str]) -> dict[str, Array]:
+        """Make a step of an entry, the training entry if None, and return what it fetches by name.
+
+        Raises DataError for rows that no binding takes, UsageError if nobody has said how many steps there will be, or
+        for rows that are no mapping of arrays by feed.
+        """
+        key = _key(entry, given, fetch)
+        script = None if key is None else self._scripts.get(key)
+        if script is not None:
+            if script.reads_length:
+                self._session.require_length(script.bound)
+            return self._make(script, cast(Mapping[str, Array], given), None)
+        feeds = named_arrays(given)
+        script, rows = self._prepared(entry or self._session.training_entry(), feeds, fetch)
+        fetched = self._make(script, None, rows)
+        if key is not None and _is_as_fed(script.bound, cast(Mapping[str, Array], feeds)):
+            if len(self._scripts) >= MAX_SCRIPTS:
+                self._scripts.clear()
+            self._scripts[key] = script
+        return fetched
+
+    def _prepared(self, entry: str, feeds: Mapping[str, object], fetch: Sequence[str]) -> tuple[Script, Rows]:
+        session = self._session
+        bindings = session.fitting(entry, feeds)
+        rows = given_rows(bindings[0], feeds)
+        bound = next((b for b in bindings if b.rows == len(rows)), None)
+        if bound is None:
+            sizes = " or ".join(str(b.rows) for b in bindings)
+            raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and {len(rows)} are given")
+        session.require_length(bound)
+        more = session.tensors(bound, fetch)
+        return Script(bound, more, session.trains(bound), session.reads_length(bound)), rows
+
+    def _make(self, script: Script, feeds: Mapping[str, Array] | None, rows: Rows | None) -> dict[str, Array]:
+        """Make a step with arrays as they are, or with rows."""
+        session, bound = self._session, script.bound
+        turns = session.states.turns
+        turn: Turn = turns.alone() if script.trains else turns.together()
+        with turn, session.workspaces.lent([bound], script.fetch) as lent:
+            if not script.trains:
+                lent.reset()
+            return _stepped(lent, script, feeds, rows)
+
+
+def _stepped(lent: Lent, script: Script, feeds: Mapping[str, Array] | None, rows: Rows | None) -> dict[str, Array]:
+    executor = lent.executor(script.bound, script.fetch)
+    try:
+        if feeds is not None:
+            executor.step_with(feeds)
+        else:
+            assert rows is not None, "arrays or rows are given"
+            rows.fill(executor.feeds, 0)
             executor.step()
-        except OutOfRange as error:
-            raise OutOfRange(f"{error}{rows.holding(error.number, 0, bound.rows)}", error.number) from None
-        return {name: array.copy() for name, array in executor.fetches.items()}
+    except OutOfRange as error:
+        rows = given_rows(script.bound, feeds or {}) if rows is None else rows
+        raise OutOfRange(f"{error}{rows.holding(error.number, 0, script.bound.rows)}", error.number) from None
+    return {name: array.copy() for name, array in executor.fetches.items()}
 
 
-@contextmanager
-def _lent(session: Session, bound: BoundEntry, fetch: Sequence[str]) -> Generator[Lent]:
-    if not session.trains(bound):
-        with session.apart([bound], fetch) as lent:
-            yield lent
-        return
-    with session.states.turns.alone(), session.workspaces.lent([bound], fetch) as lent:
-        yield lent
+def _key(entry: str | None, given: object, fetch: Sequence[str]) -> _Key | None:
+    """Return what arrays have in common that take the same script; None for what is no dictionary of arrays."""
+    if type(given) is not dict:
+        return None
+    feeds = cast(dict[object, object], given)
+    words: list[object] = [entry, *fetch] if fetch else [entry]
+    for name, array in feeds.items():
+        if type(array) is not np.ndarray:
+            return None
+        found = cast(Array, array)
+        words += name, found.dtype, found.shape
+    return tuple(words)
+
+
+def _is_as_fed(bound: BoundEntry, feeds: Mapping[str, Array]) -> bool:
+    """Return True if all arrays have the dtypes and shapes of the entry's feeds, so that none is converted."""
+    types = {name: feed.type for name, feed in bound.feeds.items()}
+    return all(
+        array.dtype == numpy_dtype(types[name].dtype)
+        and array.dtype.isnative
+        and array.shape == types[name].static_shape
+        for name, array in feeds.items()
+    )

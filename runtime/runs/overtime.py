@@ -29,7 +29,7 @@ AGAIN: Final = 0.1
 ROOM: Final = 1.0
 """Seconds that a step under way is given, beyond those of the longest before, where a checkpoint is to follow."""
 
-PATIENCE: Final = 5.0
+PATIENCE: Final = 1.0
 """Seconds that one call of NumPy may go on after it should have been cut."""
 
 _EXIT_LIMIT: Final = 6

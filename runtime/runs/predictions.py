@@ -17,7 +17,7 @@ from runtime.dtypes import Array, numpy_dtype
 from runtime.engines.engine import Executor
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, ExecutionError
-from runtime.rows.by_feed import by_feed, is_frame
+from runtime.rows.by_feed import is_frame, named_arrays
 from runtime.runs.evaluation import run_over, steps_over
 from runtime.runs.session import Session
 from runtime.runs.untrained import warn_if_untrained
@@ -49,10 +49,8 @@ class Predictions:
 
     def _feeds(self, entry: str, x: object) -> Mapping[str, object]:
         feeds = self._session.bindings(entry)[0].feeds
-        if len(feeds) != 1 and is_frame(x):
-            x = by_feed(x)
-        if isinstance(x, Mapping):
-            return cast(Mapping[str, object], x)
+        if isinstance(x, Mapping) or (len(feeds) != 1 and is_frame(x)):
+            return named_arrays(cast(object, x))
         if len(feeds) != 1:
             raise DataError(f"entry {entry!r} has the feeds {', '.join(feeds) or 'none'}; give an array by name")
         return {next(iter(feeds)): x}

@@ -10,8 +10,6 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of, save
@@ -21,8 +19,7 @@ from runtime.conversion import handed_out
 from runtime.dtypes import Array
 from runtime.entries import bound_entries
 from runtime.errors import DataError, FailedStep, UsageError
-from runtime.files.output import write_output
-from runtime.files.tensor_files import write_safetensors
+from runtime.files.tensor_files import write_npy, write_safetensors
 
 PROGRAM, STATES, ROWS = "program.pb", "states.safetensors", "rows.safetensors"
 
@@ -101,7 +98,7 @@ def _feed(program: pb.ProgramDesc, entry: str, feeds: Mapping[str, Array], folde
     options: list[str] = []
     for i, (name, array) in enumerate(feeds.items()):
         path = folder / f"feed{i}.npy"
-        _write_npy(path, handed_out(array), force=force)
+        write_npy(path, handed_out(array), force=force)
         options += ["--feed", f"{name}=@{path}"]
     return options
 
@@ -117,7 +114,3 @@ def _add_file(program: pb.ProgramDesc, path: Path) -> None:
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").digest()
     program.files.add(path=path.name, bytes=path.stat().st_size, sha256=digest)
-
-
-def _write_npy(path: Path, array: Array, *, force: bool) -> None:
-    write_output(path, lambda stream: np.lib.format.write_array(stream, array, allow_pickle=False), force=force)

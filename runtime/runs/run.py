@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Never, Protocol, cast
 
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
@@ -17,6 +17,7 @@ from runtime.blas import use_one_thread
 from runtime.dtypes import Array
 from runtime.engines.engine import EngineOptions, MathName, ScheduleName
 from runtime.errors import DataError, UsageError
+from runtime.files.output import require_form
 from runtime.memory_limit import PARSED, MemoryLimit
 from runtime.plugins import use_plugins
 from runtime.runs.begin_training import begin_training
@@ -25,7 +26,7 @@ from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import TrainingOptions
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import Event
-from runtime.runs.one_step import one_step
+from runtime.runs.one_step import OneStep
 from runtime.runs.position import Position
 from runtime.runs.predictions import Predictions
 from runtime.runs.session import Session
@@ -34,6 +35,7 @@ from runtime.runs.shown.fetched import Fetched
 from runtime.runs.shown.state_view import StateView
 from runtime.runs.standing import Standing
 from runtime.runs.untrained import warn_if_untrained
+from runtime.usable_cores import usable_cores
 
 if TYPE_CHECKING:
     from runtime.engines.choice import EngineName
@@ -54,6 +56,7 @@ def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
         ProgramError: the file is no program that this runtime can run; nothing was allocated.
         ResourceLimit: the states do not fit into `max_memory`.
     """
+    _require_path("load", path)
     use_plugins(plugins)
     limit = options.get("max_memory")
     if isinstance(limit, MemoryLimit) and os.path.isfile(path):
@@ -64,6 +67,14 @@ def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
         return Run(program, Path(path).parent, **options)
     except ProgramError as error:
         raise ProgramError(f"{os.fspath(path)}: {error}") from None
+
+
+def _require_path(call: str, path: object) -> None:
+    """Raise UsageError for what is no path of a file."""
+    if not isinstance(path, str | os.PathLike):
+        what = type(path).__name__
+        hint = "; a Program runs as prograd.Run(program.compile(batch=32))" if what in ("Program", "Compiled") else ""
+        raise UsageError(f"{call}: the path of a file is text or a Path, not {what}{hint}")
 
 
 class Compiled(Protocol):
@@ -85,7 +96,8 @@ class Run:
         folder: where the files lie that the program names.
         engine: what computes; "reference", which does unless another one is named, is NumPy, one function per op.
         math: "exact" computes as the program says.
-        threads: how many threads run ops; the results do not depend on it.
+        threads: how many threads run ops, one for each core that the process may use unless given; the results do not
+            depend on it.
         schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts an op when it can.
         seed: in place of the program's.
         check_nan: look at every output of every op, and raise NonFinite at the first NaN or Inf; its `step` is what
@@ -111,7 +123,7 @@ class Run:
         *,
         engine: EngineName | None = None,
         math: MathName = "exact",
-        threads: int = 1,
+        threads: int | None = None,
         schedule: ScheduleName | None = None,
         seed: int | None = None,
         check_nan: bool = False,
@@ -121,6 +133,10 @@ class Run:
         settings: Mapping[str, float] | None = None,
     ) -> None:
         program = program if isinstance(program, pb.ProgramDesc) else _compiled(program).beside(folder)
+        for name, value in (("threads", threads), ("max_memory", max_memory)):
+            if not (value is None or isinstance(value, MemoryLimit) or hasattr(value, "__index__")):
+                raise UsageError(f"{name}={value!r} is not a whole number")
+        threads = usable_cores() if threads is None else threads
         if threads < 1:
             raise UsageError(f"threads={threads}: a run takes at least one thread")
         if data is not None and not program.HasField("data"):
@@ -131,6 +147,7 @@ class Run:
         self.session = Session(program, Path(folder), engine, options, None if data is None else Path(data))
         self.standing = Standing()
         self._predictions = Predictions(self.session)
+        self._one_step = OneStep(self.session)
         self.program, self.memory, self.states = program, memory, self.session.states
         self.settings = Settings(program, self.states)
         self.states.initialise(seed)
@@ -189,9 +206,9 @@ class Run:
             entry: which one.
             fetch: names of tensors to fetch besides the entry's own.
         """
-        return Fetched(one_step(self.session, entry or self.session.training_entry(), feeds or {}, fetch))
+        return Fetched(self._one_step(entry, {} if feeds is None else feeds, fetch))
 
-    def train(self, *, between: Callable[[], None] | None = None, **options: Any) -> Generator[Event]:
+    def train(self, *unnamed: Never, between: Callable[[], None] | None = None, **options: Any) -> Generator[Event]:
         """Train, and report steps, epochs, evaluations and checkpoints; see `TrainingOptions` for the options.
 
         The run goes on where it stands: at its start, where an earlier call was left, or where `resume` put it.
@@ -203,6 +220,8 @@ class Run:
             ResourceLimit: memory, or the disk for a checkpoint.
             NonFinite: the loss is NaN or Inf.
         """
+        if unnamed:
+            raise UsageError("train: options are given by name, as in train(epochs=3) or train(data={'x': x, 'y': y})")
         _require_known("train", options, TrainingOptions.__new__)
         asked = TrainingOptions(**options)
         with self.states.turns.alone():
@@ -235,15 +254,23 @@ class Run:
         """
         return Fetched(self._predictions(entry, x))
 
-    def set(self, **values: float) -> None:
+    def set(self, *unnamed: Never, **values: float) -> None:
         """Give settings of the program other values, for all steps from now on.
 
         Raises UsageError, and changes nothing, for a setting that there is not, or a value that it may not have.
         """
+        if unnamed:
+            raise UsageError("set: a setting is given by name, as in set(rate=0.01)")
         self.settings.put(values)
 
     def save(self, path: Path_, *, force: bool = False) -> None:
-        """Write all states, and where the run stands, to a safetensors file that `resume` and `load` take."""
+        """Write all states, and where the run stands, to a safetensors file that `resume` and `load` take.
+
+        Raises UsageError if the file exists and not `force`, or if its name stands for another format, as in "x.pt";
+        for other errors see `write_output`.
+        """
+        _require_path("save", path)
+        require_form(path, ".safetensors", "states")
         self.states.require()
         with self.states.turns.together():
             write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
@@ -257,6 +284,7 @@ class Run:
         while the run trains, or was given a setting that the saved one has otherwise.
         """
         self.standing.require_no_training("resume")
+        _require_path("resume", path)
         path = Path(path)
         checkpoint = CheckpointFolder(path).newest() if path.is_dir() else read_checkpoint(path)
         if checkpoint is None:
@@ -293,6 +321,7 @@ class Run:
         """
         from runtime.runs.loading import load_parameters  # for those who load: start-up time
 
+        _require_path("load", path)
         checkpoint = read_checkpoint(Path(path))
         patterns = [only] if isinstance(only, str) else only
         with self.states.turns.alone():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from prograd_proto.file_patterns import files_of
+from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError
 from runtime.files.output import write_output
 
@@ -70,7 +71,7 @@ def write_record(path: Path, record: RunRecord, *, force: bool) -> None:
 def read_record(path: Path) -> RunRecord:
     """The record in a file. Raises DataError if there is none, or it is damaged or of a newer prograd."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise DataError(f"{path}: the record cannot be read: {error.strerror or error}") from None
@@ -96,7 +97,7 @@ def file_sha256(path: Path) -> str:
     digest = hashlib.sha256()
     try:
         for name in files_of(path.parent, path.name):
-            with (path.parent / name).open("rb") as stream:
+            with open_regular(path.parent / name) as stream:
                 while chunk := stream.read(1 << 20):
                     digest.update(chunk)
         return digest.hexdigest()

@@ -17,11 +17,11 @@ from prograd_proto.spelling import closest
 from runtime.check import check_program
 from runtime.dtypes import Array
 from runtime.engines.choice import make_engine
-from runtime.engines.engine import NO_FOLDER, EngineOptions
+from runtime.engines.engine import EngineOptions, no_folder
 from runtime.entries import BoundEntry, bound_entries
 from runtime.errors import DataError, UsageError
 from runtime.rows.buckets import APART_BYTES, LENGTH_BYTES
-from runtime.rows.by_feed import by_feed
+from runtime.rows.by_feed import by_feed, named_arrays
 from runtime.rows.data import Data
 from runtime.rows.parts import Part, Steps, fits, is_ragged, parts_of, steps_of
 from runtime.rows.rows import Rows, given_rows
@@ -40,6 +40,7 @@ class Session:
         data: the program's own rows.
         engine: what computes.
         why_not_native: a word, where native code was meant and cannot be made here.
+        threads: how many threads compute.
         states: of the program, not yet initialised.
         workspaces: of the engine, for the threads of the run.
         stepper: makes the steps of trainings and evaluations.
@@ -58,6 +59,7 @@ class Session:
         self.states = new_states(program, folder, self.memory)
         self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
         self.stepper = Stepper()
+        self.threads = options.threads
         self._spill = options.spill
         self._bound: dict[str, list[list[BoundEntry]]] = {}
         self._row_wise: dict[tuple[int, frozenset[str]], bool] = {}
@@ -96,8 +98,8 @@ class Session:
     def rows(self, entry: str, data: str | Mapping[str, object] | None) -> Rows:
         """Rows for an entry: of a split, of all of the data if it is None, or of arrays for all feeds."""
         data = cast(str | Mapping[str, object] | None, by_feed(data))
-        if isinstance(data, Mapping):
-            return self._given(entry, data)
+        if not isinstance(data, str | None):
+            return self._given(entry, named_arrays(data))
         bound = self.bindings(entry)[0]
         if not bound.feeds:
             return given_rows(bound, {}, self.memory)
@@ -227,6 +229,6 @@ class Session:
         if not self.engine.needs(bound).file:
             return
         if self._spill is None:
-            raise UsageError(NO_FOLDER)
+            raise no_folder()
         if not self._spill.is_dir():
             raise UsageError(f"{self._spill}: there is no such folder")

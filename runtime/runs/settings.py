@@ -11,6 +11,7 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from prograd_proto.settings import interval_of, settings_among
 from prograd_proto.spelling import closest, closest_and_all
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.runs.states import States
@@ -60,7 +61,7 @@ class Settings(Mapping[str, Number]):
                 raise UsageError(
                     f"{where}: the run has the setting {name}={there.item()}, and {number} is asked for; a run goes "
                     f"on with the settings that it began with; leave {name} out, or ask for the change: "
-                    "--change-settings, or change_settings=True in Python"
+                    f"{as_asked('--change-settings', 'change_settings=True')}"
                 )
 
 

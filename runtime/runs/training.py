@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError, NonFinite, OutOfRange, ResourceLimit, SourceEnded, UsageError
 from runtime.memory_limit import MemoryLimit
@@ -199,10 +200,12 @@ class Training:
             for i, values in enumerate(metrics):
                 if not math.isfinite(values[name]):
                     bad = self._ordered.nonfinite((first + i) * self._plan.batch, count)
+                    said = f"step {before + i + 1}: {bad}{name} is {values[name]}; "
+                    if bad:
+                        raise NonFinite(f"{said}leave the row out, or replace the value")
                     raise NonFinite(
-                        f"step {before + i + 1}: {bad}{name} is {values[name]}; "
-                        "a lower learning rate or clipping may help, "
-                        "and --check-nan, or check_nan=True in Python, names the op that makes the first one"
+                        f"{said}a lower learning rate or clipping may help, "
+                        f"and {as_asked('--check-nan', 'check_nan=True')} names the op that makes the first one"
                     )
         epoch = position.epoch + 1
         return [StepEnd(epoch, step, values) for step, values in enumerate(metrics, before + 1)]
@@ -291,7 +294,12 @@ class Training:
         if position.best_at != (position.epoch, position.step, position.steps):
             epoch, step, steps = position.best_at
             words = keep.metric, position.best_metric
-            _log.info("kept are the states of epoch %d, step %d: %s %.4g", epoch + (step > 0), steps, *words)
+            _log.info(
+                "the run ends with the states of epoch %d, step %d, which have the best %s: %.4g",
+                epoch + (step > 0),
+                steps,
+                *words,
+            )
 
     def _restore_best(self) -> None:
         """Go back to the best states, and to where the run stood with them."""

@@ -8,11 +8,18 @@ take another one inside it, but no reader may change what it reads.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from threading import Condition, Lock, get_ident
+from typing import Protocol
 
 from runtime.errors import UsageError
+
+
+class Turn(Protocol):
+    """The context of a turn."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
 
 
 class Turns:
@@ -33,24 +40,27 @@ class Turns:
         """A turn in which nobody changes the states."""
         return _Together(self)
 
-    @contextmanager
-    def alone(self) -> Generator[None]:
+    def alone(self) -> _Alone:
         """A turn in which nobody else reads or changes the states. Raises UsageError inside a turn with others."""
+        return _Alone(self)
+
+    def begin_alone(self) -> None:
+        """Begin such a turn, which `end_alone` ends."""
         me = get_ident()
-        with self._changed:
+        with self._lock:
             if self._writer != me:
                 self._wait_alone(me)
             self._writer, self._depth = me, self._depth + 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._depth -= 1
-                if not self._depth:
-                    self._writer = 0
-                    self._changes += 1
-                    self._due = self._queued
-                    self._changed.notify_all()
+
+    def end_alone(self) -> None:
+        """End a turn that `begin_alone` began."""
+        with self._lock:
+            self._depth -= 1
+            if not self._depth:
+                self._writer = 0
+                self._changes += 1
+                self._due = self._queued
+                self._changed.notify_all()
 
     def begin_together(self) -> None:
         """Begin such a turn, which `end_together` ends."""
@@ -99,6 +109,21 @@ class Turns:
         finally:
             self._waiting -= 1
             self._changed.notify_all()
+
+
+class _Alone:
+    """The context of a turn alone: a class, as `_Together`."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def __enter__(self) -> None:
+        self._turns.begin_alone()
+
+    def __exit__(self, *error: object) -> None:
+        self._turns.end_alone()
 
 
 class _Together:

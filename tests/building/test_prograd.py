@@ -1,6 +1,8 @@
 """`import prograd`: the public names of builder and library in one package, looked up when they are used."""
 
 import ast
+import os
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -65,6 +67,30 @@ def test_a_file_that_hides_a_package_is_named(name: str, tmp_path: Path):
         "rename it, or run Python from another folder"
     )
     assert python(tmp_path, "import prograd.layers").stderr.splitlines()[-1] == done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["from prograd import Program, load", "import runtime; from prograd import Program", "import prograd.layers"],
+)
+def test_prograd_is_imported_in_a_clone_where_another_one_is_installed(code: str, tmp_path: Path):
+    """As after `pip install .`: the folder that Python looks in first has all packages but `prograd_proto`."""
+    root, ignore = Path(prograd.__file__).parents[1], shutil.ignore_patterns("__pycache__")
+    for name in ("prograd", "compiler", "registry", "runtime"):
+        shutil.copytree(root / name, tmp_path / "clone" / name, ignore=ignore)
+        shutil.copytree(root / name, tmp_path / "site" / name, ignore=ignore)
+    shutil.copytree(root / "proto", tmp_path / "clone" / "proto", ignore=ignore)
+    shutil.copytree(root / "proto" / "prograd_proto", tmp_path / "site" / "prograd_proto", ignore=ignore)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; import prograd, sys; print(prograd.__file__); print(prograd.Program())"],
+        cwd=tmp_path / "clone",
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.startswith(f"{tmp_path / 'clone' / 'prograd' / '__init__.py'}\n<Program 'program'")
 
 
 def test_a_file_that_hides_the_compiler_does_not_matter_to_who_only_runs(tmp_path: Path):

@@ -17,7 +17,7 @@ def folder(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("PROGRAD_CACHE", str(folder))
     for i, (program, name) in enumerate((("digits", "avx2"), ("", "avx2"), ("two\nlines", "neon"))):
-        keep(Entry(Label(f"{i}" * 64, program, name, [["group_0"]]), bytes(2000 * i)))
+        keep(Entry(Label(f"{i}" * 64, program, name, [["group_0"]], [2000 * i]), bytes(2000 * i)))
         os.utime(folder / f"{str(i) * 64}.code", (1e9 + i, 1e9 + i))
     (folder / "damaged.code").write_bytes(b"x" * 5000)
     os.utime(folder / "damaged.code", (5e8, 5e8))

@@ -1,6 +1,7 @@
 """How the command `runtime` ends when it is stopped, limited or asked for what contradicts itself."""
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from subjects.small_programs import arrays, linear, rich, save
 
 from runtime.__main__ import main
 from runtime.commands import execute
+from runtime.commands.reports.metrics_file import MetricsFile
+from runtime.runs.interrupts import Interrupted
 
 
 @pytest.fixture
@@ -62,6 +65,20 @@ def test_a_signal_ends_with_128_and_its_number_after_a_checkpoint_that_resumes(f
     assert (code, f"steps={more} " in out) == (0, True)
 
 
+def test_an_interrupt_before_the_first_checkpoint_says_that_there_is_none(folder, capsys, monkeypatch):
+    def interrupt(self, event, more) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr(MetricsFile, "write", interrupt)
+    code, out, err = run(capsys, "execute", "p.pb", "-q", "--checkpoint", "c", "--metrics", "m.jsonl")
+    assert (code, out) == (130, "")
+    assert not [*Path("c").glob("*.safetensors")]
+    assert re.fullmatch(
+        r"runtime: interrupted after step [12]; there is no checkpoint in c yet, so the next run begins at step 1\n",
+        err,
+    )
+
+
 def test_an_interrupt_without_a_checkpoint_says_so(folder):
     child = started(folder)
     child.send_signal(signal.SIGINT)
@@ -85,6 +102,7 @@ def limited(folder: Path, nbytes: int, *arguments: str) -> subprocess.CompletedP
         capture_output=True,
         text=True,
         check=False,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # what Python keeps would be cut too
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, nbytes)),
     )
 
@@ -216,7 +234,7 @@ def test_sizes_have_units(folder, capsys, size, fits):
 def test_another_runs_checkpoints_are_not_overwritten(folder, capsys):
     assert run(capsys, "execute", "p.pb", "-q", "--checkpoint", "c")[0] == 0
     found = run(capsys, "execute", "p.pb", "-q", "--checkpoint", "c")
-    assert found == (2, "", "runtime: c: there are checkpoints already; resume continues them, force starts over\n")
+    assert found == (2, "", "runtime: c: there are checkpoints already; --resume continues them, --force starts over\n")
     assert run(capsys, "execute", "p.pb", "-q", "--checkpoint", "c", "--force")[0] == 0
 
 
@@ -239,7 +257,7 @@ def test_resuming_with_another_number_of_steps_is_refused(folder, capsys):
     assert (code, out) == (2, "")
     assert err == (
         "runtime: the run began with 10 steps in all, this would be 21, which changes schedules; "
-        "train for 10 steps, or retarget the schedule\n"
+        "train for 10 steps, or go on with --retarget-schedule\n"
     )
     arguments = ["--checkpoint", "c", "--resume", "--retarget-schedule"]
     assert run(capsys, "execute", "p.pb", "-q", *arguments)[0] == 0

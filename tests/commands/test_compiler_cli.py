@@ -19,7 +19,7 @@ def program(tmp_path: Path) -> Path:
     loss = ops.mean(ops.square(x * w - 1.0))
     program.minimize(loss, sgd(0.1))
     path = tmp_path / "line.pb"
-    program.compile(batch=4).save(path)
+    program.compile(batch=4).save(path, force=True)
     return path
 
 

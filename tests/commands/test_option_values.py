@@ -6,7 +6,7 @@ import pytest
 
 from compiler.commands.arguments import command_parser as compiler_parser
 from prograd_proto.byte_sizes import byte_size
-from runtime.command_line.values import duration, positive, positive_size, size
+from runtime.command_line.values import duration, positive, positive_size, size, threads
 from runtime.commands.arguments import command_parser as runtime_parser
 
 SIZES = {
@@ -64,7 +64,7 @@ def test_what_is_no_time_is_refused(text: str):
     assert str(caught.value) == f"{text!r} is not a time as 90, 1.5min, 2h or 500ms"
 
 
-MEANINGS = {"SIZE": {size, positive_size}, "TIME": {duration}, "N": {positive}}
+MEANINGS = {"SIZE": {size, positive_size}, "TIME": {duration}, "N": {positive, threads}}
 
 
 @pytest.mark.parametrize("command", [compiler_parser, runtime_parser])

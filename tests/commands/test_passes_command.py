@@ -70,7 +70,7 @@ def program(tmp_path_factory: pytest.TempPathFactory):
         h = ops.tanh(h @ program.parameter(f"w{i}", (16, 16)))
     program.minimize(ops.mean(ops.square(h - x)), momentum(0.1, clip=global_norm(1.0)))
     path = tmp_path_factory.mktemp("plan") / "deep.pb"
-    program.compile(n=64).save(path)
+    program.compile(n=64).save(path, force=True)
     return path
 
 

@@ -20,7 +20,7 @@ from runtime.__main__ import main as runtime_main
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A chain of layers, compiled for 256 rows."""
     monkeypatch.chdir(tmp_path)
-    deep(depth=4).compile(n=256).save("deep.pb")
+    deep(depth=4).compile(n=256).save("deep.pb", force=True)
     return Path("deep.pb")
 
 
@@ -176,7 +176,7 @@ def test_a_search_that_is_over_too_soon_says_how_far_it_came_and_writes_nothing(
     assert err == (
         "compiler: deep.pb: entry 'train': 0 seconds were not enough: with 0 more ops in the step, of which 0 move "
         "values to a file, what it needs at once fell from 124992 to 124992 bytes, and the budget is 102400; "
-        "give it more time, by --max-time or seconds= in Python, or a larger budget\n"
+        "give it more time, by --max-time, or a larger budget\n"
     )
     assert program.read_bytes() == before
     assert not Path("small.pb").exists()

@@ -12,6 +12,7 @@ from subjects.commands import fields
 from subjects.commands import run_runtime as run
 from subjects.small_programs import rich, save
 
+from runtime.commands.plot import _names as run_names  # pyright: ignore[reportPrivateUsage]
 from runtime.pictures.drawings import Table, page
 from runtime.pictures.reports import read_curves
 
@@ -26,12 +27,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def test_both_kinds_of_files_have_the_same_curves(folder: Path):
-    one = {(c.metric, c.of): (c.steps, c.values) for c in read_curves(Path("a.jsonl"), "a")}
-    other = {
-        (c.metric, c.of.replace("evaluation", "test")): (c.steps, c.values) for c in read_curves(Path("b.csv"), "b")
-    }
+    one = {(c.metric, c.of): (c.steps, c.values, c.best) for c in read_curves(Path("a.jsonl"), "a")}
+    other = {(c.metric, c.of): (c.steps, c.values, c.best) for c in read_curves(Path("b.csv"), "b")}
     assert one == other
-    steps, values = one["loss", "test"]
+    steps, values, _ = one["loss", "test"]
     assert steps == [7, 14, 21]
     assert values[0] > values[2]
     assert len(one["loss", "steps"][0]) == 21
@@ -54,6 +53,36 @@ def test_several_runs_are_one_picture_with_the_same_bytes_each_time(folder: Path
     drawn = fromstring(text if suffix == "svg" else text[text.index("<svg") : text.index("</svg>") + 6])
     words = {element.text for element in drawn.iter() if element.tag.endswith("}text")}
     assert {"loss", "mean", "a, epochs", "b, epochs", "a, test", "step"} <= words
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["a/x.csv", "b/y.csv"], ["x", "y"]),
+        (["log.csv", "log.jsonl"], ["log.csv", "log.jsonl"]),
+        (["a/log.csv", "b/log.csv"], ["a/log", "b/log"]),
+        (["a/log.csv", "a/log.jsonl", "b/log.csv"], ["a/log.csv", "a/log.jsonl", "b/log.csv"]),
+    ],
+)
+def test_runs_have_different_names(paths: list[str], names: list[str]):
+    assert run_names([Path(path) for path in paths]) == names
+
+
+def test_files_of_one_stem_have_colours_and_names_of_their_own(folder: Path, capsys):
+    Path("b.csv").rename("a.csv")
+    assert run(capsys, "plot", "a.jsonl", "a.csv", "-o", "m.svg", "--metric", "loss")[0] == 0
+    text = (folder / "m.svg").read_text()
+    words = {element.text for element in fromstring(text).iter() if element.tag.endswith("}text")}
+    assert {"a.jsonl, epochs", "a.csv, epochs", "a.jsonl, test", "a.csv, test"} <= words
+    assert {"#3366cc", "#dc3912"} <= {colour for colour in ("#3366cc", "#dc3912") if colour in text}
+
+
+def test_files_of_before_without_splits_are_still_read(folder: Path):
+    Path("old.csv").write_text("event,epoch,step,loss,evaluate.loss\nepoch,1,7,0.5,\nevaluation,1,7,,0.25\n")
+    assert [(c.metric, c.of, c.values) for c in read_curves(Path("old.csv"), "old")] == [
+        ("loss", "epochs", [0.5]),
+        ("loss", "evaluation", [0.25]),
+    ]
 
 
 def test_one_metric_is_drawn_alone(folder: Path, capsys):

@@ -34,7 +34,7 @@ def test_execute_trains_evaluates_and_ends_with_one_result_line(folder, capsys):
     assert (code, len(out)) == (0, 1)
     result = fields(out[0])
     assert list(result)[:2] == ["entry", "steps"]
-    assert list(result)[-7:] == ["wall", "arena", "state", "rss", "engine", "math", "state_sha256"]
+    assert list(result)[-8:] == ["wall", "arena", "state", "rss", "engine", "threads", "math", "state_sha256"]
     assert {"loss", "evaluate.loss", "evaluate.mean"} <= result.keys()
     assert re.fullmatch("[0-9a-f]{64}", result["state_sha256"])
     assert "epoch 3" in err
@@ -288,7 +288,7 @@ def test_an_early_end_and_the_states_that_are_kept_are_said(tmp_path, capsys, mo
     loss = fields(out[-1])["evaluate.loss"]
     assert said[1:] == [
         "runtime: ended early: loss was not better in the last 2 evaluations",
-        f"runtime: kept are the states of epoch 1, step 7: loss {float(loss):.4g}",
+        f"runtime: the run ends with the states of epoch 1, step 7, which have the best loss: {float(loss):.4g}",
     ]
 
 

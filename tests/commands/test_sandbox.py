@@ -35,7 +35,9 @@ def python(script: str, *arguments: str, folder: Path) -> subprocess.CompletedPr
 )
 def test_the_system_limits_a_process(arguments: list[str], seconds: int, tmp_path: Path):
     save(rich(), tmp_path)
-    done = python(RUN, "execute", "p.pb", "-q", "--sandbox", "--max-memory=300MiB", *arguments, folder=tmp_path)
+    done = python(
+        RUN, "execute", "p.pb", "-q", "--sandbox", "--max-memory=300MiB", "--threads=1", *arguments, folder=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
         f"CPU {seconds} {seconds + MORE_SECONDS}",

@@ -92,6 +92,14 @@ def test_runs_are_sorted_by_what_keeps_the_best_states_else_by_the_loss():
     assert judged(keep_best=keep) == [1, 4, 2, 3]
 
 
+@pytest.mark.parametrize(("metric", "order"), [("accuracy", [3, 1, 2]), ("error", [2, 1, 3]), ("spread", [1, 2, 3])])
+def test_runs_without_a_loss_are_sorted_by_what_their_metric_s_name_says(metric: str, order: list[int]):
+    asked = trials("p.pb", {"a": [1, 2, 3]}, [0], [])
+    values = zip(asked, ("0.5", "0.2", "0.9"), strict=True)
+    done = [Outcome(trial, 0, {metric: value, "other": "1"}, "") for trial, value in values]
+    assert [outcome.trial.number for outcome in in_order(pb.ProgramDesc(), done)] == order
+
+
 def test_numbers_that_json_has_not_are_words():
     [trial] = trials("p.pb", {}, [0], [])
     assert as_json(Outcome(trial, 0, {"loss": "nan", "wall": "1.5", "set.a": "1"}, ""))["metrics"] == {"loss": "nan"}

@@ -25,7 +25,7 @@ def test_a_file_that_exists_is_replaced_only_with_force(tmp_path: Path):
     write_atomically(tmp_path / "a", b"old")
     with pytest.raises(FileExistsError) as error:
         write_atomically(tmp_path / "a", b"new")
-    assert str(error.value) == "the file exists; use force to replace it"
+    assert str(error.value) == "the file exists; force=True replaces it"
     assert (tmp_path / "a").read_bytes() == b"old"
     write_atomically(tmp_path / "a", b"new", force=True)
     assert (tmp_path / "a").read_bytes() == b"new"
@@ -93,7 +93,14 @@ except ProgramError as error:
 def test_a_save_that_finds_no_room_leaves_the_old_program(tmp_path: Path):
     old = pb.ProgramDesc(format_version=1, name="old")
     files.save(old, tmp_path / "x.pb")
-    run = subprocess.run([sys.executable, "-c", FULL_DISK], cwd=tmp_path, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", FULL_DISK],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # the limit would truncate .pyc files too
+    )
     assert run.stdout == "x.pb: the file cannot be written: File too large OSError\n"
     assert files.load(tmp_path / "x.pb") == old
     assert os.listdir(tmp_path) == ["x.pb"]
@@ -104,7 +111,7 @@ def test_every_refusal_to_save_is_one_sentence(tmp_path: Path, monkeypatch: pyte
     program = pb.ProgramDesc(format_version=1)
     files.save(program, "x.pb")
     sentences = {
-        "x.pb": "x.pb: the file exists; use force to replace it",
+        "x.pb": "x.pb: the file exists; force=True replaces it",
         "no/x.pb": "no/x.pb: the file cannot be written: No such file or directory",
         "x.pb/x.pb": "x.pb/x.pb: the file cannot be written: Not a directory",
         ".": ".: the file cannot be written: what is there is not a regular file",

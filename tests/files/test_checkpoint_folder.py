@@ -70,7 +70,7 @@ def test_resuming_into_a_folder_of_another_run_changes_nothing_there(folder, cap
     ]
     assert execute(*arguments) == 2
     assert capsys.readouterr().err == (
-        "runtime: r2: there are checkpoints already; resume continues them, force starts over\n"
+        "runtime: r2: there are checkpoints already; --resume continues them, --force starts over\n"
     )
     assert content("r2") == before
     assert execute(*arguments, "--force") == 0
@@ -83,7 +83,7 @@ def test_a_library_run_that_was_trained_elsewhere_does_not_rotate_another_ones_c
     run = runtime.load("p.pb")
     next(iter(run.train()))
     found = sentence(runtime.UsageError, lambda: run.train(checkpoint="r2", every=1, keep=1))
-    assert found == "r2: there are checkpoints already; resume continues them, force starts over"
+    assert found == "r2: there are checkpoints already; run.resume continues them, force=True starts over"
     assert content("r2") == before
 
 
@@ -94,7 +94,7 @@ def test_going_back_to_an_earlier_checkpoint_of_a_folder_wants_force(folder, cap
     assert execute(*arguments) == 2
     assert capsys.readouterr().err == (
         "runtime: c/step-0000000015.safetensors: this is later than step 10, where the run stands; "
-        "resume from it, or force removes it\n"
+        "resume from it, or --force removes it\n"
     )
     assert content("c") == before
     assert execute(*arguments, "--force") == 0

@@ -31,7 +31,7 @@ def test_csv_has_a_row_per_step_epoch_and_evaluation(folder):
         rows = list(csv.DictReader(file))
     expected = list(runtime.load("p.pb").train())
     assert list(rows[0]) == [
-        *("event", "epoch", "step", "loss", "rate", "total", "mean", "evaluate.loss", "evaluate.mean")
+        *("event", "epoch", "step", "split", "best", "loss", "rate", "total", "mean", "evaluate.loss", "evaluate.mean")
     ]
     assert [row["event"] for row in rows] == (["step"] * 7 + ["epoch", "evaluation"]) * 3
     for row, event in zip(rows, expected, strict=True):

@@ -48,7 +48,7 @@ def compiled(tmp_path_factory) -> Path:
     w = program.parameter("w", (2,), from_file("i.safetensors"))
     program.minimize(ops.mean(ops.square(ops.sum(x * w, axes=(1,)) - y)), optimizers.sgd(0.1))
     program.data("d.safetensors")
-    program.compile(batch=2).save(folder / "p.pb")
+    program.compile(batch=2).save(folder / "p.pb", force=True)
     return folder
 
 
@@ -130,3 +130,18 @@ def test_a_table_of_buffers_and_a_text_form_are_regular(kind: str, folder: Path,
     in_place_of(folder / "p.txt", kind)
     assert compile_(["compile", "p.txt"]) == 3
     assert capsys.readouterr().err == f"compiler: p.txt: the file cannot be read: {words}\n"
+
+
+@each_kind
+def test_a_record_and_the_metrics_beside_it_are_regular(kind: str, folder: Path, capsys):
+    command = ["execute", "p.pb", "-q", "--record", "r.json", "--metrics", "m.csv"]
+    assert run(command) == 0
+    capsys.readouterr()
+    words = in_place_of(folder / "m.csv", kind)
+    assert outcome(capsys, kind, "runtime", "replay", "p.pb", "-q", "--record", "r.json", "--expect-metrics", "m.csv")[
+        1
+    ].endswith(words)
+    words = in_place_of(folder / "r.json", kind)
+    assert outcome(capsys, kind, "runtime", "replay", "p.pb", "-q", "--record", "r.json") == (
+        4, f"runtime: r.json: the record cannot be read: {words}"
+    )  # fmt: skip

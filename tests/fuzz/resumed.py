@@ -90,7 +90,9 @@ def write(trial: Trial, folder: Path) -> list[int]:
         else:
             arrays["x"] = rng.standard_normal((count, 5)).astype(np.float32)
         save_file(arrays, folder / f"part-{number}.safetensors")
-    build(trial).compile(n=trial.batch, **({"length": (4, 8, 12)} if trial.ragged else {})).save(folder / "p.pb")
+    build(trial).compile(n=trial.batch, **({"length": (4, 8, 12)} if trial.ragged else {})).save(
+        folder / "p.pb", force=True
+    )
     return training.tolist()
 
 

@@ -6,6 +6,8 @@
     files       changes to the other files: safetensors, npz, npy, text, CSV, JSON, checkpoints
     judge       one call in this process, and what is wrong with how it ended
     cases       a case from a seed, and a smaller one that fails alike
+    bombs       compile bombs: small files whose code, memory or time is large
+    defused     bombs under limits, `PYTHONPATH=tests python -m hostile.defused`
     __main__    `PYTHONPATH=tests python -m hostile --count 100000 --jobs 2`
 
 A verb that is added to a parser is called from then on.

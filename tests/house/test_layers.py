@@ -43,6 +43,9 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/commands/show_engine.py", "runtime.engines.choice"): "an engine says how it computes a step",
     ("compiler/commands/show_engine.py", "runtime.engines.engine"): "an engine is asked with options",
     ("compiler/commands/show_engine.py", "runtime.entries"): "of an entry bound to sizes",
+    ("compiler/commands/engine_arenas.py", "runtime.engines.choice"): "an engine says how much memory a step takes",
+    ("compiler/commands/engine_arenas.py", "runtime.engines.engine"): "an engine is asked with options",
+    ("compiler/commands/engine_arenas.py", "runtime.entries"): "of an entry bound to sizes",
 }
 
 OF_ROWS = {"numpy", "runtime.dtypes", "runtime.errors", "runtime.files", "runtime.memory_limit", "runtime.philox"}

@@ -246,7 +246,7 @@ def test_what_moves_spilled_values_stays_in_its_place():
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two towers, compiled for 16 rows."""
     monkeypatch.chdir(tmp_path)
-    towers().compile(n=16).save("towers.pb")
+    towers().compile(n=16).save("towers.pb", force=True)
     return Path("towers.pb")
 
 

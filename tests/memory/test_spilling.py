@@ -207,7 +207,7 @@ def test_an_impossible_budget_says_whether_a_file_could_help():
     compiled = wide().compile(n=64)
     with pytest.raises(LimitError) as caught:
         compiled.plan(budget=66 * 1024)
-    assert str(caught.value).endswith("by itself; values may also wait in a file: --spill")
+    assert str(caught.value).endswith("by itself; values may also wait in a file: spill=True")
     with pytest.raises(LimitError) as caught:
         compiled.plan(budget=1024, spill=True)
     assert str(caught.value).endswith("by itself")
@@ -218,9 +218,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """A program, and the same within a budget for which values wait in a file."""
     monkeypatch.chdir(tmp_path)
     compiled = wide().compile(n=4096)
-    compiled.save("wide.pb")
+    compiled.save("wide.pb", force=True)
     compiled.plan(budget=5 * 2**20, spill=True)
-    compiled.save("small.pb")
+    compiled.save("small.pb", force=True)
     return Path("wide.pb"), Path("small.pb")
 
 

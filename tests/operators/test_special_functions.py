@@ -116,6 +116,12 @@ def test_the_derivatives_of_lgamma_know_their_ends_and_poles():
     assert evaluate(lambda x: ops.polygamma(x, n=1), x).tolist() == [INF, INF, INF, INF, 0, 1e-300]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_negative_denormal_is_no_pole_of_digamma(dtype: str):
+    tiny = np.finfo(dtype).smallest_subnormal
+    assert evaluate(ops.digamma, np.array([-tiny, tiny, -0.0, 0.0], dtype)).tolist() == [INF, -INF, INF, -INF]
+
+
 @pytest.mark.parametrize(("name", "units"), [("erf", 8), ("erfc", 12), ("lgamma", 1)])
 def test_float32_is_right_to_a_few_units_in_the_last_place(name: str, units: int):
     x = np.concatenate([spread(-6, 9), spread(-1e-3, 1e-3), [0, -0.0, 3.92, 4, 100, -100]]).astype("float32")

@@ -86,6 +86,11 @@ class OtherExecutor:
     def step(self) -> None:
         self.profile_step()
 
+    def step_with(self, feeds: Mapping[str, np.ndarray]) -> None:
+        for name, out in self.feeds.items():
+            out[...] = feeds[name]
+        self.step()
+
     def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
         return None
 

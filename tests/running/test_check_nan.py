@@ -114,8 +114,8 @@ def test_a_loss_that_is_not_finite_suggests_looking_at_every_op(tmp_path, monkey
     code, out, err = command(capsys, "execute", "p.pb", "-q")
     assert (code, out) == (5, [])
     assert err == (
-        "runtime: step 2: loss is inf; a lower learning rate or clipping may help, and --check-nan, "
-        "or check_nan=True in Python, names the op that makes the first one\n"
+        "runtime: step 2: loss is inf; a lower learning rate or clipping may help, and --check-nan "
+        "names the op that makes the first one\n"
     )
 
 

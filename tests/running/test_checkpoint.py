@@ -217,7 +217,7 @@ def test_a_longer_run_of_the_same_program_resumes_only_when_the_schedule_may_cha
     run.resume(tmp_path / "c")
     assert sentence(runtime.UsageError, run.train, tmp_path) == (
         "the run began with 21 steps in all, this would be 28, which changes schedules; "
-        "train for 21 steps, or retarget the schedule"
+        "train for 21 steps, or go on with retarget_schedule=True"
     )
     events = list(run.train(retarget_schedule=True))
     assert sum(isinstance(event, runtime.StepEnd) for event in events) == 7
@@ -414,7 +414,7 @@ def test_nothing_is_overwritten_without_force(tmp_path):
     run = runtime.load(save(linear(), tmp_path))
     (tmp_path / "s.st").write_text("mine")
     found = sentence(runtime.UsageError, lambda: run.save(tmp_path / "s.st"), tmp_path)
-    assert found == "s.st: the file exists; use force to replace it"
+    assert found == "s.st: the file exists; force=True replaces it"
     assert (tmp_path / "s.st").read_text() == "mine"
     run.save(tmp_path / "s.st", force=True)
     assert load_file(tmp_path / "s.st")
@@ -425,7 +425,7 @@ def test_another_runs_checkpoints_are_not_mixed_with_ours(tmp_path):
     finished(path, checkpoint=tmp_path / "c")
     run = runtime.load(path)
     found = sentence(runtime.UsageError, lambda: run.train(checkpoint=tmp_path / "c"), tmp_path)
-    assert found == "c: there are checkpoints already; resume continues them, force starts over"
+    assert found == "c: there are checkpoints already; run.resume continues them, force=True starts over"
     written = [e.step for e in run.train(checkpoint=tmp_path / "c", force=True, epochs=1) if hasattr(e, "path")]
     assert written == [7]
     assert [file.name for file in CheckpointFolder(tmp_path / "c").files()] == ["step-0000000007.safetensors"]
@@ -502,7 +502,12 @@ except runtime.ResourceLimit as error:
 
 def test_a_full_disk_leaves_the_checkpoints_that_are_there(tmp_path):
     path = save(rich(), tmp_path)
-    child = subprocess.run([sys.executable, "-c", FULL, path, tmp_path / "c"], capture_output=True, text=True)
+    child = subprocess.run(
+        [sys.executable, "-c", FULL, path, tmp_path / "c"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # the limit would truncate .pyc files too
+    )
     assert child.stderr == ""
     wanted = tmp_path / "c" / "step-0000000015.safetensors"
     assert child.stdout == f"{wanted}: the file cannot be written: File too large\n"

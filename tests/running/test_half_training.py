@@ -350,7 +350,7 @@ def test_columns_and_initial_values_come_from_safetensors(dtype, tmp_path):
 def test_npz_has_float16_and_no_bfloat16(tmp_path):
     for dtype in HALVES:
         write_rows(dtype, tmp_path)
-        classes(dtype, "d.npz").compile(batch=4).save(tmp_path / "p.pb")
+        classes(dtype, "d.npz").compile(batch=4).save(tmp_path / "p.pb", force=True)
         run = runtime.load(tmp_path / "p.pb")
         if dtype == "float16":
             assert len(list(run.train())) > 4

@@ -46,7 +46,7 @@ def many_fetches(folder: Path) -> list[str]:
     x = program.input("x", "float32", ())
     big = ops.broadcast_to(x, shape=(4 * MIB,))
     program.outputs(**{f"y{i}": big for i in range(40)})
-    program.compile().save(folder / "p.pb")
+    program.compile().save(folder / "p.pb", force=True)
     return ["--feed=x=1.0"]
 
 
@@ -55,7 +55,7 @@ def many_rows(folder: Path) -> list[str]:
     program = Program("rows")
     x = program.input("x", "float32", ("batch", 1))
     program.outputs(y=ops.broadcast_to(x, shape=("batch", 1 << 16)))
-    program.compile(batch=1).save(folder / "p.pb")
+    program.compile(batch=1).save(folder / "p.pb", force=True)
     np.save(folder / "x.npy", np.zeros((1000, 1), np.float32))
     return ["--feed=x=@x.npy"]
 
@@ -65,7 +65,7 @@ def empty_rows(folder: Path) -> list[str]:
     program = Program("empty")
     x = program.input("x", "float32", ("batch", 0))
     program.outputs(y=ops.sum(x))
-    program.compile(batch=1).save(folder / "p.pb")
+    program.compile(batch=1).save(folder / "p.pb", force=True)
     np.save(folder / "x.npy", np.zeros((1 << 26, 0), np.float32))
     return ["--feed=x=@x.npy"]
 
@@ -79,7 +79,7 @@ def training(folder: Path, file: str, rows: dict[str, np.ndarray]) -> list[str]:
     else:
         write_safetensors(folder / file, rows, {}, force=True)
     program.run(epochs=1)
-    program.compile(batch=4).save(folder / "p.pb")
+    program.compile(batch=4).save(folder / "p.pb", force=True)
     return []
 
 
@@ -94,7 +94,7 @@ def large_initial_value(folder: Path) -> list[str]:
     program = Program("initial")
     w = program.parameter("w", (2500, 2500), initial())
     program.minimize(ops.sum(w), sgd(rate=0.1))
-    program.compile().save(folder / "p.pb")
+    program.compile().save(folder / "p.pb", force=True)
     return ["--steps=1"]
 
 
@@ -113,7 +113,7 @@ def best_states(folder: Path) -> list[str]:
     write_safetensors(folder / "rows.safetensors", {k: np.zeros(8, np.float32) for k in "xy"}, {}, force=True)
     program.data("rows.safetensors", splits={"train": slice(0, 4), "test": slice(4, 8)})
     program.run(epochs=1, split="train", evaluate="test", keep_best="loss", best="min")
-    program.compile(batch=4).save(folder / "p.pb")
+    program.compile(batch=4).save(folder / "p.pb", force=True)
     return []
 
 

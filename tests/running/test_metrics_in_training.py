@@ -36,7 +36,7 @@ def build(*, with_metrics: bool = True) -> Program:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     write_data(tmp_path)
-    build().compile(batch=BATCH).save(tmp_path / "p.pb")
+    build().compile(batch=BATCH).save(tmp_path / "p.pb", force=True)
     return tmp_path / "p.pb"
 
 

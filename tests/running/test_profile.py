@@ -1,4 +1,4 @@
-"""`runtime profile`: means over what was measured, by whatever names ops, and a trace that viewers read."""
+"""`runtime profile`: medians of what was measured, by whatever names ops, and a trace that viewers read."""
 
 from __future__ import annotations
 
@@ -73,6 +73,29 @@ def test_means_are_over_the_steps_that_are_measured_and_no_others(program, capsy
     groups = [group for by in ("type", "stage", "line", "op", "thread") for group in found[f"by_{by}"]]
     assert all(group["seconds"] == 3.0 * group["calls"] for group in groups)
     assert all(group["calls"] == 7 for group in found["by_op"])
+
+
+def test_one_slow_step_does_not_change_what_a_step_takes(program, capsys, monkeypatch):
+    """A clock that stands still, but for 1 s an op, and for 1,000 s for the last op of one step."""
+    made: list[int] = []
+    step = ReferenceExecutor.profile_step
+
+    def slow_once(self: ReferenceExecutor) -> list[Spell]:
+        spells = step(self)
+        made.append(len(spells))
+        last = 1000.0 if len(made) == WARM_UP + 3 else 1.0
+        return [Spell(i, float(i), i + (last if i == len(spells) - 1 else 1.0), 0) for i in range(len(spells))]
+
+    monkeypatch.setattr(ReferenceExecutor, "profile_step", slow_once)
+    code, out, _ = printed(capsys, "profile", program, "--steps", 20)
+    assert code == 0
+    found = fields(out.splitlines()[-1])
+    assert float(found["seconds_per_step"]) == made[0]
+    stages = ("forward", "backward", "update")
+    assert sum(float(found[stage]) for stage in stages) == made[0]
+    assert float(found["update"]) < made[0]
+    code, out, _ = printed(capsys, "profile", program, "--steps", 20, "--json")
+    assert all(group["median"] * 20 == group["calls"] for group in json.loads(out)["by_stage"])
 
 
 def test_forward_backward_and_update_are_by_stage(program, capsys):
@@ -157,14 +180,14 @@ def test_a_trace_is_what_viewers_read(tmp_path, threads: int):
 
 
 @pytest.mark.parametrize(
-    "more", [[], ["--threads", 2, "--schedule", "parallel"], ["--threads", 2, "--schedule", "fifo"]]
+    "more", [["--threads", 1], ["--threads", 2, "--schedule", "parallel"], ["--threads", 2, "--schedule", "fifo"]]
 )
 def test_profile_writes_a_trace_and_runs_on_threads(program, capsys, more):
     code, out, _ = printed(capsys, "profile", program, "--steps", 3, "--trace", "t.json", *more)
     assert code == 0
     events = json.loads(Path("t.json").read_text())["traceEvents"]
     assert [event["name"] for event in events if event.get("cat") == "step"] == ["step 1", "step 2", "step 3"]
-    assert ("thread 0" in out) == bool(more)
+    assert ("thread 0" in out) == (2 in more)
 
 
 def test_profile_does_not_replace_a_file_without_force(program, capsys):

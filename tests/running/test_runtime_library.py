@@ -132,7 +132,7 @@ FEEDS = [
         batch() | {"x": np.float32(1)},
         "entry 'train': the feed 'x' is float32[rows, 3], the array given is float32[]",
     ),
-    (batch() | {"y": ["a"] * 4}, "entry 'train': the feed 'y' is float32[rows], the array given is str32[4]"),
+    (batch() | {"y": ["a"] * 4}, "entry 'train': the feed 'y' is float32[rows], not text; give numbers"),
     (batch() | {"y": [True] * 3}, "the feeds differ in their number of rows: 'x' has 4, 'y' 3"),
     (batch(3), "entry 'train' takes 4 rows a step, and 3 are given"),
 ]
@@ -217,7 +217,6 @@ def test_predicting_with_several_feeds_wants_them_by_name(run):
         ),
         ({"math": "fast"}, "the engine 'reference' has the math 'exact', not 'fast'"),
         ({"threads": 0}, "threads=0: a run takes at least one thread"),
-        ({"threads": 100_000}, "threads=100000: a run takes at most 1024 threads"),
     ],
 )
 def test_options_of_loading_are_checked(tmp_path, options, expected):
@@ -319,7 +318,7 @@ def scheduled(tmp_path, rate):
     x, w = program.input("x", "float32", (3,)), program.parameter("w", (3,))
     program.minimize(ops.sum(x * w), sgd(rate))
     program.outputs(rate=rate(program.block))
-    program.compile().save(tmp_path / "scheduled.pb")
+    program.compile().save(tmp_path / "scheduled.pb", force=True)
     return runtime.load(tmp_path / "scheduled.pb")
 
 

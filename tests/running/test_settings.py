@@ -163,7 +163,7 @@ def test_a_run_goes_on_with_the_settings_that_it_began_with(path, capsys):
     assert code == 2
     assert err == (
         "runtime: ck: the run has the setting rate=0.05, and 0.01 is asked for; a run goes on with the settings that "
-        "it began with; leave rate out, or ask for the change: --change-settings, or change_settings=True in Python\n"
+        "it began with; leave rate out, or ask for the change: --change-settings\n"
     )
     code, out, _ = run(capsys, "execute", "p.pb", "-q", *kept, "--resume", "--set", "rate=0.05", "--save", "a")
     assert (code, fields(out[-1])["state_sha256"]) == (0, whole)

@@ -214,7 +214,7 @@ def wide(tmp_path):
     prediction = ops.sum(ops.exp(x @ w), axes=(1,))
     program.minimize(ops.mean(prediction), sgd(rate=0.1))
     program.outputs(prediction=prediction)
-    program.compile(batch=BATCH).save(tmp_path / "wide.pb")
+    program.compile(batch=BATCH).save(tmp_path / "wide.pb", force=True)
     return tmp_path / "wide.pb"
 
 

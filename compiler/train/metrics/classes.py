@@ -27,7 +27,7 @@ def accuracy(predictions: Value, labels: Value) -> Metric:
     """The share of labels that are predicted; 0 where there are none."""
     found = _predicted(predictions, labels)
     hits = ops.sum(ops.equal(found, _numbers(labels)))
-    return summed({"hits": hits, "count": _count(labels)}, share)
+    return summed({"hits": hits, "count": _count(labels)}, share, "max")
 
 
 @described
@@ -38,7 +38,7 @@ def top_k_accuracy(scores: Value, labels: Value, *, k: int = 5) -> Metric:
     require(1 <= k <= classes, f"k={k} is not in 1 ... {classes}, the number of classes")
     _, places = ops.topk(scores, k=k)
     wanted = ops.reshape(_numbers(labels), shape=(*labels.shape, 1))
-    return summed({"hits": ops.sum(ops.equal(places, wanted)), "count": _count(labels)}, share)
+    return summed({"hits": ops.sum(ops.equal(places, wanted)), "count": _count(labels)}, share, "max")
 
 
 @described
@@ -98,7 +98,7 @@ def perplexity(logits: Value, labels: Value, *, ignored: int | None = None) -> M
     def result(total: Value, count: Value) -> Value:
         return ops.exp(share(total, count))
 
-    return summed({"sum": total, "count": count}, result)
+    return summed({"sum": total, "count": count}, result, "min")
 
 
 def share(part: Value, whole: Value) -> Value:
@@ -136,7 +136,7 @@ def _rates(
             case "none":
                 return share(part, whole)
 
-    return summed({"counts": counts}, result)
+    return summed({"counts": counts}, result, "max")
 
 
 def _of_precision(hits: Value, found: Value, actual: Value) -> tuple[Value, Value]:

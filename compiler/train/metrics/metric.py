@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from prograd_proto import TensorType
+from prograd_proto.better import Best
 from registry import OpError, Value, ops
 
 
@@ -30,19 +31,22 @@ class Metric:
         totals: what is remembered between steps.
         add: from the totals so far, in their order, to those with this step's rows; it appends ops.
         result: from the new totals to the value that is reported, a tensor of any shape.
+        best: "max" if a higher value is better, "min" if a lower one is; None if `run(best=…)` has to say it.
     """
 
     totals: tuple[Total, ...]
     add: Callable[..., tuple[Value, ...]]
     result: Callable[..., Value]
+    best: Best | None = None
 
 
-def summed(contributions: Mapping[str, Value], result: Callable[..., Value]) -> Metric:
+def summed(contributions: Mapping[str, Value], result: Callable[..., Value], best: Best | None = None) -> Metric:
     """The metric whose totals are sums over steps.
 
     Args:
         contributions: by suffix, what the rows of this step add; of static shape, int64 or float64.
         result: from the sums, in the order of the contributions, to the value that is reported.
+        best: whether a lower or a higher value is better, if `keep_best` may ask for it.
     """
     for suffix, value in contributions.items():
         if value.dtype not in ("int64", "float64") or any(isinstance(extent, str) for extent in value.shape):
@@ -54,7 +58,7 @@ def summed(contributions: Mapping[str, Value], result: Callable[..., Value]) -> 
     def add(*so_far: Value) -> tuple[Value, ...]:
         return tuple(old + more for old, more in zip(so_far, contributions.values(), strict=True))
 
-    return Metric(totals, add, result)
+    return Metric(totals, add, result, best)
 
 
 def quotient(total: Value, weight: Value) -> Value:

@@ -70,7 +70,7 @@ def _positives(scores: Value, labels: Value) -> Value:
 
 
 def _binned(scores: Value, is_positive: Value, bins: int) -> Metric:
-    return summed(_counted(scores, is_positive, bins), _area)
+    return summed(_counted(scores, is_positive, bins), _area, "max")
 
 
 def _counted(scores: Value, is_positive: Value, bins: int) -> dict[str, Value]:
@@ -101,7 +101,7 @@ def _exact(scores: Value, is_positive: Value, rows: int) -> Metric:
         Total("scores", TensorType(scores.dtype, (rows,))),
         Total("positives", TensorType("bool", (rows,))),
     )
-    return Metric(totals, add, result)
+    return Metric(totals, add, result, "max")
 
 
 def _numbered(x: Value) -> Value:

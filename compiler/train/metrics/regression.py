@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compiler.train.metrics.classes import share
 from compiler.train.metrics.metric import Metric, Total, quotient, summed
 from prograd_proto import TensorType
@@ -27,13 +29,13 @@ def mean(values: Value, weights: Value | None = None) -> Metric:
 @described
 def mean_absolute_error(predictions: Value, targets: Value) -> Metric:
     """The mean of |prediction - target|."""
-    return mean(ops.abs(_difference(predictions, targets)))
+    return replace(mean(ops.abs(_difference(predictions, targets))), best="min")
 
 
 @described
 def mean_squared_error(predictions: Value, targets: Value) -> Metric:
     """The mean of (prediction - target)^2."""
-    return mean(ops.square(_difference(predictions, targets)))
+    return replace(mean(ops.square(_difference(predictions, targets))), best="min")
 
 
 @described
@@ -44,7 +46,7 @@ def root_mean_squared_error(predictions: Value, targets: Value) -> Metric:
     def result(total: Value, count: Value) -> Value:
         return ops.sqrt(share(total, count))
 
-    return Metric(squared.totals, squared.add, result)
+    return Metric(squared.totals, squared.add, result, "min")
 
 
 @described
@@ -70,7 +72,7 @@ def r2(predictions: Value, targets: Value) -> Metric:
         return ops.where(is_flat, otherwise, 1.0 - errors / ops.where(is_flat, 1.0, spread))
 
     sums = tuple(Total(suffix, TensorType("float64", ())) for suffix in ("mean", "spread", "errors"))
-    return Metric((Total("count", TensorType("int64", ())), *sums), add, result)
+    return Metric((Total("count", TensorType("int64", ())), *sums), add, result, "max")
 
 
 def _difference(predictions: Value, targets: Value) -> Value:

@@ -13,8 +13,8 @@ from prograd_proto.printable import WORD, sentence
 from runtime.command_line.streams import put
 from runtime.dtypes import Array
 from runtime.errors import UsageError
-from runtime.files.output import write_output
-from runtime.files.tensor_files import read_npy
+from runtime.files.output import require_form
+from runtime.files.tensor_files import read_npy, write_npy
 from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 _PRINTED_WHOLE = 1000
@@ -28,8 +28,12 @@ class Wanted(NamedTuple):
 
 
 def wanted_fetches(given: Sequence[str]) -> list[Wanted]:
-    """`name` or `name=@file.npy`, parsed. Raises UsageError for anything else."""
-    return [_parsed(text, "--fetch", optional=True) for text in given]
+    """`name` or `name=@file.npy`, parsed. Raises UsageError for anything else, and for files of other formats."""
+    wanted = [_parsed(text, "--fetch", optional=True) for text in given]
+    for _, file in wanted:
+        if file is not None:
+            require_form(file, ".npy", "fetched arrays")
+    return wanted
 
 
 def expectations(given: Sequence[str], memory: MemoryLimit = NO_LIMIT) -> dict[str, tuple[Path, Array]]:
@@ -44,7 +48,7 @@ def give(wanted: Sequence[Wanted], arrays: Mapping[str, Array], *, force: bool) 
         if file is None:
             put(f"{sentence(name, WORD)}: {_type(arrays[name])} = {_shown(arrays[name])}")
         else:
-            _write(file, arrays[name], force)
+            write_npy(file, arrays[name], force=force)
 
 
 def differences(
@@ -80,10 +84,6 @@ def _difference(name: str, got: Array, file: Path, wanted: Array, rtol: float, a
         f"{name!r} differs from {file} in {np.count_nonzero(apart)} of {got.size} elements, most{at}: "
         f"{got[worst]} instead of {wanted[worst]} (rtol={rtol:g}, atol={atol:g})"
     )
-
-
-def _write(file: Path, array: Array, force: bool) -> None:
-    write_output(file, lambda stream: np.lib.format.write_array(stream, array, allow_pickle=False), force=force)
 
 
 def _type(array: Array) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from runtime.runs.run import Run
 
 OWN: Final = frozenset(
-    "entry steps wall arena spill state rss engine instructions native math state_sha256".split()  # noqa: SIM905 - words
+    "entry steps wall arena spill state rss engine instructions native threads math state_sha256".split()  # noqa: SIM905 - words
 )
 """Fields of the result line that say what the runtime knows, not what a program computes."""
 

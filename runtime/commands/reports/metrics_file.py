@@ -25,16 +25,20 @@ from runtime.runs.events import CheckpointWritten, EvaluationEnd, Event
 from runtime.runs.position import Position
 
 _FIRST = ("event", "epoch", "step")
+_EVALUATED = ("split", "best")
 _EVENTS = ("step", "epoch", "histogram", "evaluation")
 
 
 class MetricsFile:
-    """A file; `names` are the columns of a CSV file, evaluations' ones with the entry in front."""
+    """A file; `names` are the columns of a CSV file, evaluations' ones with the entry in front.
 
-    def __init__(self, path: Path, names: Sequence[str]) -> None:
+    Where a run `evaluates`, the columns `split` and `best` say on what, and if the states were the best so far.
+    """
+
+    def __init__(self, path: Path, names: Sequence[str], *, evaluates: bool = False) -> None:
         self._path = path
         self._csv = path.suffix == ".csv"
-        self._columns = [*_FIRST, *map(key_of, names)]
+        self._columns = [*_FIRST, *(_EVALUATED if evaluates else ()), *map(key_of, names)]
         self._file: BinaryIO | None = None
 
     def open(self, *, force: bool = False) -> None:
@@ -108,7 +112,7 @@ class MetricsFile:
                 os.fsync(file.fileno())
             sync_folder(os.fspath(self._path.absolute().parent))
         except FileExistsError:
-            raise UsageError(f"{self._path}: the file exists; use force to replace it") from None
+            raise UsageError(f"{self._path}: the file exists; --force replaces it") from None
         except OSError as error:
             raise unwritable(self._path, error) from None
 
@@ -197,5 +201,7 @@ def _csv_line(values: Sequence[object]) -> str:
 
 
 def _cell(value: object) -> object:
-    """Words as a spreadsheet shows them: one that begins as a formula does gets the `'` that makes it text."""
+    """Return words as a spreadsheet shows them: one that begins as a formula does gets the `'` that makes it text."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value

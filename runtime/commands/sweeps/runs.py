@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from runtime.command_line.wakeup import Wakeup
+from runtime.usable_cores import usable_cores
 
 Number = int | float
 
@@ -67,7 +68,7 @@ def outcomes(asked: Sequence[Trial], jobs: int, check: Callable[[], None] = lamb
 
     `check` raises Interrupted if a signal has come that is held; it is called whenever runs were waited for.
     """
-    started = _Started()
+    started = _Started(jobs)
     futures: list[Future[Outcome | None]] = []
     with Wakeup() as wakeup, ThreadPoolExecutor(jobs) as pool:
         ended: SimpleQueue[Future[Outcome | None]] = SimpleQueue()
@@ -102,10 +103,15 @@ def outcomes(asked: Sequence[Trial], jobs: int, check: Callable[[], None] = lamb
 class _Started:
     """The processes that are under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
         self._lock = threading.Lock()
         self._processes: set[subprocess.Popen[str]] = set()
         self._over = False
+
+    def _threads(self, words: Sequence[str]) -> list[str]:
+        """Return the words that have runs at once share the cores, unless the sweep was told how many threads."""
+        return [] if "--threads" in words else ["--threads", str(max(usable_cores() // self._jobs, 1))]
 
     def run(self, trial: Trial) -> Outcome | None:
         """Make a run and wait for its end; nothing if the sweep is over."""
@@ -113,7 +119,7 @@ class _Started:
             if self._over:
                 return None
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "runtime", *trial.words, "-q"],
+                [sys.executable, "-P", "-m", "runtime", *trial.words, *self._threads(trial.words), "-q"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.better import best_by_name
 from prograd_proto.printable import WORD, sentence
 from runtime.commands.reports.metric_fields import OWN
 from runtime.commands.sweeps.runs import Outcome
@@ -39,14 +40,18 @@ def table(program: pb.ProgramDesc, done: Sequence[Outcome]) -> Iterator[str]:
 
 
 def judged_by(program: pb.ProgramDesc, done: Sequence[Outcome]) -> tuple[str, bool]:
-    """The field that runs are sorted by, and whether more is better: of keep_best, else the loss; else ""."""
+    """Return the field that runs are sorted by, and True if higher values of it are better.
+
+    It is the metric of keep_best, else the loss, else the first one whose name says which values are better; "" if
+    there is none.
+    """
     run = program.run
     if run.HasField("keep_best"):
         return f"{run.evaluate.entry}.{run.keep_best.metric}", run.keep_best.direction == pb.DIRECTION_MAX
     names = [name for outcome in done for name in _metrics(outcome)]
     for name in (f"{run.evaluate.entry}.loss", "loss", *names):
-        if name in names:
-            return name, False
+        if name in names and best_by_name(name):
+            return name, best_by_name(name) == "max"
     return "", False
 
 

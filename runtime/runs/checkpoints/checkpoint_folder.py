@@ -16,6 +16,7 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.atomic import LIVE
+from prograd_proto.wording import as_asked
 from runtime.errors import Damaged, DataError, UsageError
 from runtime.files.output import make_folder, unwritable
 from runtime.runs.checkpoints.checkpoint import Checkpoint, read_checkpoint, read_description, write_checkpoint
@@ -83,9 +84,8 @@ class CheckpointFolder:
         try:
             files = self.files()
             if at is None and files and not force:
-                raise UsageError(
-                    f"{self.path}: there are checkpoints already; resume continues them, force starts over"
-                )
+                how = as_asked("--resume continues them, --force", "run.resume continues them, force=True")
+                raise UsageError(f"{self.path}: there are checkpoints already; {how} starts over")
             at = -1 if at is None else at
             later = [file for file in files if _step(file) > at]
             damaged = [file for file in later if not self._is_whole(file, at, force=force)]
@@ -128,8 +128,9 @@ class CheckpointFolder:
         except Damaged:
             return False
         if not force:
+            how = as_asked("--force", "force=True")
             raise UsageError(
-                f"{file}: this is later than step {at}, where the run stands; resume from it, or force removes it"
+                f"{file}: this is later than step {at}, where the run stands; resume from it, or {how} removes it"
             )
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from prograd_proto.wording import as_asked
 from runtime.errors import DataError
 from runtime.rows.fingerprint import fingerprint
 from runtime.rows.rows import Rows
@@ -49,7 +50,7 @@ def _require_equal(began: dict[str, str], found: dict[str, str], session: Sessio
         if purpose in began and began[purpose] != found[purpose]:
             raise DataError(
                 f"the rows that the run {_PURPOSE[purpose]}{_where(session)} are not those that it began with; give "
-                "these, or ask for the change: --change-data, or train(change_data=True) in Python"
+                f"these, or ask for the change: {as_asked('--change-data', 'train(change_data=True)')}"
             )
     if not began and session.data.given is not None:
         _log.info("the run goes on with the rows of %s; nobody knows if earlier steps had the same", session.data.given)
