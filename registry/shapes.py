@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS
+from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS, holds
 from prograd_proto.tensor_types import Shape
 from registry.errors import OpError, require
 
@@ -52,6 +52,7 @@ def require_whole(x: Value, number: float) -> None:
     """Raise OpError unless the dtype of x can hold the number."""
     whole = number == number // 1
     require(x.dtype in REALS or whole, f"{number} is not a whole number, as {x.dtype} needs")
+    require(holds(x.dtype, number), f"the value {number:g} is no {x.dtype}")
 
 
 def normal_axis(axis: int, rank: int) -> int:

@@ -328,6 +328,10 @@ CALLS = [
         "pad(x: int64[3]): 0.5 is not a whole number, as int64 needs",
     ),
     (
+        lambda x, n: ops.pad(n, before=(1,), after=(0,), value=2.0**63),
+        "pad(x: int64[3]): the value 9.22337e+18 is no int64",
+    ),
+    (
         lambda x, n: ops.gather(x, x),
         "gather(x: float64[2, 3], indices: float64[2, 3]): indices are int32 or int64, not float64",
     ),

@@ -221,6 +221,8 @@ RULES: list[tuple[str, tuple[TensorType, ...], dict[str, Any], str]] = [
     ("range", (), dict(start=0.0, stop=1e308, step=1e-308, dtype="float32"), "0.0:1e+308:1e-308 has no end"),
     ("range", (), dict(start=0.0, stop=256.0, step=5.5, dtype="uint8"), "0.0:256.0:5.5 has numbers that are not whole"),
     ("range", (), dict(start=0.0, stop=257.0, step=1.0, dtype="uint8"), "0.0:257.0:1.0 leaves uint8"),
+    ("pad", (TensorType("uint8", (4,)),), dict(before=(1,), after=(1,), value=3e9), "its value 3e+09 is no uint8"),
+    ("pad", (TensorType("uint8", (4,)),), dict(before=(1,), after=(1,), value=-1.0), "its value -1 is no uint8"),
     (
         "scatter_nd",
         (TensorType("float32", (4,)), TensorType("int64", (2, 1)), TensorType("float32", (3,))),

@@ -8,7 +8,7 @@ from types import EllipsisType
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import REALS
+from prograd_proto.dtypes import REALS, holds
 from prograd_proto.tensor_types import Shape
 from runtime.engines.reference.kernels.copy import fill
 from runtime.kernel import Array, Types, kernel, require, types
@@ -79,6 +79,7 @@ def pad_rule(x: TensorType, *, before: tuple[int, ...], after: tuple[int, ...], 
     require(len(before) == len(after) == x.rank, f"before and after do not have the rank of {x}")
     require(min((*before, *after), default=0) >= 0, "a width is negative")
     require(x.dtype in REALS or value.is_integer(), f"{value} is not a whole number, as {x.dtype} needs")
+    require(holds(x.dtype, value), f"its value {value:g} is no {x.dtype}")
     widths = zip(x.static_shape, before, after, strict=True)
     return types(TensorType(x.dtype, tuple(i + extent + j for extent, i, j in widths)))
 
