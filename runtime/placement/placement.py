@@ -6,7 +6,8 @@
    a part of few buffers also into gaps (`gaps`). The first placement no higher than the bound, or than another part,
    will do; and one that is nearly as low, where there are too many buffers to search.
 3. A part that stays higher is placed from its peak outwards (`peak`). Where there are too many buffers to search, that
-   comes first: it takes less time than all the skylines, and mostly reaches the bound.
+   comes first: it takes less time than all the skylines, and mostly reaches the bound. If it misses, and the first
+   skyline too, further peaks get windows of their own.
 4. A part that is higher even so, and has few buffers, is given to the exact search (`attempts`, `search`): at the bound
    first, then half-way between what was found and what was not.
 5. Whatever is higher still is lowered bit by bit (`ejection`), for as long as there are moves; where there is a search
@@ -37,6 +38,9 @@ MOST_FOR_GAPS: Final = 2_000
 PAIRS_PER_VISIT: Final = 400
 """Pairs of buffers that are compared in the time of a visit, when all but a window of the peak goes into gaps."""
 
+MAX_ROUNDS: Final = 16
+"""Upper bound on the rounds from the peaks of a part, each of which places all of its buffers."""
+
 MOST_FOR_SEARCH: Final = 2_500
 """Buffers of a part; a state of the search takes time with their sections."""
 
@@ -52,7 +56,7 @@ class Effort:
     Attributes:
         steps: of the skyline, for each buffer.
         visits: of the exact search, to one section of one state; about a million in a second. An eighth more are for
-            the window of the peak; without any, nothing is placed from its peak.
+            each window of a peak; without any, nothing is placed from its peak.
         moves: of single buffers, to lower what is above the bound after all else; about ten thousand in a second.
         near: a part with too many buffers for the search is good enough at so many millionths above the bound.
     """
@@ -140,16 +144,17 @@ def _place_part(part: Part, goal: int, effort: Effort, is_over: Callable[[], boo
     if len(part.items) > MOST_FOR_SEARCH:
         best = _place_many(part, ways, goal, effort, is_over)
         return _improve(part, best, goal, replace(effort, visits=0), is_over)
-    best = _best(chain(ways, _from_peak(part, goal, effort, is_over)), goal, is_over)
+    best = _best(chain(ways, islice(_from_peaks(part, goal, effort, is_over), 1)), goal, is_over)
     return _improve(part, best, goal, effort, is_over)
 
 
 def _place_many(part: Part, ways: Iterator[_Placed], goal: int, effort: Effort, is_over: Callable[[], bool]) -> _Placed:
-    """From the peak if that reaches the goal, which takes less time than all skylines, or else what comes near."""
-    from_peak = list(_from_peak(part, goal, effort, is_over))
+    """Place from one peak, which is fast, then by the first skyline, then from several peaks, then by all skylines."""
+    rounds = _from_peaks(part, goal, effort, is_over)
+    from_peak = list(islice(rounds, 1))
     if from_peak and (from_peak[0].height <= goal or is_over()):
         return from_peak[0]
-    return _best(chain(islice(ways, 1), from_peak, ways), _near(goal, effort), is_over)
+    return _best(chain(islice(ways, 1), from_peak, rounds, ways), _near(goal, effort), is_over)
 
 
 def _best(ways: Iterable[_Placed], enough: int, is_over: Callable[[], bool]) -> _Placed:
@@ -181,15 +186,20 @@ def _ways(part: Part, steps: int, is_over: Callable[[], bool]) -> Iterator[_Plac
         yield _placed(part, first_fit(part, birth_order(part), smallest=True), "best fit by birth")
 
 
-def _from_peak(part: Part, goal: int, effort: Effort, is_over: Callable[[], bool]) -> Iterator[_Placed]:
-    """One placement at most; an eighth of the visits are for its window."""
-    if 4 * (len(part.items) ** 2 // PAIRS_PER_VISIT) > effort.visits or not effort.visits:
+def _from_peaks(part: Part, goal: int, effort: Effort, is_over: Callable[[], bool]) -> Iterator[_Placed]:
+    """Yield a placement for each round, as many as the visits allow; each window may take an eighth of the visits."""
+    cost = 4 * (len(part.items) ** 2 // PAIRS_PER_VISIT)
+    if cost > effort.visits or not effort.visits:
         return
-    from runtime.placement.peak import peak_first  # at a use: a program that is loaded needs no window
+    from runtime.placement.peak import MOST_IN_WINDOW, rounds_from_peaks  # at a use: loading a program needs no window
 
     for_window = Effort(effort.steps, effort.visits // 8)
-    offsets = peak_first(part, goal, lambda core, height: _place_part(core, height, for_window, is_over)[0].offsets)
-    if offsets is not None:
+
+    def place_window(core: Part, height: int) -> list[int]:
+        return _place_part(core, height, for_window, is_over)[0].offsets
+
+    rounds = min(MAX_ROUNDS, effort.visits // max(cost, 1))
+    for offsets in rounds_from_peaks(part, goal, place_window, MOST_IN_WINDOW, rounds):
         yield _placed(part, offsets, "peak first")
 
 

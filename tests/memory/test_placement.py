@@ -19,7 +19,7 @@ from prograd_proto import ProgramError
 from runtime.placement import EXHAUSTIVE, QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
 from runtime.placement.attempts import attempt
 from runtime.placement.gaps import birth_order, first_fit
-from runtime.placement.peak import peak_first
+from runtime.placement.peak import peak_first, rounds_from_peaks
 from runtime.placement.rankings import RANKINGS, ranking_of
 from runtime.placement.search import Outcome, Search
 from runtime.placement.sections import Part, parts_of
@@ -200,6 +200,41 @@ def test_more_buffers_than_can_be_searched_are_placed_from_their_peak_at_the_bou
     placement = place(buffers, THOROUGH, alignment=1)
     check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=1)
     assert placement == Placement(placement.offsets, 1_124, 1_124, True, "peak first", False)
+
+
+def gradient_accumulation(layers: int, micro_batches: int) -> list[Span]:
+    """A training step for each micro-batch, one after the other, and sums of gradients that live through all."""
+    ticks = 8 * layers + 1
+    steps = [
+        (start + batch * ticks, stop + batch * ticks, size)
+        for batch in range(micro_batches)
+        for start, stop, size in training_step(layers)
+    ]
+    return [*steps, (0, micro_batches * ticks, 5), (0, micro_batches * ticks, 3)]
+
+
+def test_each_of_several_equal_peaks_gets_a_window_so_that_the_bound_is_reached():
+    buffers = buffers_of(gradient_accumulation(130, 3))
+    placement = place(buffers, Effort(steps=5, visits=4_000_000), alignment=1)
+    check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=1)
+    assert placement == Placement(placement.offsets, 412, 412, True, "peak first", False)
+
+
+@given(spans(most=60), st.integers(0, 9), st.integers(1, 5))
+@settings(max_examples=200)
+def test_each_round_of_windows_is_safe_and_the_bound_ends_them(spans: list[Span], most: int, most_rounds: int):
+    part = part_of(spans)
+
+    def place_window(core: Part, room: int) -> list[int]:
+        return first_fit(core, birth_order(core))
+
+    items = [(item.first, item.last, item.size) for item in part.items]
+    rounds = list(rounds_from_peaks(part, part.lower_bound, place_window, most, most_rounds))
+    assert len(rounds) <= most_rounds
+    heights = [max(offset + size for offset, (_, _, size) in zip(offsets, items, strict=True)) for offsets in rounds]
+    for offsets, height in zip(rounds, heights, strict=True):
+        assert is_good(items, offsets, height)
+    assert all(height > part.lower_bound for height in heights[:-1])
 
 
 def test_what_fits_into_the_window_is_left_to_the_search():
