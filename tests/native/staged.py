@@ -19,6 +19,7 @@ from runtime.engines.native import jit
 from runtime.engines.native.emission.code import emit
 from runtime.engines.native.emission.kinds import stages_of
 from runtime.engines.native.emission.task import task_of
+from runtime.engines.native.lowering.additions import with_additions
 from runtime.engines.native.lowering.groups import fuse
 from runtime.engines.native.lowering.nodes import read_nodes
 from runtime.engines.native.target import Target
@@ -58,7 +59,7 @@ def staged(
 ) -> list[np.ndarray]:
     """What the op's stages give."""
     [op] = block.ops
-    nodes = read_nodes(block)
+    nodes = with_additions(read_nodes(block))
     [group] = fuse(nodes)
     assert group.nodes[0].form is not None, f"{op.type} has no form for this"
     task = task_of(nodes, group, group.makes)

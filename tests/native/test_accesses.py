@@ -13,12 +13,13 @@ import runtime
 from compiler import Program, ops, sgd
 from runtime.engines.native.forms.moves import Lying, row_major
 from runtime.engines.native.lowering.accesses import with_accesses
+from runtime.engines.native.lowering.additions import with_additions
 from runtime.engines.native.lowering.nodes import read_nodes
 
 
 def left(program: Program, entry: str = "predict") -> tuple[list[str], list[str]]:
     """The ops that are left to compute, and the accesses as they are printed."""
-    block = with_accesses(read_nodes(bound_block(program.compile(batch=3).desc, entry)))
+    block = with_accesses(with_additions(read_nodes(bound_block(program.compile(batch=3).desc, entry))))
     return [node.op.type for node in block.nodes], [f"{name} = {access}" for name, access in block.accesses.items()]
 
 

@@ -6,7 +6,7 @@ from native.building import every_target
 from native.made import Made, check
 
 from registry import OPS
-from runtime.engines.native.emission.one_column import is_one_column
+from runtime.engines.native.lowering.nodes import Additions
 from runtime.engines.native.step import lowered
 from runtime.engines.native.target import this_machine
 
@@ -58,6 +58,6 @@ def test_any_number_of_threads_gives_the_same_bits():
     made = Made(lambda x, y: OPS["matmul"](x, y), operands)
     task = lowered(made.desc, (), this_machine()).tasks[0]
     assert task is not None
-    assert is_one_column(task)
+    assert task.additions is Additions.LANES
     [first], *others = (made.native(this_machine(), threads) for threads in (1, 2, 3))
     assert all(first.tobytes() == other.tobytes() for [other] in others)

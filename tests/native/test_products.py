@@ -11,7 +11,7 @@ from native.made import check
 
 from registry import Value
 from registry.ops import matmul, outer_sum, relu
-from runtime.engines.native.emission.cutting import Shape, divided
+from runtime.engines.native.emission.cutting import Shape, divided, is_halved
 from runtime.engines.native.emission.nest import Nest
 from runtime.engines.native.target import this_machine
 
@@ -105,7 +105,7 @@ def test_parts_are_rows_of_what_is_large(
         (of_input, Shape(nest, batch, inside, outside, (outside, 1), (1, outside))),
     ]
     for along, shape in shapes:
-        cut = divided(this_machine(), 32, shape, 1)
+        cut = divided(this_machine(), 32, shape, 1, halved=is_halved(shape, 32))
         pieces = {"rows": cut.rows.pieces, "columns": cut.columns.pieces, "depth": cut.depth.pieces}
         assert pieces[along] > 1, (along, pieces)
         assert sum(count > 1 for count in pieces.values()) == 1 or along == "depth", (along, pieces)

@@ -77,6 +77,23 @@ def products_in_batches(program: Program) -> Value:
     return squared(ops.tanh(x @ ops.transpose(y, axes=(0, 2, 1))) @ y)
 
 
+def products_of_other_axes(program: Program) -> Value:
+    """Products of transposed operands and of slices, of which some have one column."""
+    x, w = rows_of(program, 256), weights(program, "w", 256, 256)
+    y = ops.tanh(x @ ops.transpose(w, axes=(1, 0)))
+    z = ops.transpose(ops.transpose(y, axes=(1, 0)) @ x[:, :128], axes=(1, 0))
+    column = z @ weights(program, "columns", 256, 3)[:, 1:2]
+    turned = ops.matmul(ops.transpose(z * 2.0, axes=(1, 0)), weights(program, "u", 256, 1), transpose_a=True)
+    return squared(z) + squared(column + turned) + squared(y[:, :64] @ ops.transpose(w, axes=(1, 0))[:64])
+
+
+def products_of_slices(program: Program) -> Value:
+    """A product of some steps of each row, beside a sum that has no row for each of the batch."""
+    x, w = rows_of(program, 8, 1024) * weights(program, "scale", 1024), weights(program, "w", 1024, 64)
+    y = x[:, 2:6] @ w + weights(program, "steps", 4, 64)
+    return squared(y) + squared(x[:, :1] @ (w * 0.5)) + squared(x[:, 3] @ weights(program, "one", 1024, 1))
+
+
 def large_product(program: Program) -> Value:
     return squared(
         ops.gelu(rows_of(program, STEPS, 256) @ weights(program, "w", 256, 640)) @ weights(program, "v", 640, 64)
@@ -224,6 +241,8 @@ FAMILIES: dict[str, Family] = {
     "an MLP with Adam": perceptron,
     "a classifier with momentum": perceptron,
     "products in batches": products_in_batches,
+    "products of transposed operands": products_of_other_axes,
+    "products of slices": products_of_slices,
     "a large product": large_product,
     "elementwise functions": elementwise,
     "reductions": reductions,

@@ -21,6 +21,7 @@ from runtime.engines.native.emission.task import Task, storing, task_of
 from runtime.engines.native.forms import Stages
 from runtime.engines.native.host import host_call
 from runtime.engines.native.lowering.accesses import with_accesses
+from runtime.engines.native.lowering.additions import with_additions
 from runtime.engines.native.lowering.bottlenecks import with_bottlenecks
 from runtime.engines.native.lowering.chunks import Chunk, Stretch, chunks_of, stretches
 from runtime.engines.native.lowering.groups import Group, fuse, unfused
@@ -89,7 +90,7 @@ def lowered(
     threads it may take so much room, and less if they can do with it; None for as much as they like. If it prepacks,
     what follows from states alone is made by `CompiledStep.prepack`, before the first step and when they have changed.
     """
-    read = read_nodes(desc, tuple(pinned), whole=watched)
+    read = with_additions(read_nodes(desc, tuple(pinned), whole=watched))
     accessed = read if watched else with_accesses(read)
     nodes = read if watched else with_layers(accessed, target)
     fused = unfused(nodes) if watched else fuse(nodes)

@@ -27,6 +27,10 @@ MORE = [
     ("variances", "check_nan"),
     ("reductions of many axes", "passes"),
     ("reductions of many axes", "fetch_some"),
+    ("products of transposed operands", "fetch_all"),
+    ("products of transposed operands", "moves_to_a_file"),
+    ("products of slices", "moves_to_a_file"),
+    ("products of slices", "fetch_all"),
 ]
 
 CASES = list(dict.fromkeys([*((family, ROTATION[i % len(ROTATION)]) for i, family in enumerate(FAMILIES)), *MORE]))

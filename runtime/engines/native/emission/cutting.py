@@ -16,6 +16,7 @@ from runtime.engines.native.emission.body import counted
 from runtime.engines.native.emission.nest import Nest, Pieces, nest, pieces_of
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Product
+from runtime.engines.native.lowering.nodes import Additions
 from runtime.engines.native.product import Plan, plan_product, tile_cycles
 from runtime.engines.native.product.plan import PAGE
 from runtime.engines.native.target import Target
@@ -127,7 +128,8 @@ def product_shape(task: Task) -> Shape:
     kept = {name: (*step, *(() if is_row else (0,)), steps[name][-1]) for name, step in rows.steps.items()}
     left, right = (kept[LEFT][-2], factors.left[-1]), (factors.right[-1], kept[RIGHT][-1])
     shape = Shape(Nest((*around, m, domain[-1]), kept), m, domain[-1], factors.depth, left, right)
-    return _turned(shape) if domain[-1] == 1 < m and left[0] == 1 != left[1] else shape
+    is_column = domain[-1] == 1 < m and task.additions is not Additions.LANES
+    return _turned(shape) if is_column and left[0] == 1 != left[1] else shape
 
 
 def _turned(shape: Shape) -> Shape:
@@ -171,17 +173,17 @@ def cost_of(target: Target, bits: int, shape: Shape) -> float:
     return cycles * shape.k * CYCLE + shape.m * shape.n * 0.1 + shape.n * shape.k * 0.02
 
 
-def divided(target: Target, bits: int, shape: Shape, matrices: int) -> Cut:
-    """How one matrix is divided: into parts of some microseconds.
+def divided(target: Target, bits: int, shape: Shape, matrices: int, *, halved: bool) -> Cut:
+    """Return how one matrix is divided: into parts of some microseconds, and along the depth if that is halved.
 
-    Of all cuts but those of the depth no bit depends: an element is the same sum in every part.
+    No bit depends on cuts along rows and columns: an element is the same sum in every part.
     """
     m, n, k, lanes = shape.m, shape.n, shape.k, target.lanes(bits)
     wanted = min(int(cost_of(target, bits, shape) / PART_NANOSECONDS), MOST_PARTS) if matrices < MANY else 1
     if matrices == 1 and shape.keeps_batch and shape.kept * bits // 8 >= LEAST_BYTES:
         wanted = max(wanted, 2)  # each thread has its rows
     whole = Cut(*(pieces_of(extent, max(extent, 1)) for extent in (m, n, k)))
-    if matrices == 1 and _in_halves(shape, bits):
+    if halved:
         beside = max(min(wanted // 2, n // (2 * lanes)), 1)
         return whole._replace(depth=pieces_of(k, k // 2), columns=_of_vectors(n, beside, lanes))
     cuts = [whole]
@@ -191,9 +193,9 @@ def divided(target: Target, bits: int, shape: Shape, matrices: int) -> Cut:
     return min(cuts, key=lambda cut: _cost_of_cut(target, bits, shape, cut) * (1 + 0.1 / cut.parts))
 
 
-def _in_halves(shape: Shape, bits: int) -> bool:
-    """Whether what stays where it is lies along the depth, and is more than the sums of its halves."""
-    if shape.k % 2 or shape.k < LEAST_DEPTH or shape.right[1] != 1:
+def is_halved(shape: Shape, bits: int) -> bool:
+    """Return True if what stays where it is lies along the depth, and is more than the sums of its halves."""
+    if prod(shape.loops.extents[:-2]) > 1 or shape.k % 2 or shape.k < LEAST_DEPTH or shape.right[1] != 1:
         return False
     if shape.is_of_weights:
         kept = shape.k * (shape.m + shape.n)

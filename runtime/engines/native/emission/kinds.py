@@ -8,14 +8,14 @@ from runtime.engines.native.emission.bottlenecks import bottleneck_stages
 from runtime.engines.native.emission.elements import element_stages
 from runtime.engines.native.emission.finishing import finished
 from runtime.engines.native.emission.making import making
-from runtime.engines.native.emission.one_column import column_stages, is_one_column
+from runtime.engines.native.emission.one_column import column_stages
 from runtime.engines.native.emission.products import product_stages
 from runtime.engines.native.emission.reductions import reduction_stages
 from runtime.engines.native.emission.rows import row_stages
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Loops, Pointwise, Prepack, Stages
 from runtime.engines.native.forms.shape import MOVES, moving_stages
-from runtime.engines.native.lowering.nodes import Node
+from runtime.engines.native.lowering.nodes import Additions, Node
 from runtime.engines.native.target import Target
 
 
@@ -66,7 +66,7 @@ def _of_loops(target: Target, task: Task, node: Node, form: Loops) -> Stages:
 def _kind(task: Task) -> Callable[[Target, Task], Stages]:
     group = task.group
     if group.product:
-        return column_stages if is_one_column(task) else product_stages
+        return column_stages if task.additions is Additions.LANES else product_stages
     if group.is_rows:
         return row_stages
     return reduction_stages if group.is_reduced else element_stages

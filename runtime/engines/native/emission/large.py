@@ -21,6 +21,7 @@ from runtime.engines.native.emission.nest import Pieces, along, piece, pieces_of
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Prepack, Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
+from runtime.engines.native.lowering.nodes import Additions
 from runtime.engines.native.product import Ahead, Matrix, Plan, packed_right, plan_rows, product
 from runtime.engines.native.target import Target
 
@@ -65,11 +66,17 @@ FOLLOWING_ROWS: Final = 16
 
 
 def is_large(task: Task, shape: Shape) -> bool:
-    """Whether it pays to copy the right operand first; if that is prepacked, it costs nothing."""
+    """Return True if it pays to copy the right operand of a product first; halves of a depth copy none."""
+    is_prepacked = task.group.nodes[0].inputs[_right_of(shape)] in task.steady
+    return task.additions is Additions.CHAIN and is_large_shape(shape, is_prepacked=is_prepacked)
+
+
+def is_large_shape(shape: Shape, *, is_prepacked: bool) -> bool:
+    """Return True if it pays to copy the right operand first; if that is prepacked, it costs nothing."""
     work = shape.m * shape.n * shape.k
     if prod(shape.loops.extents[:-2]) > 1:
         return False
-    if task.group.nodes[0].inputs[_right_of(shape)] in task.steady:
+    if is_prepacked:
         return work >= LEAST_PREPACKED and shape.m >= LEAST_ROWS_PREPACKED
     rows = shape.m >= LEAST_ROWS or _is_of_all_rows(shape)
     return work >= LEAST and rows

@@ -1,7 +1,8 @@
 """Groups that begin with a product of one column: vectors are rows of it, as a column would use one lane of them alone.
 
 The left operand lies along its rows: each is multiplied and joined in lanes, in the tree of reductions, and as many
-rows as there are lanes become one vector. One that lies along its columns is turned instead, see `cutting`.
+rows as there are lanes become one vector. Nodes that read operands with gaps take the results one by one. A left
+operand that lies along its columns is turned instead, see `cutting`; `lowering.additions` says which products add so.
 """
 
 from __future__ import annotations
@@ -17,20 +18,13 @@ from runtime.engines.native.emission.strips import has_rows_apart, strips_of_pla
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Stage, Stages, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
-from runtime.engines.native.ir.words import shuffle
+from runtime.engines.native.ir.words import lane, shuffle
 from runtime.engines.native.product import Matrix
 from runtime.engines.native.reduction import SUM, in_lanes
 from runtime.engines.native.target import Target
 
 NANOSECONDS: Final = 0.04
 """For a multiplication and an addition: a guess."""
-
-
-def is_one_column(task: Task) -> bool:
-    """Whether a group's product is of one column whose rows can be vectors."""
-    shape = product_shape(task)
-    beside = [step[-2] for name, step in shape.loops.steps.items() if name not in (LEFT, RIGHT)]
-    return shape.n == 1 < shape.m and shape.k > 0 and _along_rows(shape) and all(step in (0, 1) for step in beside)
 
 
 def column_stages(target: Target, task: Task) -> Stages:
@@ -59,10 +53,6 @@ def column_stages(target: Target, task: Task) -> Stages:
     return Stages((Stage(write, prod(around) * parts, cost, strips=strips),))
 
 
-def _along_rows(shape: Shape) -> bool:
-    return shape.left[1] == 1 and (shape.right[0] == 1 or shape.k == 1)
-
-
 class _Column:
     def __init__(self, work: Work, task: Task, shape: Shape, lanes: int) -> None:
         node, *nodes = task.group.nodes
@@ -72,6 +62,8 @@ class _Column:
             work.f, nodes, task.types, task.stored, work.places, task.constants, node.outputs, refuse=work.refuse
         )
         self.steps = {name: step[:-1] for name, step in shape.loops.steps.items()}
+        beside = [step[-1] for name, step in self.steps.items() if name not in (LEFT, RIGHT)]
+        self.goes_on = all(step in (0, 1) for step in beside)
         self.left, self.right = (work.places[name] for name in node.inputs)
 
     def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
@@ -80,7 +72,11 @@ class _Column:
         right = Matrix(self.right + moved(at, self.steps[RIGHT]), 1, self.shape.right[1])  # or it has but one row
         rows = [self._row(left.moved(i, 0), right) for i in range(count)]
         x = transposed_sum(rows + [self.f.constant(self.type, 0)] * (self.lanes - count))
-        self.body.at(self.steps, [*at, row], self.lanes, count, {self.result: x})
+        if self.goes_on:
+            self.body.at(self.steps, [*at, row], self.lanes, count, {self.result: x})
+            return
+        for i in range(count):
+            self.body.at(self.steps, [*at, row + i], 0, 1, {self.result: lane(x, i)})
 
     def _row(self, left: Matrix, right: Matrix) -> Value:
         """Products of a row, joined to one vector."""

@@ -18,6 +18,7 @@ from runtime.engines.native.emission.strips import has_rows_apart, strips, strip
 from runtime.engines.native.emission.task import Task
 from runtime.engines.native.forms import Stage, Stages, Strips, Work
 from runtime.engines.native.ir import DTYPES, Index, Value
+from runtime.engines.native.lowering.nodes import Additions
 from runtime.engines.native.product import Matrix, product, stored
 from runtime.engines.native.target import Target
 
@@ -37,7 +38,7 @@ def product_stages(target: Target, task: Task) -> Stages:
     if is_large(task, shape):
         return large_stages(target, task, shape)
     bits, around = DTYPES[dtype].bits, shape.loops.extents[:-2]
-    cut = divided(target, bits, shape, prod(around))
+    cut = divided(target, bits, shape, prod(around), halved=task.additions is Additions.HALVES)
     plans = [plan_of(target, bits, shape, m, n, cut.depth.size) for m, n in cut.sizes]
     sums = cut.depth.pieces if cut.depth.pieces > 1 else int(plans[0].depths > 1)
     room = max(plan.scratch for plan in plans) * bits // 8
@@ -57,10 +58,11 @@ def product_stages(target: Target, task: Task) -> Stages:
     def join(work: Work, start: Value, stop: Value) -> None:
         emission = _Emission(target, work, task, shape, cut)
         for unit in work.f.range(start, stop):
-            emission.joined(work.f.index(unit), *joins)
+            *at, column, row = unravelled(work.f, unit, (*around, joins[0].pieces, joins[1].pieces))
+            emission.joined(at, (column, row), *joins)
 
-    cost = shape.m * shape.n * (cut.depth.pieces + 1) * WAITING_NANOSECONDS
-    stages = parts, Stage(join, joins[0].pieces * joins[1].pieces, cost)
+    cost = prod(around) * shape.m * shape.n * (cut.depth.pieces + 1) * WAITING_NANOSECONDS
+    stages = parts, Stage(join, prod(around) * joins[0].pieces * joins[1].pieces, cost)
     return Stages(stages, *scratch, halved=not shape.is_of_weights)
 
 
@@ -104,8 +106,7 @@ class _Emission:
         depth = self.cut.depth.size
         plan = plan_of(self.target, self.element.bits, shape, *size, depth)
         in_parts = self.cut.depth.pieces > 1
-        matrix = part if in_parts else moved(at, row_major(shape.loops.extents[:-2], shape.loops.extents[:-2]))
-        waiting = Matrix(self.work.shared(0, self.element) + matrix * (shape.m * shape.n), shape.n).moved(row, column)
+        waiting = Matrix(self._waiting(at, part), shape.n).moved(row, column)
 
         def finished(x: Value, i: Index, j: Index, count: int) -> None:
             self._finished(x, [*at, row + i, column + j], plan.lanes, count)
@@ -132,23 +133,28 @@ class _Emission:
             if of_columns == 1 and of_rows and self.work.places[name].type == self.left.type:
                 yield Matrix(self.work.places[name] + moved(at, steps[name]), of_rows)
 
-    def joined(self, unit: Value, columns: Pieces, rows: Pieces) -> None:
-        """Some columns and rows of the matrix, whose halves of the depth wait."""
-        for column, n in piece(self.f, unit // rows.pieces, columns):
-            for row, m in piece(self.f, unit % rows.pieces, rows):
-                for i in self.f.range(0, m):
-                    self._joined_row(row + i, column, n)
+    def _waiting(self, at: list[Index], part: Index) -> Value:
+        """Return where the sums of a part of the depth wait: all matrices of the first part, then of the others."""
+        around = self.shape.loops.extents[:-2]
+        matrix = part * prod(around) + moved(at, row_major(around, around))
+        return self.work.shared(0, self.element) + matrix * (self.shape.m * self.shape.n)
 
-    def _joined_row(self, row: Index, column: Index, columns: int) -> None:
-        m, n = self.shape.m, self.shape.n
-        waiting, parts = self.work.shared(0, self.element) + (row * n + column), self.cut.depth.pieces
+    def joined(self, at: list[Index], unit: tuple[Index, Index], columns: Pieces, rows: Pieces) -> None:
+        """Some columns and rows of a matrix, whose halves of the depth wait."""
+        for column, n in piece(self.f, unit[0], columns):
+            for row, m in piece(self.f, unit[1], rows):
+                for i in self.f.range(0, m):
+                    self._joined_row(at, row + i, column, n)
+
+    def _joined_row(self, at: list[Index], row: Index, column: Index, columns: int) -> None:
+        waiting = [self._waiting(at, part) + (row * self.shape.n + column) for part in range(self.cut.depth.pieces)]
 
         def vector(j: Index, lanes: int, count: int) -> None:
             tail = count if lanes else None
-            x, *others = (self.f.load(waiting, part * m * n + j, lanes, tail) for part in range(parts))
+            x, *others = (self.f.load(start, j, lanes, tail) for start in waiting)
             for other in others:
                 x = x + other
-            self._finished(x, [row, column + j], lanes, count)
+            self._finished(x, [*at, row, column + j], lanes, count)
 
         along(self.f, columns, self.target.lanes(self.element.bits), vector)
 

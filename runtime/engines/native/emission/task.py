@@ -9,12 +9,12 @@ from typing import Final
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from runtime.engines.native.forms import Loops, Pointwise, Stages, Work
+from runtime.engines.native.forms import Loops, Pointwise, Product, Stages, Work
 from runtime.engines.native.forms.moves import Lying, row_major
 from runtime.engines.native.ir import DTYPES, INT64, UINT8, Function, Type, Value
 from runtime.engines.native.lowering.access import Access
 from runtime.engines.native.lowering.groups import Group
-from runtime.engines.native.lowering.nodes import Node, Nodes
+from runtime.engines.native.lowering.nodes import Additions, Node, Nodes
 from runtime.placement.alignment import aligned
 
 REFUSAL_WORDS: Final = 2
@@ -35,6 +35,7 @@ class Task:
         accesses: of what it reads, how those lie that are part of another tensor.
         steady: of what it reads, what is the same from step to step, where that is made use of.
         is_prepacked: whether all of it is, so that all is made only when states have changed.
+        additions: the order in which its product adds, if it has one.
     """
 
     group: Group
@@ -45,6 +46,7 @@ class Task:
     accesses: Mapping[str, Access]
     steady: frozenset[str] = frozenset()
     is_prepacked: bool = False
+    additions: Additions = Additions.CHAIN
 
     def lying(self, name: str) -> Lying:
         """How a tensor lies in memory, from its own address on."""
@@ -101,7 +103,7 @@ class Task:
                 return made[name] + ("!" + number[name] if name in self.stored else "")
             return number.get(name) or known.get(name, "")
 
-        parts = [f"{self.group.domain}"]
+        parts = [f"{self.group.domain} {self.additions.name}"]
         for node in (*self.group.before, *self.group.nodes):
             operands = [f"{named(name)}:{self.types[name]}{self._gaps(name)}" if name else "" for name in node.inputs]
             results = [f"{named(name)}:{self.types[name]}" for name in node.outputs]
@@ -139,7 +141,9 @@ def task_of(
     constants = {name: block.constants[name] for name in reads if name in ones}
     accesses = {name: block.accesses[name] for name in reads if name in block.accesses}
     known_steady = frozenset(name for name in reads if name in table and block.root.get(name, name) in steady)
-    return Task(group, block.types, stored, tuple(table), constants, accesses, known_steady, is_prepacked)
+    first = group.nodes[0]
+    additions = block.additions[first.outputs[0]] if isinstance(first.form, Product) else Additions.CHAIN
+    return Task(group, block.types, stored, tuple(table), constants, accesses, known_steady, is_prepacked, additions)
 
 
 def storing(block: Nodes, task: Task, stored: Sequence[str]) -> Task:

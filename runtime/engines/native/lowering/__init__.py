@@ -3,6 +3,7 @@
 access  how a tensor lies in the memory of another one
 nodes   read: ops with their forms; views are the tensors that they are of
 composites  ops that are spelled with others
+additions  the order in which each product adds
 accesses  ops that pick elements out of a tensor as how others read that
 layers  recurrent layers with what is around them
 groups  fuse: nodes that are computed by one nest of loops

@@ -100,7 +100,9 @@ class _Accesses:
             read = [lying if x == node.inputs[position] else y for x, y in zip(node.inputs, plain, strict=True)]
             domain = types[node.outputs[0]].static_shape
             before, after = (node.form.factors(*operands, **node.attributes) for operands in (plain, read))
-            return before is not None and after is not None and _goes_on(after, before, domain)
+            if before is None or after is None or not _goes_on(after, before, domain):
+                return False
+            return domain[-1] > 1 or _keeps_column(after, before)
         if isinstance(node.form, Pointwise | Reduction):
             name = node.inputs[0] if isinstance(node.form, Reduction) else node.outputs[0]
             return _beside(lying, types[name].static_shape, least // ITEM_BYTES[types[node.inputs[position]].dtype])
@@ -112,6 +114,12 @@ def _goes_on(factors: Factors, plain: Factors, domain: tuple[int, ...]) -> bool:
     (row, _, depth), (_, column, depth_of_right) = factors.left[-3:], factors.right[-3:]
     beside = 1 in (row, depth) and 1 in (column, depth_of_right)
     return beside and _loops_around(factors, domain) <= _loops_around(plain, domain)
+
+
+def _keeps_column(factors: Factors, plain: Factors) -> bool:
+    """Return True if operands of a product of one column lie along the axes along which they would lie as copies."""
+    is_left = (factors.left[-1] == 1) == (plain.left[-1] == 1)
+    return is_left and (factors.depth == 1 or factors.right[-1] == 1)
 
 
 def _loops_around(factors: Factors, domain: tuple[int, ...]) -> int:

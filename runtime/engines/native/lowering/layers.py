@@ -18,11 +18,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from prograd_proto import TensorType
-from runtime.engines.native.emission.cutting import LEAST_DEPTH
 from runtime.engines.native.forms import Loops
 from runtime.engines.native.forms.recurrent import GATES, backwards, forwards, layer_of
 from runtime.engines.native.ir import DTYPES
-from runtime.engines.native.lowering.nodes import Node, Nodes
+from runtime.engines.native.lowering.nodes import Additions, Node, Nodes
 from runtime.engines.native.recurrent.backwards import Back
 from runtime.engines.native.recurrent.forwards import Ahead
 from runtime.engines.native.recurrent.layer import KEPT, OPERANDS
@@ -226,12 +225,8 @@ class _Layers:
         if product is None or len(self._readers(x)) != 1 or any(product.attributes.values()):
             return None
         features = Features(product.inputs[0], product.inputs[1], bias)
-        return features if self._suits(features, gates, self.types[x]) and self._is_in_order(features) else None
-
-    def _is_in_order(self, features: Features) -> bool:
-        """Return True if the product adds along its whole depth, as the layer would: not in lanes, nor in halves."""
-        (rows, times, depth), wide = self.types[features.x].static_shape, self.types[features.weights].static_shape[1]
-        return wide > 1 and (depth < LEAST_DEPTH or rows * times > depth)
+        is_chain = self.block.additions[x] is Additions.CHAIN  # as the layer adds
+        return features if is_chain and self._suits(features, gates, self.types[x]) else None
 
     def _suits(self, features: Features, gates: int, type: TensorType) -> bool:
         """Whether the operands are of the shapes that the layer's product takes, and all weights stay near."""

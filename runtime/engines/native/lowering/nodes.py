@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from prograd_proto import Attribute, TensorType, attributes_of
@@ -14,6 +15,14 @@ from runtime.engines.native.ir import DTYPES
 from runtime.engines.native.lowering.access import Access
 from runtime.engines.native.lowering.composites import Composites
 from runtime.operators import CONTRACTS
+
+
+class Additions(Enum):
+    """The order in which a product adds along its depth."""
+
+    CHAIN = "blocks of the depth, one after the other"
+    HALVES = "two halves of the depth, each in blocks"
+    LANES = "the lanes of a vector, then those of it"
 
 
 class Node(NamedTuple):
@@ -50,6 +59,7 @@ class Nodes:
         constants: the ops that are constants, by tensor.
         ends: the roots of what the end of the step reads.
         accesses: of tensors that are part of their root, how they lie in it; others are all of it, in its order.
+        additions: of the results of products, in which order they are added up.
     """
 
     block: Reading
@@ -61,6 +71,7 @@ class Nodes:
     constants: dict[str, pb.OpDesc]
     ends: set[str]
     accesses: dict[str, Access] = field(default_factory=dict[str, "Access"])
+    additions: dict[str, Additions] = field(default_factory=dict[str, Additions])
 
 
 def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = (), whole: bool = False) -> Nodes:
