@@ -2,11 +2,14 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 
+# The revision that `make quick` compares with: where this branch left main.
+SINCE ?= $(shell git merge-base HEAD main 2>/dev/null || echo HEAD)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs site compared format lint types test versions check examples bench all clean
+.PHONY: help setup proto docs site compared format lint types quick test thorough slow-tests versions check examples bench all clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 setup: ## make the virtual environment with all that tests and checks need
 	python3 -m venv $(VENV)
@@ -40,8 +43,17 @@ lint: ## look for faults of form: ruff, and buf for the schema, which is also co
 types: ## check types: pyright, strict
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-test: ## run the tests, on all cores
+quick: ## run the tests below 20 ms, and slower ones of the files that differ from main (SINCE=another revision)
+	$(BIN)/pytest -n auto -m "not thorough and not slow" --changed-since $(SINCE)
+
+test: ## run the tests that CI runs, on all cores
 	$(BIN)/pytest -n auto
+
+thorough: ## run the tests that `make test` leaves out, before a release
+	$(BIN)/pytest -n auto -m thorough
+
+slow-tests: ## measure all tests, and write the list of slow ones that `make quick` leaves out
+	$(BIN)/pytest -n auto -m "" --write-slow-tests
 
 versions: ## run the tests with every Python and NumPy that is supported and found here: half an hour
 	$(BIN)/python tests/versions.py

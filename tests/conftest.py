@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ("tiers",)
+
 GOLDEN = Path(__file__).parent / "golden"
 
 settings.register_profile(

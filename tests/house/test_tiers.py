@@ -1,0 +1,90 @@
+"""The tiers of the tests: the list of slow ones is of tests that exist, and what a change touches."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+
+import mutate_code
+import pytest
+from tiers import LEFT_OUT, SLOW_TESTS, UNKNOWN, short_name, slow_lines, touched_tests
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+
+
+def test_every_line_of_the_list_of_slow_tests_names_a_function():
+    functions = {
+        f"{path.name}::{node.name}"
+        for path in TESTS.rglob("test_*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    lines = SLOW_TESTS.read_text(encoding="utf-8").splitlines()
+    assert lines == sorted(set(lines))
+    unknown = [line for line in lines if line.partition("[")[0] not in functions]
+    assert unknown == [], "rename these lines of tests/slow_tests.txt like their tests, or run `make slow-tests`"
+
+
+def test_every_line_of_the_list_of_slow_tests_names_a_test(request: pytest.FixtureRequest):
+    unknown = request.config.stash[UNKNOWN]  # none unless all tests are collected
+    assert unknown == [], "rename these lines of tests/slow_tests.txt like their tests, or run `make slow-tests`"
+
+
+def test_the_commands_of_the_tiers_select_by_the_marks_that_are_registered():
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    assert [line.partition(":")[0] for line in options["markers"]] == ["slow", "thorough"]
+    assert "--strict-markers" in options["addopts"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commit, quick = LEFT_OUT
+    assert options["addopts"].endswith(f"-m '{commit}'")
+    assert f'-m "{quick}" --changed-since' in makefile
+
+
+def test_a_slow_function_is_one_line_and_a_slow_test_of_a_quick_function_another():
+    seconds = {"t.py::a[1]": 0.03, "t.py::a[2]": 0.01, "t.py::b[1]": 0.5, "t.py::b[2]": 0.0, "t.py::b[3]": 0.0}
+    assert slow_lines({**seconds, "t.py::c": 0.01, "t.py::d": 0.02}) == ["t.py::a", "t.py::b[1]", "t.py::d"]
+
+
+def test_a_short_name_has_no_folder_and_is_one_line():
+    assert short_name("tests/a/test_b.py::test_c[x/y::z\n]") == "test_b.py::test_c[x/y::z\\n]"
+
+
+def test_a_change_touches_the_tests_that_import_it_and_those_of_its_name():
+    module = ROOT / "compiler/passes/pass_table.py"
+    assert TESTS / "passes/test_pass_table.py" in touched_tests([module])
+    assert touched_tests([Path(__file__)]) == {Path(__file__)}
+    assert Path(__file__) in touched_tests([TESTS / "tiers.py"])
+    assert touched_tests([ROOT / "README.md", ROOT / "compiler/no_longer_there.py"]) == set()
+
+
+@pytest.mark.parametrize("path", ["registry/ops/conv.py", "compiler/passes/pass_order.py"])
+def test_a_module_that_no_test_imports_touches_the_nearest_tests(path: str):
+    tests = touched_tests([ROOT / path])
+    assert tests
+    assert all(test.name.startswith("test_") for test in tests)
+
+
+@pytest.mark.parametrize(
+    ("code", "mutations"),
+    [
+        ("x = a + 1", {"x = a - 1", "x = a + 0", "x = a + 2"}),
+        ("x = a not in b", {"x = a in b"}),
+        ("if a and b:\n    f()", {"if (not (a and b)):\n    f()", "if a or b:\n    f()", "if a and b:\n    pass"}),
+        ("a[0] = True", {"pass", "a[1] = True", "a[0] = False"}),
+        ("def f(x: A | B) -> C | D:\n    raise E(x + 1)", {"def f(x: A | B) -> C | D:\n    pass"}),
+        ("'Words, 1.'\nx = f'{y + 1}'", set()),
+        ("x = 'é' < a", {"x = 'é' <= a"}),
+    ],
+)
+def test_the_mutations_of_code_are_all_those_that_its_kinds_allow(code: str, mutations: set[str]):
+    finder = mutate_code.Finder(Path("code.py"), code.encode())
+    made = {mutation.apply(code.encode()).decode() for mutation in finder.found(ast.parse(code))}
+    assert made == mutations
+
+
+def test_equal_seeds_draw_equal_mutations():
+    drawn = [str(mutate_code.drawn(3, number)) for number in range(20)]
+    assert drawn == [str(mutate_code.drawn(3, number)) for number in range(20)]
+    assert drawn != [str(mutate_code.drawn(4, number)) for number in range(20)]

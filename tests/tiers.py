@@ -1,0 +1,214 @@
+"""The tiers of the tests: which of them `make quick`, `pytest` and `make thorough` run.
+
+quick      `make quick`: tests below 20 ms, and slower ones that a change touches
+commit     `pytest`, which CI runs for every commit: all but those marked `thorough`
+thorough   `make thorough`, before a release: only those marked `thorough`
+
+`tests/slow_tests.txt` lists the tests that take 20 ms or longer, and each of them gets the mark `slow`. A line is
+`test_file.py::test_function` for a function with all its parameters, or `test_file.py::test_function[parameters]`.
+`make slow-tests` measures all tests and writes the list again. The folder of a file is left out, so that a file that
+moves keeps its marks.
+
+With `--changed-since REVISION`, tests that the changed files touch lose the mark `slow` (see `touched_tests`).
+"""
+
+from __future__ import annotations
+
+import ast
+import resource
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
+SLOW_TESTS = TESTS / "slow_tests.txt"
+
+SLOW_SECONDS = 0.020
+"""Processor time from which a test is slow."""
+
+LEFT_OUT = {
+    "not thorough": "pytest leaves out the tests marked thorough; `make thorough` runs them",
+    "not thorough and not slow": (
+        "make quick leaves out the tests marked slow or thorough, except slow ones that a change touches; "
+        "`make test` and `make thorough` run them"
+    ),
+}
+"""By the expression of `-m`, what the first lines of pytest's output say about it."""
+
+BEGIN = pytest.StashKey[float]()
+"""Processor time of this process when a test began."""
+
+UNKNOWN = pytest.StashKey[list[str]]()
+"""Lines of the list of slow tests that match no test, when all tests are collected."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tiers")
+    group.addoption("--changed-since", metavar="REVISION", help="run slow tests too if files changed since touch them")
+    group.addoption("--write-slow-tests", action="store_true", help="measure, and write tests/slow_tests.txt")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.write_slow_tests:
+        config.pluginmanager.register(Stopwatch())
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return LEFT_OUT.get(config.option.markexpr)
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    lines = slow_tests()
+    seen: set[str] = set()
+    changed = config.option.changed_since
+    touched = touched_tests(changed_files(changed)) if changed else set[Path]()
+    for item in items:
+        names = {short_name(item.nodeid), short_name(item.nodeid).partition("[")[0]} & lines
+        seen |= names
+        if names and item.path not in touched:
+            item.add_marker("slow")
+    config.stash[UNKNOWN] = sorted(lines - seen) if collects_all(config) else []
+
+
+def collects_all(config: pytest.Config) -> bool:
+    """Return True if the command names no file, no folder and no part of the tests."""
+    return config.args in ([str(TESTS)], ["tests"]) and not config.option.keyword and not config.option.deselect
+
+
+def short_name(nodeid: str) -> str:
+    """Return the name of a test without the folder of its file, on one line."""
+    path, colons, name = nodeid.partition("::")
+    return (path.rpartition("/")[2] + colons + name).replace("\n", "\\n")
+
+
+def slow_tests() -> set[str]:
+    """Return the lines of the list of slow tests."""
+    return set(SLOW_TESTS.read_text(encoding="utf-8").splitlines())
+
+
+def changed_files(revision: str) -> list[Path]:
+    """Return the files that differ from `revision`, and those that git does not know yet."""
+    differing = git("diff", "--name-only", "--relative", revision)
+    return [ROOT / name for name in [*differing, *git("ls-files", "--others", "--exclude-standard")]]
+
+
+def git(*arguments: str) -> list[str]:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise pytest.UsageError(f"--changed-since: git {arguments[0]} fails: {done.stderr.strip()}")
+    return done.stdout.splitlines()
+
+
+def touched_tests(changed: Iterable[Path]) -> set[Path]:
+    """Return the test files that the changed files touch.
+
+    1. A changed test file touches itself, and `name.py` touches `test_name.py`.
+    2. A changed module touches the test files that import it.
+    3. If no test file imports it, it touches those of the modules that import it, and so on outwards.
+    """
+    python = {path for path in changed if path.suffix == ".py" and path.exists()}
+    imports = {path: imported_modules(path) for path in source_files()}
+    touched = {path for path in imports if path in python and is_test(path)}
+    for path in python - touched:
+        touched |= {test for test in imports if test.name == f"test_{path.name}"}
+        touched |= nearest_tests(path, imports)
+    return touched
+
+
+def nearest_tests(path: Path, imports: dict[Path, frozenset[str]]) -> set[Path]:
+    """Return the test files that import the module of `path` over the fewest other modules."""
+    importers: defaultdict[str, set[Path]] = defaultdict(set)
+    for importer, modules in imports.items():
+        for module in modules:
+            importers[module].add(importer)
+    seen, front = {path}, {path}
+    while front:
+        front = {importer for module in front for importer in importers[module_name(module)]} - seen
+        if tests := {importer for importer in front if is_test(importer)}:
+            return tests
+        seen |= front
+    return set()
+
+
+def source_files() -> Iterator[Path]:
+    """Yield every Python file of the packages and of the tests."""
+    for folder in ("proto", "registry", "compiler", "runtime", "prograd", "tests"):
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def is_test(path: Path) -> bool:
+    return path.name.startswith("test_")
+
+
+def module_name(path: Path) -> str:
+    """Return the name that other files import a file by."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[parts[0] in ("proto", "tests") :]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def imported_modules(path: Path) -> frozenset[str]:
+    """Return the names of what a file imports; of `from a import b` both `a` and `a.b`."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(names)
+
+
+class Stopwatch:
+    """Measures every test, with its fixtures and commands, and writes the list of slow tests in the end.
+
+    It counts processor time, which other programs of the machine do not prolong.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        item.stash[BEGIN] = processor_seconds()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        if call.when == "teardown":
+            item.user_properties.append(("processor_seconds", processor_seconds() - item.stash[BEGIN]))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, value in report.user_properties:
+            if name == "processor_seconds":
+                self.seconds[short_name(report.nodeid)] = float(str(value))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if not hasattr(session.config, "workerinput"):
+            SLOW_TESTS.write_text("".join(f"{line}\n" for line in slow_lines(self.seconds)), encoding="utf-8")
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and of the commands that it has run."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def slow_lines(seconds: dict[str, float]) -> list[str]:
+    """Return the list of slow tests for the measured seconds of all tests.
+
+    A function of which half the tests are slow is a line of its own; else each of its slow tests is one.
+    """
+    functions: defaultdict[str, list[str]] = defaultdict(list)
+    for name in seconds:
+        functions[name.partition("[")[0]].append(name)
+    lines: list[str] = []
+    for function, names in functions.items():
+        slow = [name for name in names if seconds[name] >= SLOW_SECONDS]
+        lines += [function] if 2 * len(slow) >= len(names) else slow
+    return sorted(lines)
