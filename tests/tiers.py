@@ -4,10 +4,9 @@ quick      `make quick`: tests below 20 ms, and slower ones that a change touche
 commit     `pytest`, which CI runs for every commit: all but those marked `thorough`
 thorough   `make thorough`, before a release: only those marked `thorough`
 
-`tests/slow_tests.txt` lists the tests that take 20 ms or longer, and each of them gets the mark `slow`. A line is
-`test_file.py::test_function` for a function with all its parameters, or `test_file.py::test_function[parameters]`.
-`make slow-tests` measures all tests and writes the list again. The folder of a file is left out, so that a file that
-moves keeps its marks.
+`tests/slow_tests.txt` lists the functions whose tests take 20 ms or longer on average, and each of these tests gets the
+mark `slow`. `make slow-tests` measures all tests on an idle machine and writes the list again. Its lines leave out the
+folder of a file, so that a file that moves keeps its marks.
 
 With `--changed-since REVISION`, tests that the changed files touch lose the mark `slow` (see `touched_tests`).
 """
@@ -21,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -29,7 +29,7 @@ TESTS = ROOT / "tests"
 SLOW_TESTS = TESTS / "slow_tests.txt"
 
 SLOW_SECONDS = 0.020
-"""Processor time from which a test is slow."""
+"""Mean processor time from which the tests of a function are slow."""
 
 LEFT_OUT = {
     "not thorough": "pytest leaves out the tests marked thorough; `make thorough` runs them",
@@ -42,9 +42,6 @@ LEFT_OUT = {
 
 BEGIN = pytest.StashKey[float]()
 """Processor time of this process when a test began."""
-
-UNKNOWN = pytest.StashKey[list[str]]()
-"""Lines of the list of slow tests that match no test, when all tests are collected."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,27 +61,17 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    lines = slow_tests()
-    seen: set[str] = set()
-    changed = config.option.changed_since
+    slow, changed = slow_tests(), config.option.changed_since
     touched = touched_tests(changed_files(changed)) if changed else set[Path]()
     for item in items:
-        names = {short_name(item.nodeid), short_name(item.nodeid).partition("[")[0]} & lines
-        seen |= names
-        if names and item.path not in touched:
+        if function_name(item.nodeid) in slow and item.path not in touched:
             item.add_marker("slow")
-    config.stash[UNKNOWN] = sorted(lines - seen) if collects_all(config) else []
 
 
-def collects_all(config: pytest.Config) -> bool:
-    """Return True if the command names no file, no folder and no part of the tests."""
-    return config.args in ([str(TESTS)], ["tests"]) and not config.option.keyword and not config.option.deselect
-
-
-def short_name(nodeid: str) -> str:
-    """Return the name of a test without the folder of its file, on one line."""
-    path, colons, name = nodeid.partition("::")
-    return (path.rpartition("/")[2] + colons + name).replace("\n", "\\n")
+def function_name(nodeid: str) -> str:
+    """Return the file and the function of a test, without folder and parameters."""
+    path, _, function = nodeid.partition("[")[0].partition("::")
+    return f"{Path(path).name}::{function}"
 
 
 def slow_tests() -> set[str]:
@@ -186,11 +173,11 @@ class Stopwatch:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
             if name == "processor_seconds":
-                self.seconds[short_name(report.nodeid)] = float(str(value))
+                self.seconds[report.nodeid] = float(str(value))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not hasattr(session.config, "workerinput"):
-            SLOW_TESTS.write_text("".join(f"{line}\n" for line in slow_lines(self.seconds)), encoding="utf-8")
+            SLOW_TESTS.write_text("".join(f"{line}\n" for line in slow_functions(self.seconds)), encoding="utf-8")
 
 
 def processor_seconds() -> float:
@@ -199,16 +186,9 @@ def processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def slow_lines(seconds: dict[str, float]) -> list[str]:
-    """Return the list of slow tests for the measured seconds of all tests.
-
-    A function of which half the tests are slow is a line of its own; else each of its slow tests is one.
-    """
-    functions: defaultdict[str, list[str]] = defaultdict(list)
-    for name in seconds:
-        functions[name.partition("[")[0]].append(name)
-    lines: list[str] = []
-    for function, names in functions.items():
-        slow = [name for name in names if seconds[name] >= SLOW_SECONDS]
-        lines += [function] if 2 * len(slow) >= len(names) else slow
-    return sorted(lines)
+def slow_functions(seconds: dict[str, float]) -> list[str]:
+    """Return the functions whose tests are slow on average, for the measured seconds of all tests."""
+    functions: defaultdict[str, list[float]] = defaultdict(list)
+    for nodeid, measured in seconds.items():
+        functions[function_name(nodeid)].append(measured)
+    return sorted(name for name, measured in functions.items() if fmean(measured) >= SLOW_SECONDS)

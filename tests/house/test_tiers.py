@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mutate_code
 import pytest
-from tiers import LEFT_OUT, SLOW_TESTS, UNKNOWN, short_name, slow_lines, touched_tests
+from tiers import LEFT_OUT, SLOW_TESTS, slow_functions, touched_tests
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -23,13 +23,8 @@ def test_every_line_of_the_list_of_slow_tests_names_a_function():
     }
     lines = SLOW_TESTS.read_text(encoding="utf-8").splitlines()
     assert lines == sorted(set(lines))
-    unknown = [line for line in lines if line.partition("[")[0] not in functions]
-    assert unknown == [], "rename these lines of tests/slow_tests.txt like their tests, or run `make slow-tests`"
-
-
-def test_every_line_of_the_list_of_slow_tests_names_a_test(request: pytest.FixtureRequest):
-    unknown = request.config.stash[UNKNOWN]  # none unless all tests are collected
-    assert unknown == [], "rename these lines of tests/slow_tests.txt like their tests, or run `make slow-tests`"
+    unknown = set(lines) - functions
+    assert not unknown, "rename these lines of tests/slow_tests.txt like their tests, or run `make slow-tests`"
 
 
 def test_the_commands_of_the_tiers_select_by_the_marks_that_are_registered():
@@ -42,13 +37,9 @@ def test_the_commands_of_the_tiers_select_by_the_marks_that_are_registered():
     assert f'-m "{quick}" --changed-since' in makefile
 
 
-def test_a_slow_function_is_one_line_and_a_slow_test_of_a_quick_function_another():
-    seconds = {"t.py::a[1]": 0.03, "t.py::a[2]": 0.01, "t.py::b[1]": 0.5, "t.py::b[2]": 0.0, "t.py::b[3]": 0.0}
-    assert slow_lines({**seconds, "t.py::c": 0.01, "t.py::d": 0.02}) == ["t.py::a", "t.py::b[1]", "t.py::d"]
-
-
-def test_a_short_name_has_no_folder_and_is_one_line():
-    assert short_name("tests/a/test_b.py::test_c[x/y::z\n]") == "test_b.py::test_c[x/y::z\\n]"
+def test_the_slow_functions_are_those_whose_tests_are_slow_on_average():
+    seconds = {"a/t.py::a[1::2]": 0.03, "a/t.py::a[x/y]": 0.02, "t.py::b[1]": 0.03, "t.py::b[2]": 0.0, "t.py::c": 0.02}
+    assert slow_functions(seconds) == ["t.py::a", "t.py::c"]
 
 
 def test_a_change_touches_the_tests_that_import_it_and_those_of_its_name():
