@@ -4,7 +4,7 @@
 
 1. Draw a mutation: a swapped operator, a negated condition, a constant that is off by one, a flipped truth value or a
    dropped statement, in operators, passes, kernels or engines. Equal seeds draw equal mutations of equal code.
-2. Make it in a copy of the tree.
+2. Make it in a copy of the tree, which passes the tests without it.
 3. Run the tests in stages until one fails: those that import the changed module, the quick ones, the slow ones, type
    checks, the thorough ones.
 
@@ -119,6 +119,10 @@ def main() -> int:
         trees: SimpleQueue[Path] = SimpleQueue()
         for job in range(options.jobs):
             trees.put(copy_of_the_tree(Path(folder) / str(job)))
+        failing = [stage for stage in STAGES if stage in {*stages, "quick"} and not passes(stage, Path(folder) / "0")]
+        if failing:
+            print(f"no mutation is tried: the stage {failing[0]} fails without one", file=sys.stderr)
+            return 2
         for number, (seen, seconds) in zip(
             mutations, pool.map(lambda mutation: tried(mutation, trees, stages), mutations.values()), strict=True
         ):
@@ -241,8 +245,12 @@ def is_docstring(node: ast.AST) -> bool:
 
 
 def copy_of_the_tree(folder: Path) -> Path:
-    ignored = shutil.ignore_patterns(".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "build", "dist", "site")
-    shutil.copytree(ROOT, folder, ignore=ignored)
+    """Copy the files of the tree that git does not ignore."""
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
     return folder
 
 
@@ -267,13 +275,16 @@ def write_code(path: Path, content: bytes) -> None:
         compiled.unlink()
 
 
-def passes(stage: str, tree: Path, path: Path) -> bool:
-    """Return True if a stage does not see the mutation in a tree."""
+def passes(stage: str, tree: Path, *paths: Path) -> bool:
+    """Return True if a stage sees no fault in a tree of which the files `paths` are changed."""
     pytest = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     match stage:
         case "touched":
-            tests = [str(test.relative_to(ROOT)) for test in sorted(touched_tests([ROOT / path]))]
-            return not tests or ends_well(tree, [*pytest, *tests])
+            names = {f"test_{path.name}" for path in paths}  # first those of the module's name
+            tests = sorted(
+                touched_tests([ROOT / path for path in paths]), key=lambda test: (test.name not in names, test)
+            )
+            return not tests or ends_well(tree, [*pytest, *(str(test.relative_to(ROOT)) for test in tests)])
         case "quick":
             return ends_well(tree, [*pytest, "-m", "not thorough and not slow"])
         case "slow":

@@ -137,6 +137,7 @@ def test_the_second_gradient_is_the_derivative_of_the_first(sample: Sample):
         check_derivative(differentiated(differentiated(build(sample)).as_case()))
 
 
+@pytest.mark.thorough
 @each_sample
 def test_the_third_gradient_is_the_derivative_of_the_second(sample: Sample):
     if sample.order >= 3:

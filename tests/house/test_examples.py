@@ -65,18 +65,21 @@ def test_the_regression_finds_the_weights_that_made_its_targets():
     assert run.predict(images)["ink"].shape == (7,)
 
 
+@pytest.mark.thorough
 def test_the_convolutional_network_knows_held_out_digits():
     run = runtime.load(FOLDER / "digits_cnn.pb")
     list(run.train())
     assert run.evaluate("test")["accuracy"] >= 0.98
 
 
+@pytest.mark.thorough
 def test_the_residual_network_knows_held_out_digits():
     run = runtime.load(FOLDER / "resnet.pb")
     list(run.train())
     assert run.evaluate("test")["accuracy"] >= 0.975  # 0.988 here; other seeds, as other processors, give 0.98 to 0.99
 
 
+@pytest.mark.thorough
 def test_the_character_model_learns_more_than_pairs_of_letters_and_writes_letters(tmp_path: Path):
     run = runtime.load(FOLDER / "characters.pb")
     list(run.train())
@@ -90,6 +93,7 @@ def test_the_character_model_learns_more_than_pairs_of_letters_and_writes_letter
     assert len({"the", "and", "to", "was", "she", "of", "it", "said", "in", "Alice"} & set(written.split())) >= 4
 
 
+@pytest.mark.thorough
 def test_the_recurrent_network_forecasts_better_than_repetition():
     run = runtime.load(FOLDER / "lstm_series.pb")
     list(run.train())
@@ -112,6 +116,7 @@ def test_no_month_that_is_held_out_is_trained_on():
     np.testing.assert_array_equal(np.hstack([months["before"], months["after"]]), windows)
 
 
+@pytest.mark.thorough
 def test_the_generator_comes_near_the_digits():
     run = runtime.load(FOLDER / "gan.pb")
     digits = load_file(FOLDER / "digits.safetensors")
@@ -123,6 +128,7 @@ def test_the_generator_comes_near_the_digits():
     assert energy_distance(run.step(entry="predict")["image"] / 8.0, real) < 0.25
 
 
+@pytest.mark.thorough
 def test_the_sharpness_rises_to_two_over_the_rate_and_is_that_of_the_loss():
     run = runtime.load(FOLDER / "sharpness.pb")
     seen = [event.metrics for event in run.train() if isinstance(event, runtime.EpochEnd)]

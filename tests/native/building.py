@@ -15,7 +15,11 @@ from runtime.engines.native.ir import DTYPES, Function, Module, Value, pointer
 from runtime.engines.native.target import Target, cpu_features, target, usable
 
 HERE = usable(cpu_features(), platform.machine())
-every_target = pytest.mark.parametrize("target", [target(name) for name in HERE], ids=lambda t: t.name)
+BEST, *OTHERS = map(target, HERE)
+every_target = pytest.mark.parametrize(
+    "target", [BEST, *(pytest.param(other, marks=pytest.mark.thorough) for other in OTHERS)], ids=lambda t: t.name
+)
+"""Try a test for every instruction set of this machine; for all but the best one only in the thorough tier."""
 
 
 def call(

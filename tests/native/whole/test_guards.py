@@ -25,6 +25,7 @@ from runtime import Run
 from runtime.errors import OutOfRange
 
 SETS = [name for name in ("avx512", "avx2") if name in trials.instruction_sets()] or [""]
+THOROUGH = pytest.mark.thorough
 
 
 def test_indices_of_a_shape_without_elements_are_refused_and_write_nothing():
@@ -55,7 +56,7 @@ def test_indices_of_few_places_touch_no_memory_beside_buffers(shape: tuple[int, 
     assert campaign.FAULT not in counts
 
 
-@pytest.mark.parametrize("instructions", SETS)
+@pytest.mark.parametrize("instructions", [SETS[0], *(pytest.param(name, marks=THOROUGH) for name in SETS[1:])])
 @pytest.mark.parametrize("name", programs.NETWORKS)
 def test_a_network_of_ordinary_size_stays_in_its_buffers(
     name: str, instructions: str, capsys: pytest.CaptureFixture[str]
