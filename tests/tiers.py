@@ -14,13 +14,13 @@ With `--changed-since REVISION`, tests that the changed files touch lose the mar
 from __future__ import annotations
 
 import ast
-import resource
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -152,6 +152,17 @@ def imported_modules(path: Path) -> frozenset[str]:
     return frozenset(names)
 
 
+def one_in(number: int, values: Iterable[Any]) -> list[Any]:
+    """Return values for `parametrize`: the first of every `number` as it is, the others marked `thorough`.
+
+    A tuple has the values of several arguments.
+    """
+    return [
+        pytest.param(*(value if type(value) is tuple else [value]), marks=[pytest.mark.thorough] * (i % number > 0))
+        for i, value in enumerate(values)
+    ]
+
+
 class Stopwatch:
     """Measures every test, with its fixtures and commands, and writes the list of slow tests in the end.
 
@@ -182,6 +193,8 @@ class Stopwatch:
 
 def processor_seconds() -> float:
     """Return the processor time of this process and of the commands that it has run."""
+    import resource  # which Windows lacks
+
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 

@@ -10,7 +10,7 @@ from hostile.judge import call, faults
 from hostile.programs import furnish
 from hostile.verbs import Verb, parser_of, verbs
 
-ABSURD = ["", "\0", "9" * 24, "loop", "x=@."]
+ABSURD = ["", "\0", "9" * 24]
 MORE_ABSURD = [
     " ",
     "x" * 300,
@@ -22,7 +22,9 @@ MORE_ABSURD = [
     "\u00b2",
     ".",
     "none/none",
+    "loop",
     "pipe",
+    "x=@.",
     "file/below",
     "\udcff",
     "a\nOK\x1b[2J",

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -68,8 +69,13 @@ ENGINES = {
 LAZY = {"tqdm": "a bar is drawn only on a terminal"}
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
+@cache
+def imports(path: Path) -> list[tuple[str, bool]]:
     """Every imported module, and whether it is imported when the file is."""
+    return list(found_imports(path))
+
+
+def found_imports(path: Path) -> Iterator[tuple[str, bool]]:
     tree = ast.parse(path.read_text())
     inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.Lambda) for n in ast.walk(f)}
     for node in ast.walk(tree):

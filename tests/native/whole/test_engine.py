@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tiers import one_in
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
@@ -33,7 +34,7 @@ def trained(path: Path, engine: str, steps: int, threads: int = 1) -> dict[str, 
     return {name: array.copy() for name, array in run.states.arrays.items()}
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", one_in(2, EXAMPLES), ids=lambda path: path.stem)
 def test_an_example_trains_to_the_same_states(path: Path):
     native, reference = (trained(path, engine, 20) for engine in ("native", "reference"))
     for name, expected in reference.items():
@@ -44,7 +45,7 @@ def test_an_example_trains_to_the_same_states(path: Path):
             np.testing.assert_array_equal(native[name], expected, err_msg=name)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", one_in(2, EXAMPLES), ids=lambda path: path.stem)
 def test_the_command_makes_the_steps_of_an_example_at_once_and_alike(path: Path, capsys: pytest.CaptureFixture[str]):
     """Evaluation included: on any number of threads to the same bits, and near those of the reference."""
     arguments = ["execute", path, "-q", "--steps", 25]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiers import one_in
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
@@ -24,8 +25,8 @@ from registry.ops.scatter import is_last_index
 from runtime import Run
 from runtime.errors import OutOfRange
 
+GOLDEN = [path for path in programs.files() if "golden" in path.parts]
 SETS = [name for name in ("avx512", "avx2") if name in trials.instruction_sets()] or [""]
-THOROUGH = pytest.mark.thorough
 
 
 def test_indices_of_a_shape_without_elements_are_refused_and_write_nothing():
@@ -56,8 +57,8 @@ def test_indices_of_few_places_touch_no_memory_beside_buffers(shape: tuple[int, 
     assert campaign.FAULT not in counts
 
 
-@pytest.mark.parametrize("instructions", [SETS[0], *(pytest.param(name, marks=THOROUGH) for name in SETS[1:])])
-@pytest.mark.parametrize("name", programs.NETWORKS)
+@pytest.mark.parametrize("instructions", one_in(len(SETS), SETS))
+@pytest.mark.parametrize("name", one_in(4, programs.NETWORKS))
 def test_a_network_of_ordinary_size_stays_in_its_buffers(
     name: str, instructions: str, capsys: pytest.CaptureFixture[str]
 ):
@@ -72,7 +73,7 @@ def test_a_network_of_ordinary_size_stays_in_its_buffers(
     assert counts == {"ran": 1}, capsys.readouterr().out
 
 
-@pytest.mark.parametrize("path", [path for path in programs.files() if "golden" in path.parts], ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", one_in(3, GOLDEN), ids=lambda path: path.stem)
 def test_a_golden_program_stays_in_its_buffers(path: Path, capsys: pytest.CaptureFixture[str]):
     def tried(seed: int, folder: Path) -> str:
         return trials.trial(path, seed, ways=trials.WAYS[:1], most=1 << 30)
