@@ -30,6 +30,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -80,6 +81,10 @@ DROPPED: Final = (ast.Expr, ast.AugAssign, ast.Raise, ast.Delete, ast.Continue, 
 """Statements that may be dropped; so may assignments to elements and attributes."""
 
 
+RUNNING: Final = set[int]()
+"""Process groups of tests that are under way."""
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A file, the bytes of it that are replaced, and by what."""
@@ -108,6 +113,8 @@ class Mutation:
 def main() -> int:
     """Try the mutations; 1 if one survives."""
     options = parsed()
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     numbers = [options.only] if options.only is not None else range(options.begin, options.begin + options.count)
     mutations = {number: drawn(options.seed, number) for number in numbers}
     if options.list:
@@ -133,6 +140,14 @@ def main() -> int:
         print(f"\nmutation {number} of seed {options.seed} survives:\n{mutations[number].diff()}")
     print(f"\n{len(mutations) - len(survivors)} of {len(mutations)} mutations seen, {len(survivors)} survive")
     return bool(survivors)
+
+
+def stop(number: int, _: object) -> None:
+    """End the tests that are under way, and this process."""
+    for group in list(RUNNING):
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+    os._exit(128 + number)
 
 
 def parsed() -> argparse.Namespace:
@@ -308,6 +323,7 @@ def ends_well(tree: Path, arguments: list[str]) -> bool:
             start_new_session=True,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES)),
         )
+        RUNNING.add(process.pid)
         try:
             return process.wait(STAGE_SECONDS) in (0, 5)  # 5: no test was collected
         except subprocess.TimeoutExpired:
@@ -316,6 +332,7 @@ def ends_well(tree: Path, arguments: list[str]) -> bool:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+            RUNNING.remove(process.pid)
 
 
 if __name__ == "__main__":

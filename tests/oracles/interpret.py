@@ -9,7 +9,7 @@ import numpy as np
 
 from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
-from runtime.kernel import KERNELS
+from runtime.engines.reference.kernels import KERNELS
 
 RUBBISH = 0xAA
 """The byte that fills what is not written yet; floats are filled with NaN."""
