@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SINCE ?= $(shell git merge-base HEAD main 2>/dev/null || echo HEAD)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs site compared format lint types quick test thorough slow-tests versions check examples bench all clean
+.PHONY: help setup proto docs pictures site compared format lint types quick test thorough slow-tests versions check examples bench all clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -23,6 +23,9 @@ proto: ## generate code from proto/prograd_proto/program.proto, and lint the sch
 docs: ## generate docs/ops.md from the operators' declarations, and docs/passes.md from the tables of passes
 	$(BIN)/compiler ops --markdown > docs/ops.md
 	$(BIN)/compiler passes --markdown > docs/passes.md
+
+pictures: ## draw the pictures of README and guide anew, into docs/pictures/
+	$(BIN)/python docs/make_pictures.py
 
 site: ## write the site of guide and reference to site/, and check its links; needs `pip install -e ".[docs]"`
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
