@@ -66,7 +66,7 @@ def style(line: str, number: int) -> str:
 def main() -> None:
     """Write all pictures."""
     PICTURES.mkdir(exist_ok=True)
-    command("compiler", "draw examples/digits_mlp.pb -q --force -o {0}", PICTURES / "program.svg")
+    command("compiler", "draw examples/digits_cnn.pb -q --force -o {0}", PICTURES / "program.svg")
     command("compiler", "show examples/digits_cnn.pb -q --force --memory --svg {0}", PICTURES / "memory.svg")
     (PICTURES / "native.svg").write_text(
         text_picture(f"compiler {REPORT}", command("compiler", REPORT)), encoding="utf-8"
