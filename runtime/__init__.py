@@ -10,29 +10,29 @@
     run.state["output.w"]
     run.save("trained.safetensors")
 
-Names are looked up when they are first used: the commands must speak to BLAS before NumPy is imported.
+Names are imported on first use, because the commands must configure BLAS before NumPy is imported.
 
-contract        what an operator is to any engine and any checker: types, attributes, view, random numbers, effects
-kernel          what declares an operator with its rule and its kernel for the reference engine
+contract        the description of an operator for engines and checks: types, attributes, view, random bits, effects
+kernel          the declaration of an operator with its rule and its kernel for the reference engine
 operators       every operator by its contract
 plugins         operators of other packages
 target          the engine that programs are compiled for
-one_op          one op alone, by its kernel as in a step: what is folded, initial values
+one_op          one op by its kernel, for constant folding and initial values
 constants       the constants of a program as arrays
-conversion      arrays of another dtype, on their way in and out
+conversion      conversion of arrays that enter and leave the runtime
 dtypes          arrays in memory, and NumPy's dtypes for those of programs
 aligned_memory  aligned bytes, and typed views of them
-first_touch     the pages of large memory: large ones, unless those are slow to come
-memory_limit    the account of what is allocated
-address_space   the limit of the system on addresses, looked at before a library meets it
-philox          words of random streams
+first_touch     the pages of large memory: large pages, unless those are slow to arrive
+memory_limit    the account of allocated memory
+address_space   the system's limit on addresses, checked before a library reaches it
+philox          random bits of streams
 blas            BLAS on one thread
-usable_cores    how many cores this process may use: the threads of a run that is not told
-entries         entries with their bindings, and what they are fed
-errors          what goes wrong in a run
-extras          packages that only some verbs need
+usable_cores    the number of cores that this process may use, which is a run's default number of threads
+entries         entries with their bindings and feeds
+errors          errors of a run
+extras          packages that only some commands need
 
-check, step, placement, engines, runs, rows, files, serving, pictures, commands and command_line are rooms of their own.
+check, step, placement, engines, runs, rows, files, serving, pictures, commands and command_line are packages.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'runtime' has no attribute {name!r}{hint}")
     from importlib import import_module
 
-    thing = globals()[name] = getattr(import_module(_HOMES[name]), name)  # who asks again finds it at once
+    thing = globals()[name] = getattr(import_module(_HOMES[name]), name)  # the second access finds it at once
     return thing
 
 

@@ -6,7 +6,7 @@ import sys
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; the exit code. Without arguments this is the process's own command line, and all it does."""
+    """Run the command and return the exit code; without arguments, parse this process's own command line."""
     if arguments is None:
         from runtime.command_line.process import run_process
 

@@ -11,7 +11,7 @@ import mmap
 from typing import Final
 
 STARTUP_BYTES: Final = 136 << 20
-"""Address space that NumPy with the buffer of its BLAS, protobuf and the runtime take beyond a bare interpreter."""
+"""Address space in bytes that NumPy, its BLAS buffer, protobuf and the runtime take beyond a bare interpreter."""
 
 MIB: Final = 1 << 20
 
@@ -39,7 +39,7 @@ def has_room(nbytes: int) -> bool:
 
 
 def why_not_started() -> str | None:
-    """Return the sentence for a process that cannot import what every command needs, or None if it can."""
+    """Return the reason why this process cannot import what every command needs, or None if it can."""
     if has_room(STARTUP_BYTES):
         return None
     return (

@@ -1,4 +1,4 @@
-"""Keeps BLAS on one thread: OpenBLAS changes bits with its thread count; parallelism comes from scheduling ops.
+"""Limits BLAS to one thread: OpenBLAS changes bits with its thread count; parallelism comes from scheduling ops.
 
 The commands set OPENBLAS_NUM_THREADS before NumPy is imported. In a process that imported NumPy before, the
 library that NumPy loaded is asked directly.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 _VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 SMALLEST_PACKED = 256
-"""Rows and columns of a product for which OpenBLAS copies its operands into the buffer."""
+"""Number of rows and columns of a product from which OpenBLAS copies its operands into its buffer."""
 
 _SETTERS = (
     "scipy_openblas_set_num_threads64_",
@@ -24,13 +24,16 @@ _SETTERS = (
 
 
 def ask_for_one_thread() -> None:
-    """Tell a BLAS that is not loaded yet, through the environment of this process."""
+    """Limit a BLAS that is not loaded yet to one thread, through the environment of this process."""
     for name in _VARIABLES:
         os.environ[name] = "1"
 
 
 def use_one_thread() -> None:
-    """Put NumPy's loaded BLAS on one thread; logs a warning if it cannot be reached and nothing told it before."""
+    """Limit NumPy's loaded BLAS to one thread.
+
+    Log a warning if the library cannot be reached and the environment did not limit it before.
+    """
     if all(os.environ.get(name) == "1" for name in _VARIABLES):
         return
     for path in _libraries():
@@ -46,7 +49,7 @@ def use_one_thread() -> None:
 
 
 def take_buffer() -> None:
-    """Let OpenBLAS allocate the buffer that it keeps: where it finds no room for that later, it ends the process."""
+    """Let OpenBLAS allocate its buffer now: it ends the process where it finds no memory for the buffer later."""
     import numpy as np
 
     matrix = np.zeros((SMALLEST_PACKED, SMALLEST_PACKED), np.float32)
@@ -54,7 +57,7 @@ def take_buffer() -> None:
 
 
 def blas_core() -> str:
-    """For which CPU the loaded OpenBLAS computes, such as "Haswell"; "unknown" if it does not say."""
+    """Return the CPU that the loaded OpenBLAS computes for, such as "Haswell", or "unknown" if it does not say."""
     for path in _libraries():
         library = ctypes.CDLL(str(path))
         for name in ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename", "openblas_get_corename"):

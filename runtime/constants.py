@@ -10,7 +10,10 @@ from runtime.operators import CONTRACTS
 
 
 def constant_array(tensor: pb.SmallTensor) -> Array:
-    """The elements in this machine's byte order; not to be written. Raises ProgramError for a malformed tensor."""
+    """Return the elements of a tensor in this machine's byte order, read-only.
+
+    Raises ProgramError if the tensor is malformed.
+    """
     [type] = CONTRACTS["constant"].outputs(value=tensor)
     dtype = numpy_dtype(type.dtype)
     array = np.frombuffer(tensor.data, dtype.newbyteorder("<")).astype(dtype).reshape(type.static_shape)

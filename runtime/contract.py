@@ -1,14 +1,14 @@
-"""Contracts: what an operator is to any engine, and to whoever checks a program.
+"""Contracts: the description of an operator for engines and for the check of programs.
 
-A contract says which operands and attributes an op has, which types its results then have, and what may be assumed
-of whatever computes it. How an engine computes it, and the memory it needs on the way, is that engine's own: of the
-reference engine see `runtime.kernel`.
+A contract states the operands and attributes of an op, the types of its results, and what a caller may assume of any
+implementation. How an engine computes the op and which memory it needs for that belongs to the engine. For the
+reference engine, `runtime.kernel` has it.
 
-A rule is `rule(x, w, *, axis) -> Types`: from input types and attributes to output and scratch types. It refuses, by
-`require`, what must not be computed. Its annotated keyword parameters are the op's attributes. The loader applies it
-to every op of a file before anything is allocated: NumPy would broadcast into a wrong `out` in silence, a native
-kernel would write out of bounds. The output types are the contract's. The scratch types are those of the kernel that
-stands beside the rule, and nobody but its engine sees them.
+A rule is `rule(x, w, *, axis) -> Types`: from input types and attributes to output and scratch types. It calls
+`require` to refuse what must not be computed. Its annotated keyword parameters are the op's attributes. The loader
+applies the rule to every op of a file before anything is allocated: NumPy would silently broadcast into a wrong `out`,
+and a native kernel would write out of bounds. The output types belong to the contract. The scratch types belong to the
+kernel that is declared with the rule, and only its engine reads them.
 """
 
 from __future__ import annotations
@@ -23,34 +23,35 @@ from prograd_proto.upgrades import declare_version
 Rule = Callable[..., "Types"]
 
 FILE: Final = "file"
-"""The resource that lies beside the arena: what is spilled waits in it."""
+"""The resource that lies beside the arena and holds the values that are spilled."""
 
 CONTRACTS: Final[dict[str, Contract]] = {}
-"""The contracts that were declared, by the name of the operator; `runtime.operators` has all of them."""
+"""The declared contracts by operator name; `runtime.operators` fills it with all operators."""
 
-_VARIADIC_FLAG: Final = 0x04  # of a code object: the function takes *args
+_VARIADIC_FLAG: Final = 0x04  # flag of a code object: the function takes *args
 
 
 class Types(NamedTuple):
-    """What a rule gives: the types of the outputs, and of the scratch arrays of the kernel beside it."""
+    """The result of a rule: the types of the outputs, and of the scratch arrays of the kernel declared with it."""
 
     outputs: tuple[TensorType, ...]
     scratch: tuple[TensorType, ...] = ()
 
 
 def types(*outputs: TensorType, scratch: Sequence[TensorType] = ()) -> Types:
-    """The result of a rule."""
+    """Return the result of a rule."""
     return Types(outputs, tuple(scratch))
 
 
 class Effect(NamedTuple):
-    """What an op does besides computing its results from its operands.
+    """An effect of an op besides computing its results from its operands.
 
     Attributes:
-        resource: what it touches, by a name of the author's choice: a file, a counter, the link to another process.
-        access: ops that only read a resource may change places; one that writes it, or both, keeps its place.
-        confined: it touches the resource only where its own tensors lie: what it writes are its results, what it reads
-            its operands. Others see nothing of it but these.
+        resource: name of the resource, chosen by the author: a file, a counter, the link to another process.
+        access: read, write or both. Ops that only read a resource may be reordered. Ops that write it keep their
+            position.
+        confined: True if the op touches the resource only where its own tensors lie: it writes its results there and
+            reads its operands. No other op sees any other change.
     """
 
     resource: str
@@ -65,7 +66,7 @@ def require(condition: bool, message: str) -> None:
 
 
 class Facts(TypedDict, total=False):
-    """What a declaration may say of an operator beside its rule; what it leaves out is as in `Contract`."""
+    """The facts that a declaration may state of an operator besides its rule; defaults are those of `Contract`."""
 
     version: int
     view: bool
@@ -76,22 +77,22 @@ class Facts(TypedDict, total=False):
 
 
 class Contract(NamedTuple):
-    """An operator, as its rule's signature and its declaration say.
+    """An operator, as its rule's signature and its declaration describe it.
 
     Attributes:
-        name: of the operator.
-        outputs: from input types and attributes to output types; raises ProgramError.
-        inputs: their names.
-        optional: how many of the last inputs may be absent.
-        variadic: the last input stands for any number of them.
+        name: name of the operator.
+        outputs: function from input types and attributes to output types; raises ProgramError.
+        inputs: names of the inputs.
+        optional: number of trailing inputs that may be absent.
+        variadic: True if the last input stands for any number of inputs.
         attributes: name -> word of `prograd_proto.attributes.KINDS`.
-        version: of the operator's meaning.
-        view: output 0 has the bytes of input 0. They may be the same memory, and the input keeps its value; where they
-            are, there is nothing to compute.
-        halves: it takes and gives 16-bit floats too.
-        random: its ops have a random stream.
-        effects: what else its ops touch besides operands and results.
-        variadic_outputs: the attributes say how many outputs there are.
+        version: version of the operator's meaning.
+        view: True if output 0 has the bytes of input 0. The two may share memory, and the input keeps its value; where
+            they share it, there is nothing to compute.
+        halves: True if the operator also accepts and returns 16-bit floats.
+        random: True if its ops have a random stream.
+        effects: effects of its ops besides reading operands and writing results.
+        variadic_outputs: True if the attributes determine the number of outputs.
     """
 
     name: str
@@ -109,13 +110,13 @@ class Contract(NamedTuple):
 
 
 def declare(name: str, rule: Rule, *, namespace: str = "", **facts: Unpack[Facts]) -> Contract:
-    """Enter the contract of an operator into the table; raises ProgramError if there is one already.
+    """Enter the contract of an operator into the table; raise ProgramError if there is one already.
 
     Args:
-        name: of the operator.
-        rule: from input types and attributes to output types.
-        namespace: of a plugin's operators, the plugin's name; it stands before a dot in the op type.
-        facts: what else there is to say, as `Contract` explains.
+        name: name of the operator.
+        rule: function from input types and attributes to output types.
+        namespace: for a plugin's operators the plugin's name, which precedes a dot in the op type.
+        facts: further facts, as `Contract` explains them.
     """
     name = f"{namespace}.{name}" if namespace else name
     if name in CONTRACTS:

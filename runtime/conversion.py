@@ -1,4 +1,7 @@
-"""Arrays on their way in and out. NumPy has no bfloat16, so Python is given float32, which has all its numbers."""
+"""Conversion of arrays that enter and leave the runtime.
+
+NumPy has no bfloat16, so Python gets float32 instead, which holds every bfloat16 number.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from runtime.one_op import call_of
 def conversion(
     array: Array, dtype: str, memory: Callable[[int], Array] = aligned_bytes
 ) -> tuple[Array, Callable[[], object]]:
-    """A new array of another dtype, and the call that fills it, rounding as the operator `cast` does.
+    """Return a new array of another dtype, and a call that fills it with the rounding of the operator `cast`.
 
-    `memory` gives the aligned bytes.
+    `memory` allocates the aligned bytes.
     """
     type = array_type(array)
     made = TensorType(dtype, type.shape)
@@ -29,10 +32,10 @@ def conversion(
 
 
 def converted(array: Array, dtype: str) -> Array:
-    """A copy in another dtype."""
+    """Return a copy of the array in another dtype."""
     if array.dtype != BFLOAT16 and dtype != "bfloat16":
         with np.errstate(all="ignore"):
-            return array.astype(dtype, "C")  # as `cast` computes it
+            return array.astype(dtype, "C")  # rounds as `cast` does
     out, fill = conversion(array, dtype)
     with np.errstate(all="ignore"):
         fill()
@@ -40,19 +43,19 @@ def converted(array: Array, dtype: str) -> Array:
 
 
 def given_dtype(dtype: str) -> str:
-    """In which Python is given elements of a dtype."""
+    """Return the dtype in which Python gets the elements of a dtype."""
     return "float32" if dtype == "bfloat16" else dtype
 
 
 def handed_out(array: Array) -> Array:
-    """A copy for Python."""
+    """Return a copy of the array in a dtype that Python can use."""
     return converted(array, "float32") if array.dtype == BFLOAT16 else array.copy()
 
 
 def taken_in(array: Array, dtype: str) -> Array:
-    """The array, row-major and in this machine's byte order.
+    """Return the array in `dtype`, row-major and in this machine's byte order.
 
-    For bfloat16, the bits of another package's bfloat16, and of float32 where every number stays what it is.
+    For bfloat16, accept the bits of another package's bfloat16, and float32 if no number is rounded.
     """
     if array.flags.c_contiguous and array.dtype == numpy_dtype(dtype):
         return array

@@ -1,4 +1,4 @@
-"""Arrays in memory: NumPy's dtypes for those of programs, and questions about arrays of either."""
+"""Dtypes of arrays in memory: NumPy's dtypes for those of programs, and questions about such arrays."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from prograd_proto.dtypes import ITEM_BYTES
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BFLOAT16: Final = np.dtype([("bfloat16", np.uint16)])
-"""NumPy has no bfloat16; arrays hold its bits, in a dtype that nothing else has and nothing computes with."""
+"""Dtype of arrays that hold the bits of bfloat16, which NumPy lacks; no other array has it, and no op computes in
+it.
+"""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The dtype of arrays in memory."""
+    """Return the dtype that arrays of the program dtype `name` have in memory."""
     return BFLOAT16 if name == "bfloat16" else np.dtype(name)
 
 
 _NAMES: Final[dict[np.dtype[Any], str]] = {numpy_dtype(name): name for name in ITEM_BYTES}
-"""NumPy works a name out anew each time."""
+"""Names of dtypes, kept because NumPy derives a name anew on each access."""
 
 
 def array_type(array: Array) -> TensorType:
-    """The type of an array, with NumPy's name for a dtype that programs do not have."""
+    """Return the type of an array; a dtype that programs lack gets NumPy's name."""
     return TensorType(_NAMES.get(array.dtype) or array.dtype.name, array.shape)
 
 
 def as_little(array: Array) -> Array:
-    """The array in little-endian order, row-major; itself if it is."""
+    """Return the array in little-endian order and row-major, without a copy if it is so already."""
     return array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
 
 
 def count_nonfinite(array: Array) -> int:
-    """How many elements of a float array are NaN or infinite."""
+    """Return the number of elements of a float array that are NaN or infinite."""
     if array.dtype == BFLOAT16:
         exponents = array.view(np.uint16) & 0x7F80
         return int(np.count_nonzero(exponents == 0x7F80))
@@ -43,5 +45,5 @@ def count_nonfinite(array: Array) -> int:
 
 
 def is_float(array: Array) -> bool:
-    """Whether it has elements that may be NaN."""
+    """Return True if the array may hold NaN."""
     return array.dtype.kind == "f" or array.dtype == BFLOAT16

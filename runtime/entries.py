@@ -1,4 +1,4 @@
-"""Entries as the runtime sees them: the bound blocks, what they read, and which axis counts rows."""
+"""Entries as the runtime sees them: the bound blocks, their feeds, and the axis that counts rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.errors import UsageError
 
 
 class Feed(NamedTuple):
-    """A tensor that is fed: `by_row` says that its leading extent is the number of rows of a step."""
+    """A tensor that is fed; `by_row` is True if its leading extent is the number of rows of a step."""
 
     name: str
     type: TensorType
@@ -23,14 +23,14 @@ class Feed(NamedTuple):
 class BoundEntry(NamedTuple):
     """One binding of an entry, ready to be placed.
 
-    `rows` is how many rows a step takes: 1 where nothing counts rows. `row_names` are those of the fetches, and of
-    other tensors, whose leading extent is the number of rows in the source block. The block that runs does not say so:
-    there one tensor may stand for several. `lengths` are the sizes of all symbols but that of rows, `types` those of
+    `rows` is the number of rows that a step takes: 1 where nothing counts rows. `row_names` are the fetches, and other
+    tensors, whose leading extent is the number of rows in the source block. The block that runs does not tell this: one
+    of its tensors may stand for several. `lengths` are the sizes of all symbols but that of rows, `types` the types of
     the block's tensors.
     """
 
     name: str
-    number: int  # of the block in the program
+    number: int  # number of the block in the program
     block: pb.BlockDesc
     plan: pb.MemoryPlan | None
     rows: int
@@ -41,7 +41,7 @@ class BoundEntry(NamedTuple):
 
 
 def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
-    """The entry of that name. Raises UsageError if there is none."""
+    """Return the entry of that name; raise UsageError if there is none."""
     for entry in program.entries:
         if entry.name == name:
             return entry
@@ -51,7 +51,7 @@ def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
 
 
 def bound_entries(program: pb.ProgramDesc, name: str) -> list[BoundEntry]:
-    """The bindings of an entry, the longest first, and of one length the one with the most rows first.
+    """Return the bindings of an entry, by falling length and, for equal lengths, by falling number of rows.
 
     Raises UsageError if there is no such entry, ProgramError if it has no bindings.
     """
@@ -64,7 +64,7 @@ def bound_entries(program: pb.ProgramDesc, name: str) -> list[BoundEntry]:
 
 
 def _row_symbol(source: pb.BlockDesc) -> str | None:
-    """The one symbol that leads the shapes of fed tensors."""
+    """Return the one symbol that leads the shapes of fed tensors, or None."""
     tensors = {tensor.name: tensor for tensor in source.tensors}
     shapes = [type_of(tensors[p.tensor]).shape for p in source.parameters if p.WhichOneof("source") == "feed"]
     leading = {shape[0] for shape in shapes if shape and isinstance(shape[0], str)}
@@ -90,12 +90,12 @@ def _bound(program: pb.ProgramDesc, entry: pb.EntryDesc, binding: pb.Binding, sy
 
 
 def _row_names(source: pb.BlockDesc, led: set[str]) -> frozenset[str]:
-    """The names by which tensors of the source can be fetched, and among them fetches that it declares."""
+    """Return the names by which tensors of the source can be fetched, including the fetches that it declares."""
     declared = {fetch.name: fetch.tensor for fetch in source.fetches}
     return frozenset(led - declared.keys()) | {name for name, tensor in declared.items() if tensor in led}
 
 
 def _shared_extent(types: Iterable[TensorType]) -> int:
-    """The leading extent that all have, 0 if there is none."""
+    """Return the leading extent that all types share, or 0 if they differ."""
     extents = {type.static_shape[0] if type.rank else 0 for type in types}
     return extents.pop() if len(extents) == 1 else 0

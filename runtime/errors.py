@@ -1,4 +1,4 @@
-"""What can go wrong while a program runs; the command's exit code follows from the class."""
+"""Errors of a running program; the class determines the command's exit code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class FailedStep(NamedTuple):
-    """What a step began with: the bound block, and by name every state and feed."""
+    """The bound block of a failed step, and by name every state and feed at its start."""
 
     block: pb.BlockDesc
     states: dict[str, np.ndarray[Any, Any]]
@@ -27,14 +27,14 @@ class DataError(ExecutionError):
 
 
 class Damaged(DataError):
-    """A file can be read, and what it holds is not what was written, or was never written by us."""
+    """A file can be read, but its content is corrupt or was never written by prograd."""
 
 
 class NonFinite(ExecutionError):
     """A tensor has NaN or Inf where it must not.
 
     Attributes:
-        step: what the step began with, if every output was looked at (`check_nan`).
+        step: the step and its inputs, if every output was checked (`check_nan`).
     """
 
     def __init__(self, text: str, step: FailedStep | None = None) -> None:
@@ -43,7 +43,7 @@ class NonFinite(ExecutionError):
 
 
 class OutOfRange(ExecutionError):
-    """A number that counts places or classes, such as a label, is none of theirs; `number` is which."""
+    """An index or class number, such as a label, is out of range; `number` is that number."""
 
     def __init__(self, text: str, number: int) -> None:
         super().__init__(text)
@@ -51,19 +51,19 @@ class OutOfRange(ExecutionError):
 
 
 class ResourceLimit(ExecutionError):
-    """Memory, time or disk space ran out, or a limit that was asked for is reached."""
+    """Memory, time or disk space ran out, or a requested limit was reached."""
 
 
 class UsageError(ExecutionError):
-    """What was asked of a run does not exist, or contradicts itself."""
+    """A request names something that does not exist, or contradicts itself."""
 
 
 class OutOfTime(ResourceLimit):
-    """The time of a run is over; raised within a step, what its states hold is of no use."""
+    """The time of a run is over; if it is raised within a step, the states are unusable."""
 
 
 class SourceEnded(Exception):
-    """There are no rows for another step; `left` are those that do not fill one. No run raises it."""
+    """The source has no rows for another step; `left` are the rows that do not fill one. No run raises it."""
 
     def __init__(self, left: int) -> None:
         super().__init__(f"the source ended, and {left} rows are left")

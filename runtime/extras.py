@@ -1,4 +1,4 @@
-"""Packages that few need: imported when they are used, and where one is missing, a sentence says what installs it."""
+"""Optional packages: imported on first use, with an error that names the installation command if one is missing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from runtime.errors import UsageError
 
 
 def extra(module: str, name: str, what: str) -> Any:
-    """A module of a package that `pip install "prograd[name]"` brings, for `what`, as in "runtime serve".
+    """Return a module of a package that `pip install "prograd[name]"` installs; `what` is the feature, "runtime serve".
 
-    Raises UsageError if the package is not there.
+    Raises UsageError if the package is missing.
     """
     try:
         return import_module(module)

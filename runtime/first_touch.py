@@ -1,9 +1,9 @@
-"""The pages of large memory, taken from the system at once: large ones, unless those are slow to come.
+"""The pages of large memory, requested from the system at once: large pages, unless those are slow to arrive.
 
-A page of 2 MiB takes a tenth of a millisecond, and 512 small ones four times that; steps are up to 3 % faster with
-large ones. On a virtual machine whose host has taken back what was free, each takes 4 milliseconds: a first step would
-take twice its time. So memory begins with small pages where that is seen, and gets large ones when a run has gone on
-for a while. Elsewhere than on Linux the system decides.
+A page of 2 MiB takes 0.1 ms, and the 512 small pages of the same size take four times that. Steps are up to 3 % faster
+with large pages. On a virtual machine whose host has reclaimed free memory, each large page takes 4 ms, which doubles
+the time of a first step. Where that is measured, memory begins with small pages, and gets large ones after the run has
+gone on for a while. On other systems than Linux the system decides.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from weakref import ReferenceType, ref
 from runtime.dtypes import Array
 
 LARGE: Final = 2 << 20
-"""Bytes of a large page on most machines; of the stretches that are asked for elsewhere."""
+"""Bytes of a large page on most machines, and of the ranges that are requested at a time elsewhere."""
 
 SLOW_SECONDS: Final = 0.5e-3
-"""A large page that takes longer than this, after the first ones, is no bargain."""
+"""Time in seconds for a large page, after the first ones, from which small pages are used instead."""
 
 LARGE_PAGES, SMALL_PAGES, TOUCHED, MADE_LARGE = 14, 15, 23, 25
-"""What `madvise` is asked: may large pages come, may they not, have all pages now, have large ones now."""
+"""Arguments of `madvise`: allow large pages, forbid them, populate all pages now, collapse into large ones now."""
 
 SETTING: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-"""What this system does about large pages: [always], [madvise] or [never]."""
+"""File with the system's setting for large pages: [always], [madvise] or [never]."""
 
 _small: list[ReferenceType[Array]] = []
 _found_slow: list[bool] = []
 
 
 def touch(memory: Array) -> None:
-    """Have all pages of memory that was not touched yet, if it is large; nothing is lost where that is not possible."""
+    """Populate all pages of memory that was not touched yet, if it is large; do nothing where that is impossible."""
     start, end = _whole_pages(memory)
     if end - start < LARGE or not _has_large_pages():
         return
@@ -48,19 +48,19 @@ def touch(memory: Array) -> None:
 
 
 def _touched_large(start: int, end: int) -> int:
-    """How far large pages came fast enough."""
+    """Return the address up to which large pages arrived fast enough."""
     begun, allowed = perf_counter(), 2 * SLOW_SECONDS
     for page in range(start, end, LARGE):
         allowed += SLOW_SECONDS
         if not _advise(page, page + LARGE, TOUCHED):
-            return end  # an older system, or one without memory: it goes on as it always did
+            return end  # an older system, or one without memory: pages come when they are touched
         if perf_counter() - begun > allowed:
             return page + LARGE
     return end
 
 
 def make_large() -> None:
-    """Give memory that began with small pages large ones, a few tenths of a second for each hundred mebibytes."""
+    """Replace the small pages of memory by large ones; this takes a few tenths of a second per 100 MiB."""
     waiting, _small[:] = list(_small), []
     for found in waiting:
         memory = found()
@@ -71,7 +71,7 @@ def make_large() -> None:
 
 
 def begins_small() -> bool:
-    """Whether any memory has."""
+    """Return True if any memory has begun with small pages."""
     return bool(_small)
 
 
@@ -88,7 +88,7 @@ def _has_large_pages() -> bool:
 
 
 def _advise(start: int, end: int, advice: int) -> bool:
-    """Whether the system could do so; older ones do not know all of it."""
+    """Return True if the system accepted the advice; older systems do not know every kind."""
     return _madvise()(start, end - start, advice) == 0
 
 

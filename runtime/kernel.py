@@ -3,7 +3,7 @@
 A kernel is `f(x, w, *, axis, out, scratch)`: inputs by position (None is an absent optional one), attributes by
 name and without defaults, because the file has them all. `out` is the output array, or a list of them when the
 rule gives several; `scratch` is the list of arrays that the rule asked for. A kernel with a parameter
-`random_stream` gets the op's stream. It writes into `out` and allocates nothing beyond small change.
+`random_stream` gets the op's stream. It writes into `out` and allocates only small temporaries.
 
 The declaration makes both: the operator's contract (`runtime.contract`), which any engine and the check of a file
 go by, and the kernel, which is this engine's alone, with its scratch and the outputs that it can write in place.
@@ -27,20 +27,20 @@ from runtime.dtypes import BFLOAT16
 from runtime.dtypes import Array as Array
 
 KERNELS: Final[dict[str, Kernel]] = {}
-"""Every kernel by the name of its operator."""
+"""The kernels by operator name."""
 
 
 class Kernel(NamedTuple):
-    """The function of an operator, and the memory that it needs or saves."""
+    """The function of an operator, its scratch, and the inputs that its outputs may overwrite."""
 
     contract: Contract
     function: Callable[..., object]
-    rule: Rule  # of the contract; its scratch is this function's
+    rule: Rule  # rule of the contract; its scratch belongs to this function
     in_place: tuple[tuple[int, int], ...]  # (output, input) pairs that may share memory
-    elementwise: bool  # the function is a ufunc: inputs and outputs by position
+    elementwise: bool  # True for a ufunc: inputs and outputs by position
 
     def scratch(self, inputs: Sequence[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:
-        """The types of the arrays that the function may overwrite while it runs."""
+        """Return the types of the arrays that the function may overwrite while it runs."""
         return self.rule(*inputs, **attributes).scratch
 
     def bind(
@@ -51,7 +51,7 @@ class Kernel(NamedTuple):
         attributes: dict[str, Attribute],
         random_stream: int,
     ) -> Callable[[], object]:
-        """A call without arguments that computes one op; everything it needs is looked up now."""
+        """Return a call without arguments that computes one op; all look-ups happen now."""
         if self.elementwise:
             return partial(self.function, *inputs, *outputs)
         more: dict[str, object] = {"scratch": list(scratch)} if scratch else {}
@@ -75,15 +75,15 @@ def kernel(
     namespace: str = "",
     **facts: Unpack[Facts],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Declare the operator with the decorated function's name, and the function as its kernel.
+    """Declare an operator with the decorated function's name, and the function as its kernel.
 
     Args:
-        rule: from input types and attributes to output and scratch types.
-        in_place: (output, input) pairs that the kernel allows to be the same memory; those of a view are.
-        namespace: of a plugin's kernels, the plugin's name; it stands before a dot in the op type.
-        facts: of the operator's contract, as `runtime.contract.Contract` explains them: `version`, `view`, `effects` …
-            With `halves` the function sees bfloat16 as uint16. With `variadic_outputs` it gets a list as `out`
-            whatever the number of outputs. `random` follows from its parameters.
+        rule: function from input types and attributes to output and scratch types.
+        in_place: (output, input) pairs that may share memory; the pair of a view always may.
+        namespace: for a plugin's kernels the plugin's name, which precedes a dot in the op type.
+        facts: facts of the operator's contract, as `runtime.contract.Contract` explains them: `version`, `view`,
+            `effects` … With `halves` the function sees bfloat16 as uint16. With `variadic_outputs` it gets a list as
+            `out` whatever the number of outputs. `random` follows from its parameters.
     """
 
     def declared(function: Callable[..., None]) -> Callable[..., None]:
@@ -104,7 +104,7 @@ def elementwise(
     in_place: Sequence[tuple[int, int]] = (),
     namespace: str = "",
 ) -> None:
-    """Declare operator `name`, and a NumPy ufunc, or a function called like one, as its kernel."""
+    """Declare operator `name` with a NumPy ufunc, or a function with the same signature, as its kernel."""
     contract = declare(name, rule, namespace=namespace)
     KERNELS[contract.name] = Kernel(contract, ufunc, rule, tuple(in_place), elementwise=True)
 

@@ -1,8 +1,8 @@
-"""One account of memory: whoever is about to allocate what a file or an option makes large asks it before.
+"""The account of memory that every large allocation asks first.
 
-In the library the limit is of what a run allocates by itself: states, arena, rows, fetches, results, best states. In
-the command it is of the process: what it occupies when the program is loaded, interpreter and NumPy included, counts as
-well, and so does `OWN` for what nobody counts. docs/limits.md says what that is.
+In the library the limit covers what a run allocates itself: states, arena, rows, fetches, results, best states. In the
+command it covers the process. The memory of the process when the program is loaded, with interpreter and NumPy, counts
+as well, and so does `OWN` for memory that is not counted one by one. docs/limits.md has the details.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from runtime.dtypes import Array
 from runtime.errors import ResourceLimit
 
 OWN: Final = 8 << 20
-"""Bytes for what is not counted one by one: BLAS packs parts of matrices, NumPy and Python have small change."""
+"""Bytes reserved for memory that is not counted one by one: buffers of BLAS, temporaries of NumPy and Python."""
 
 PER_THREAD: Final = 4 << 20
-"""Bytes likewise for each thread beside the first."""
+"""Bytes reserved likewise for each thread beside the first."""
 
 PARSED: Final = 64
-"""Bytes that a byte of a program file takes at most, when it is parsed: an empty op takes two in the file."""
+"""Upper bound on the bytes in memory per byte of a parsed program file: an empty op takes two bytes in the file."""
 
 BOUND: Final = 16
-"""Bytes likewise for Python's objects, when its ops are bound."""
+"""Bytes of Python objects per byte of a program file when its ops are bound, at most."""
 
 
 class MemoryLimit:
-    """So many bytes, None for no limit; threads may share it."""
+    """An upper bound on allocated bytes, None for no limit; threads may share it."""
 
     def __init__(
         self,
@@ -59,19 +59,19 @@ class MemoryLimit:
         self._of_process = of_process and limit is not None
         self._taken = self._own + (resident() if self._of_process else 0)
         self.most = self._taken
-        """The most bytes that were counted at a time."""
+        """The largest number of bytes that were counted at a time."""
         self.was_exceeded = False
         """True if more bytes were asked for than this limit, rather than that of `within`, allows."""
-        self._lock = RLock()  # what is freed meanwhile may give back
-        self._noted: dict[int, tuple[ref[Array], int]] = {}  # by the reference to an array, that and its bytes
+        self._lock = RLock()  # reentrant: garbage collection inside may call `give_back`
+        self._noted: dict[int, tuple[ref[Array], int]] = {}  # reference to an array -> that reference and its bytes
 
     def take(self, nbytes: int, what: str) -> None:
-        """Note bytes that are about to be allocated; raises ResourceLimit, and notes nothing, if they are too many."""
+        """Count bytes that are about to be allocated; raise ResourceLimit, and count nothing, if they are too many."""
         with self._lock:
             self._require(nbytes, what)
             self._taken += nbytes
             self.most = max(self.most, self._taken)
-        if self._within is not None:  # without the lock: what is freed in between waits for both in the other order
+        if self._within is not None:  # without the lock: memory freed in between takes both locks in the other order
             try:
                 self._within.take(nbytes, what)
             except ResourceLimit:
@@ -80,19 +80,19 @@ class MemoryLimit:
                 raise
 
     def take_for(self, owner: object, nbytes: int, what: str) -> None:
-        """Take bytes for as long as an object lives."""
+        """Count bytes for as long as an object lives."""
         self.take(nbytes, what)
         finalize(owner, self.give_back, nbytes).atexit = False
 
     def take_thread(self, owner: object) -> None:
-        """Take what a further thread needs, where the limit is of the process, for as long as an object lives."""
+        """Count the memory of a further thread for as long as an object lives, if the limit covers the process."""
         if self._own:
             self.take_for(owner, PER_THREAD, "the memory of a thread")
 
     def note(self, array: Array) -> None:
-        """Give back what was taken for an array when nobody has it any more.
+        """Give back the bytes of an array when it is freed.
 
-        By a reference of its own, as small predictions would wait for `finalize`.
+        It uses a weak reference of its own, because `finalize` would slow down small predictions.
         """
         noted = ref(array, self._freed)
         self._noted[id(noted)] = noted, array.nbytes
@@ -102,46 +102,46 @@ class MemoryLimit:
 
     @property
     def taken(self) -> int:
-        """The bytes that are counted now."""
+        """Bytes that are counted now."""
         return self._taken
 
     @property
     def room(self) -> int | None:
-        """The bytes that may still be taken, None for no limit."""
+        """Bytes that may still be taken, None for no limit."""
         return None if self._limit is None else self._limit - self._taken
 
     @property
     def room_of_process(self) -> int | None:
-        """The bytes that the process may still take, None for no limit, or one of the run alone."""
+        """Bytes that the process may still take, None without a limit or under a limit of the run alone."""
         return self.room if self._of_process else None
 
     def take_of_process(self, nbytes: int, what: str) -> None:
-        """Take bytes that belong to the process, and not to the run."""
+        """Count bytes that belong to the process, and not to the run."""
         if self._of_process:
             self.take(nbytes, what)
 
     def give_back(self, nbytes: int) -> None:
-        """Note that so many bytes are free again."""
+        """Count `nbytes` bytes as free again."""
         with self._lock:
             self._taken -= nbytes
         if self._within is not None:
             self._within.give_back(nbytes)
 
     def require(self, nbytes: int, what: str) -> None:
-        """Raise ResourceLimit unless there is room for so many bytes."""
+        """Raise ResourceLimit unless `nbytes` bytes are left."""
         with self._lock:
             self._require(nbytes, what)
         if self._within is not None:
             self._within.require(nbytes, what)
 
     def require_resident(self, nbytes: int, what: str) -> None:
-        """Raise ResourceLimit if `nbytes` on top of what the process occupies now exceed the limit of the process."""
+        """Raise ResourceLimit if `nbytes` more bytes would exceed the limit of the process now."""
         if self._of_process and self._limit is not None and resident() + nbytes > self._limit:
             raise ResourceLimit(self._too_much(resident() + nbytes, what))
 
     @contextmanager
     def lent(self, nbytes: int, what: str) -> Generator[None]:
-        """Take bytes for as long as the context lasts."""
+        """Count bytes for as long as the context lasts."""
         self.take(nbytes, what)
         try:
             yield
@@ -149,7 +149,10 @@ class MemoryLimit:
             self.give_back(nbytes)
 
     def loaded(self, program_bytes: int) -> None:
-        """Look at the process anew, now that a program of so many bytes is there: what was taken so far is in it."""
+        """Measure the process again after a program of `program_bytes` bytes was loaded.
+
+        The measurement includes all bytes that were counted so far.
+        """
         if self._of_process:
             self._taken = self._own + resident() + BOUND * program_bytes
             self.require(0, "the program")
@@ -165,11 +168,14 @@ class MemoryLimit:
 
 
 NO_LIMIT: Final = MemoryLimit()
-"""For who asks nobody."""
+"""The account of callers without a limit."""
 
 
 def resident() -> int:
-    """Bytes of memory that the process occupies now, or the most so far where the system does not say."""
+    """Return the memory in bytes that the process occupies.
+
+    The result is the peak where the system does not report the present size.
+    """
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -178,9 +184,9 @@ def resident() -> int:
 
 
 def peak_rss() -> int:
-    """The most memory, in bytes, that the process has occupied; 0 where the system does not say.
+    """Return the peak memory of the process in bytes; 0 where the system does not report it.
 
-    Linux counts what the parent occupied when it started the process in `ru_maxrss`, so that is not asked there.
+    On Linux `ru_maxrss` includes the memory of the parent when it started the process, so it is not used there.
     """
     with suppress(OSError), open("/proc/self/status", "rb") as status:
         for line in status:

@@ -1,4 +1,4 @@
-"""One op alone, by its kernel as in a step: what a compiler folds with, and what makes initial values."""
+"""Computation of one op by its kernel, for constant folding and initial values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from runtime.operators import CONTRACTS
 
 
 def compute(op: pb.OpDesc, operands: Sequence[pb.SmallTensor | None]) -> list[pb.SmallTensor]:
-    """The outputs of an op, not a random one, for operands in its order, None for an absent one.
+    """Return the outputs of a deterministic op for operands in its order; None stands for an absent operand.
 
-    Raises ProgramError if the kernel does not take operands of these types, ExecutionError or ArithmeticError if it
+    Raises ProgramError if the kernel does not accept operands of these types, ExecutionError or ArithmeticError if it
     cannot compute with their elements.
     """
     attributes = attributes_of(op)
@@ -40,13 +40,13 @@ def call_of(
     random_stream: int = 0,
     memory: Callable[[int], Array] = aligned_bytes,
 ) -> Callable[[], object]:
-    """The call that computes an op of these arrays; `memory` gives the aligned bytes for its scratch."""
+    """Return a call that computes an op on these arrays; `memory` allocates the aligned bytes for its scratch."""
     scratch = [view(memory(type.nbytes), 0, type) for type in _scratch(op_type, attributes, inputs)]
     return KERNELS[op_type].bind(inputs, outputs, scratch, attributes, random_stream)
 
 
 def scratch_bytes(op_type: str, attributes: dict[str, Attribute], inputs: Sequence[Array | None]) -> int:
-    """The bytes that `call_of` asks for."""
+    """Return the bytes that `call_of` allocates."""
     return sum(type.nbytes for type in _scratch(op_type, attributes, inputs))
 
 

@@ -1,7 +1,7 @@
 """Every operator of this runtime, by its contract.
 
-The rule of an operator stands beside its kernel for the reference engine, in the file of its family, so that it is one
-thing to write; importing the families fills the table.
+The rule of an operator stands beside its kernel for the reference engine, in the file of its family, so that both are
+written together. Importing the families fills the table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random numbers by counter: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 
-The words of a stream are a function of the seed, the stream's number, the step and their position, nothing else:
-drawing them in pieces, in another order or once more gives the same. docs/format.md has the definition with
-known answers.
+The random bits of a stream are a function of the seed, the stream's number, the step and their position only. They do
+not change when they are drawn in pieces, in another order or again. docs/format.md has the definition with known
+answers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 from runtime.dtypes import Array
 
 SHUFFLE_STREAM: Final = 0xFFFFFFFF
-"""The stream that orders rows; operators have smaller ones."""
+"""Number of the stream that orders rows; operators have smaller ones."""
 
 BLOCKS: Final = 2048
-"""Blocks of four words that are worth computing at once: what that takes stays in a second-level cache."""
+"""Number of four-word blocks that are computed at a time; their work space fits into a second-level cache."""
 
 WORK_ROWS: Final = 6
-"""Vectors of one element per block that `fill_words` needs."""
+"""Number of vectors of one element per block that `fill_words` needs."""
 
 _ROUNDS = 10
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
@@ -33,10 +33,10 @@ _FACTORS = [np.array(multiplier, np.uint64) for multiplier in _MULTIPLIERS]
 
 
 class Words(Protocol):
-    """Makes words as `fill_words` does."""
+    """A function that computes random bits as `fill_words` does."""
 
     def __call__(self, out: Array, seed: int, stream: int, step: int, first: int) -> bool:
-        """Fill `out`, or say that it is not worth while."""
+        """Fill `out` and return True, or return False if another way is faster."""
         ...
 
 
@@ -44,29 +44,29 @@ _faster: list[Words] = []
 
 
 def make_words_by(words: Words) -> None:
-    """Have words made by another function from now on, where it takes them: they are the same, and sooner there."""
+    """Use another function for random bits from now on; it computes the same bits faster where it returns True."""
     _faster[:] = [words]
 
 
 def fill_words(out: Array, work: Array, *, seed: int, stream: int, step: int, first: int = 0) -> None:
-    """Fill `out` with the words 4 * first, 4 * first + 1, ... of a stream.
+    """Fill `out` with words 4 * first, 4 * first + 1, ... of a stream's random bits.
 
     Args:
         out: uint32 [4 * n].
-        work: uint64 [WORK_ROWS, n], is overwritten.
+        work: uint64 [WORK_ROWS, n], overwritten.
         seed: the key; any int64.
-        stream: below 2**32.
-        step: from 0, below 2**64.
-        first: the number of the first block, of 32 bits.
+        stream: stream number below 2**32.
+        step: step number from 0, below 2**64.
+        first: number of the first block, 32 bits.
     """
     if not (_faster and _faster[0](out, seed, stream, step, first)):
         words_by_numpy(out, work, seed=seed, stream=stream, step=step, first=first)
 
 
 def words_by_numpy(out: Array, work: Array, *, seed: int, stream: int, step: int, first: int = 0) -> None:
-    """The same, always made here."""
-    # Rows 2 and 0 of the counter lie together, and so do what a round combines with them: the low halves of the
-    # products before, rows 3 and 1. Every step of a round but the products is one call for both.
+    """Fill `out` as `fill_words` does, always with NumPy."""
+    # Rows 2 and 0 of the counter are adjacent, and so are the values that a round combines with them: the low halves of
+    # the previous products, rows 3 and 1. So every operation of a round but the products is one call for both.
     even, products, odd = work[0:2], work[2:4], work[4:6]
     c2, c0 = even
     c0.fill(1)
@@ -90,9 +90,9 @@ def words_by_numpy(out: Array, work: Array, *, seed: int, stream: int, step: int
 
 
 def permutation(seed: int, epoch: int, rows: int) -> Array:
-    """The int64 numbers 0 ... rows - 1 in the order of an epoch.
+    """Return the int64 numbers 0 ... rows - 1 in the order of an epoch.
 
-    They are sorted by keys of 64 bits, two words each; equal keys keep the lower number first.
+    They are sorted by keys of 64 random bits; equal keys keep the lower number first.
     """
     blocks = -(-rows // 2)
     words = np.empty(4 * blocks, np.uint32)
@@ -104,9 +104,9 @@ def permutation(seed: int, epoch: int, rows: int) -> Array:
     return np.argsort(keys[:rows], kind="stable")
 
 
-@lru_cache(maxsize=16)  # a run has one seed, and the call is made for every piece of a tensor
+@lru_cache(maxsize=16)  # a run has one seed, and every piece of a tensor makes the call
 def _keys(seed: int) -> Sequence[tuple[Array, Array]]:
-    """The key of every round, as arrays of rank 0: NumPy takes those up faster than numbers."""
+    """Return the key of every round as arrays of rank 0, which NumPy accepts faster than Python numbers."""
     words = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
     rounds = np.array(
         [

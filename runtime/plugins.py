@@ -1,6 +1,6 @@
-"""Kernels of other packages, imported where their plugin's name is given and nowhere else.
+"""Kernels of other packages, imported only when their plugin's name is given.
 
-A module of a plugin declares what a family of prograd's own does: contracts, and kernels of the reference engine.
+A module of a plugin declares contracts and kernels of the reference engine, as prograd's own families do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from runtime.operators import CONTRACTS, Contract
 
 
 def use_plugin(name: str) -> dict[str, Contract]:
-    """Import the kernels that an installed package declares under that name, and give their contracts by op type.
+    """Import the kernels that an installed package declares under that name, and return their contracts by op type.
 
     Programs that use its operators can be loaded from then on. A second call does nothing more.
 
@@ -34,4 +34,4 @@ def use_plugins(names: Iterable[str]) -> None:
 
 
 def _accept(declared: Contract) -> None:
-    """What can be said of a contract without its operator was said when it was declared."""
+    """Accept a contract: its declaration has checked everything that needs no operator."""

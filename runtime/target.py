@@ -1,6 +1,6 @@
-"""The engine that programs are compiled for: its kernels say what may be written in place, and what is scratch.
+"""The engine that programs are compiled for: its kernels determine scratch and in-place pairs.
 
-Whoever checks a file, or plans one, goes by it, whichever engine is to run it.
+The check and the planner of a program use it, whichever engine runs the program.
 """
 
 from __future__ import annotations

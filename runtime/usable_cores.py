@@ -1,4 +1,4 @@
-"""The number of threads that a run takes unless it is told: what this process may use of the machine.
+"""The default number of threads of a run: the cores that this process may use.
 
 1. The affinity of the process lists the logical CPUs that it may run on.
 2. Logical CPUs that share a physical core count once: two threads on one core share its arithmetic units.
@@ -58,7 +58,7 @@ def cpu_quota(root: Path = ROOT) -> float | None:
 
 
 def _affinity() -> set[int]:
-    found = getattr(os, "sched_getaffinity", None)  # Linux has it
+    found = getattr(os, "sched_getaffinity", None)  # exists on Linux
     return set(range(os.cpu_count() or 1)) if found is None else found(0)
 
 

@@ -1,15 +1,15 @@
 """The check of an untrusted program, before anything is allocated.
 
-    names     what may be a name or a path
+    names     rules for names, paths and sizes
     states    states and their initial values
-    settings  the states that a run may be given other values of
-    blocks    a bound block: definitions, types, in-place, updates, fetches
+    settings  the states whose values a run may replace
+    blocks    a bound block: definitions, types, in-place pairs, updates, fetches
     bindings  a bound block against the source of its entry
     ops       one op against its contract
-    run       entries, data, files and what executing does
+    run       entries, data, files and the run
 
-Every index, name, type, size, path and operator is looked at. What passes can be placed and run without a
-further look.
+The check covers every index, name, type, size, path and operator. A program that passes can be placed and run without
+further checks.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from runtime.step.target import Target
 
 
 def check_program(program: pb.ProgramDesc, target: Target) -> None:
-    """Raise ProgramError with the first fault of a program; it is not changed, and nothing is allocated.
+    """Raise ProgramError with the first fault of a program; do not change it, and allocate nothing.
 
-    Scratch and what is written in place have to be as the kernels of the target, which is to run it, allow.
+    Scratch and in-place pairs must be those that the kernels of `target` ask for and allow.
     """
     require_plugins((op.type for op in every_op(program)), CONTRACTS)
     operators = Operators(program, target)
@@ -52,7 +52,10 @@ def check_program(program: pb.ProgramDesc, target: Target) -> None:
 
 
 def _check_source_types(program: pb.ProgramDesc) -> None:
-    """Every tensor has a type, also of a block that does not run: its rows are counted by it."""
+    """Raise ProgramError unless every tensor has a type.
+
+    Blocks that do not run are included, because the rows of a step are counted by their types.
+    """
     for number, block in enumerate(program.blocks):
         try:
             for tensor in block.tensors:
@@ -62,5 +65,5 @@ def _check_source_types(program: pb.ProgramDesc) -> None:
 
 
 def bound_blocks(program: pb.ProgramDesc) -> list[int]:
-    """The numbers of the blocks that can run, each once."""
+    """Return the numbers of the blocks that can run, each once."""
     return list(dict.fromkeys(binding.block for entry in program.entries for binding in entry.bindings))

@@ -9,14 +9,15 @@ from prograd_proto import program_pb2 as pb
 from runtime.contract import require
 
 Interface = dict[str, tuple[TensorType, int]]
-"""What each feed and fetch of a block is: its type, how it combines."""
+"""The type of each feed and fetch of a block, and the way in which batches combine it."""
 
 
 def check_bindings(program: pb.ProgramDesc) -> None:
-    """Raise ProgramError unless the block of each binding, itself checked, feeds and fetches what its source does.
+    """Raise ProgramError unless the block of each binding has the feeds and fetches of its source.
 
-    Rows are counted by the source's symbols, so these must tell the truth about the block that runs. However often a
-    block is bound, it is read once: sizes of symbols that a source's feeds and fetches do not have change nothing.
+    The blocks themselves must be checked already. The symbols of the source count the rows of the block that runs, so
+    they must describe it correctly. A block that is bound several times is read once: sizes of symbols that do not
+    occur in the feeds and fetches of the source change nothing.
     """
 
     @cache

@@ -1,4 +1,4 @@
-"""A bound block: every tensor defined once and before its use, of the type that the contracts give."""
+"""The check of a bound block: every tensor is defined once, before its use, with the type that its contract gives."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def check_block(operators: Operators, block: pb.BlockDesc, states: Mapping[str, 
     """Raise ProgramError with the first fault of a block that is to run.
 
     Args:
-        operators: of the block's program.
-        block: one that a binding names.
+        operators: the operators of the block's program.
+        block: a block that a binding names.
         states: the types of all states.
     """
     check_unique((tensor.name for tensor in block.tensors), "tensor")
@@ -70,7 +70,7 @@ def _check_outputs(
     defined: dict[str, TensorType],
     scratch: Set[str],
 ) -> None:
-    """Check the outputs of an op, of which its contract gives these types, and add them to `defined`."""
+    """Check the outputs of an op against the types that its contract gives, and add them to `defined`."""
     for name, type in zip(op.outputs, given, strict=True):
         if name not in types or name in defined or name in scratch:
             raise ProgramError(f"{described(program, op)}: its output %{name} is not described, or defined twice")
@@ -88,7 +88,10 @@ def _check_scratch(
     defined: Mapping[str, TensorType],
     scratch: set[str],
 ) -> None:
-    """Check the scratch of an op, of which its kernel wants these types, and add it to `scratch`: no op reads it."""
+    """Check the scratch of an op against the types that its kernel wants, and add it to `scratch`.
+
+    Raise ProgramError if another op reads the scratch.
+    """
     where = described(program, op)
     for type in wanted:
         check_size(f"scratch of {where}", type)
@@ -103,7 +106,7 @@ def _check_scratch(
 
 
 def _check_in_place(operators: Operators, block: pb.BlockDesc) -> None:
-    """Every pair of an op keeps the in-place law."""
+    """Raise ProgramError unless every in-place pair of every op keeps the in-place law."""
     if any(op.in_place for op in block.ops):
         for i, why in faults(Reading(block), operators.target):
             raise ProgramError(f"{described(operators.program, block.ops[i])}: {why}")

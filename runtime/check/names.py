@@ -1,4 +1,4 @@
-"""What may be a name, a path or a size in a program."""
+"""Rules for names, paths and sizes in a program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_NAME: Final = 1000
 MAX_RANK: Final = 32
 MAX_TENSOR_BYTES: Final = 1 << 40
 MAX_EMPTY_PLACES: Final = 1 << 28
-"""Of a tensor without elements, the product of its extents that are not 0: loops still go through them."""
+"""Upper bound on the product of the non-zero extents of a tensor without elements: loops still visit them."""
 
 
 def check_name(name: str, what: str) -> None:
@@ -46,7 +46,7 @@ def check_path(path: str) -> None:
 
 
 def static_type(desc: pb.TensorDesc | pb.StateDesc) -> TensorType:
-    """The type of a tensor or state; raises ProgramError unless it is static and of a sane size."""
+    """Return the type of a tensor or state; raise ProgramError unless it is static and of an accepted size."""
     type = type_of(desc)
     fault = _fault_of_type(type)
     if fault:
@@ -55,15 +55,15 @@ def static_type(desc: pb.TensorDesc | pb.StateDesc) -> TensorType:
 
 
 def check_size(name: str, type: TensorType) -> None:
-    """Raise ProgramError unless the static type is of a size that can be."""
+    """Raise ProgramError unless the size of the static type is accepted."""
     fault = _fault_of_size(type)
     if fault:
         raise ProgramError(f"{name!r}{fault}")
 
 
-@lru_cache(maxsize=1 << 16)  # a program has few different types and very many tensors
+@lru_cache(maxsize=1 << 16)  # a program has few different types and many tensors
 def _fault_of_type(type: TensorType) -> str:
-    """What is wrong with a type, to stand after its name; nothing if it is static and of a sane size."""
+    """Return the fault of a type, worded to follow its name; empty if the type is static and of an accepted size."""
     if type.rank > MAX_RANK:
         return f" has {type.rank} axes; at most {MAX_RANK} are supported"
     for extent in type.shape:

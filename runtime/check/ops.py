@@ -1,4 +1,4 @@
-"""One op against its contract: the operator, its version, operands, attributes, and the types of its outputs."""
+"""The check of one op against its contract: operator, version, operands, attributes and the types of its outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from runtime.operators import CONTRACTS, Contract
 from runtime.step.target import Target
 
 LONGEST_KEPT: Final = 1000
-"""Bytes of attributes: what is longer is a constant, and is there once."""
+"""Upper bound in bytes on the attributes that the table of known results keeps; larger ones are constants, used
+once.
+"""
 
 STAGES: Final = frozenset(pb.Stage.values()) - {0}
 
@@ -24,7 +26,7 @@ Operands = tuple[TensorType | None, ...]
 
 
 class Results(NamedTuple):
-    """What an op makes and needs besides.
+    """The outputs and scratch of an op.
 
     Attributes:
         outputs: the types that its contract gives.
@@ -36,18 +38,18 @@ class Results(NamedTuple):
 
 
 class Operators:
-    """What is the same for all ops of a program, and what was found of ops like others.
+    """The state that all checks of one program's ops share, with the results of earlier equal ops.
 
     Attributes:
-        program: that is checked.
-        target: the engine that is to run it.
-        listed: by operator, the versions that the program lists.
-        known: by operator, types of operands and attributes, the results. Programs repeat themselves: forwards, in
-            their evaluation and prediction, and from layer to layer.
+        program: the program that is checked.
+        target: the engine that the program is checked for.
+        listed: the versions that the program lists, by operator.
+        known: the results by operator, operand types and attributes. Most ops occur again, in evaluation and prediction
+            and from layer to layer.
     """
 
     def __init__(self, program: pb.ProgramDesc, target: Target) -> None:
-        """Nothing is known yet."""
+        """Begin with an empty table of results."""
         self.program, self.target = program, target
         self.listed: dict[str, list[int]] = {}
         self.known: dict[tuple[str, Operands, bytes], Results] = {}
@@ -56,7 +58,10 @@ class Operators:
 
 
 def check_op(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType]) -> Results:
-    """The results of an op whose operands have these types; raises ProgramError that names op and line."""
+    """Return the results of an op whose operands have these types.
+
+    Raises ProgramError that names the op and its line.
+    """
     program = operators.program
     try:
         return _check(operators, op, types)
@@ -69,7 +74,7 @@ def check_op(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType
 
 
 def described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
-    """How errors name an op: op 17 (matmul from train.py:31)."""
+    """Return the name of an op in error messages: op 17 (matmul from train.py:31)."""
     known = 0 < op.location <= len(program.locations)
     line = f" from {program.locations[op.location - 1]}" if known else ""
     return f"op {op.id} ({op.type}{line})"
@@ -153,7 +158,7 @@ def _shown(kinds: Mapping[str, str]) -> str:
 
 
 def _closest(name: str) -> str:
-    from difflib import get_close_matches  # slow to import, and needed only here
+    from difflib import get_close_matches  # slow to import, and needed for this error only
 
     matches = get_close_matches(name, CONTRACTS, n=1) if len(name) <= LONGEST else []
     return f"; the closest is {matches[0]!r}" if matches else ""

@@ -1,4 +1,4 @@
-"""Entries, data, files and what executing does."""
+"""The check of entries, data, files and the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.check.names import check_name, check_path, check_unique
 from runtime.contract import require
 
 MAX_BINDINGS: Final = 1024
-"""How many blocks the entries may name in all: plans are read for each of them."""
+"""Upper bound on the blocks that all entries together may name: the plans of each are read."""
 
 
 def check_entries(program: pb.ProgramDesc) -> None:

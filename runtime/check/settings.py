@@ -1,4 +1,4 @@
-"""Settings: scalars that a run may be given other values of, and that no step changes."""
+"""The check of settings: scalars whose values a run may replace, and that no step changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DTYPES = ("float64", "float32", "int64")
 
 
 def check_settings(program: pb.ProgramDesc) -> None:
-    """Raise ProgramError unless every setting is a scalar that begins as a number of its interval, and stays it."""
+    """Raise ProgramError unless every setting is a scalar that starts in its interval and that no step changes."""
     settings = settings_among(program.states)
     if not settings:
         return

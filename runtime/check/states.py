@@ -1,4 +1,4 @@
-"""States and their initial values."""
+"""The check of states and their initial values."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""Engines: what runs the steps of a bound block, and what they have in common.
+"""Engines that run the steps of a bound block, and their common parts.
 
 choice       the engines by name; each is imported when it is chosen
-engine       what an engine is: all that the rest of the runtime knows of what computes
-around_step  what every engine does around the ops of a step: feeds, copies of what is fetched, late updates
-faults       what an op raised, in a sentence that names the op and the user's line
-nan_watch    looks at every output of a step for NaN and Inf, and says what made the first one
-parts        what a step is made of, for who measures it
-room         the memory of a workspace and the file beside it, on the account of what is allocated
-spill_file   a memory-mapped file for what a plan moves out of memory and back
-step_start   what a step began with: states and feeds, kept beside it and put back after a failure
-native/      a room of its own
-reference/   a room of its own
+engine       the interface of an engine: everything that the rest of the runtime knows about it
+around_step  the work of every engine around the ops of a step: feeds, copies of fetches, late updates
+faults       errors of ops, with the op and the user's line named
+nan_watch    the search for NaN and Inf in every output of a step, and for their cause
+parts        the parts of a step, for profiles and traces
+room         the memory of a workspace and the file beside it, counted against the memory limit
+spill_file   a memory-mapped file for the values that a plan moves out of memory and back
+step_start   copies of the states and feeds at the start of a step, restored after a failure
+native/      the engine that compiles code reference/   the engine that calls NumPy
 """

@@ -1,4 +1,4 @@
-"""What every engine does around the ops of a step: feeds to fill, copies of what is fetched, and late updates."""
+"""The work of every engine around the ops of a step: feeds to fill, copies of fetches, and late updates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime.dtypes import Array, array_type
 
 Call = Callable[[], object]
 Allocate = Callable[[int], Array]
-"""Gives at least so many aligned bytes."""
+"""Function that returns at least the given number of aligned bytes."""
 
 
 class AroundStep(NamedTuple):

@@ -1,7 +1,7 @@
-"""Looks at every output of a step for NaN and Inf, and says what made the first one.
+"""The search for NaN and Inf in every output of a step, and for the op that made the first one.
 
-An op may write over what it read, and over a state. So the states that a step changes and the feeds are copied before
-it; when an output is bad, the step is made again from the copies up to that op, and what the op reads is looked at.
+An op may overwrite its inputs and states. So the states that a step changes and the feeds are copied before the step.
+When an output is bad, the step is recomputed from the copies up to that op, and the inputs of the op are examined.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from runtime.engines.step_start import StepStart
 from runtime.errors import NonFinite
 
 SHOWN = 3
-"""Of so many inputs a sentence says what they hold."""
+"""Number of inputs whose values an error message describes."""
 
 
 Call = Callable[[], object]
 
 
 class WatchedOp(NamedTuple):
-    """An op, the call that computes it, and the arrays that it reads and writes, absent ones left out."""
+    """An op, the call that computes it, and the arrays that it reads and writes, without absent ones."""
 
     desc: pb.OpDesc
     call: Call
@@ -34,11 +34,11 @@ class WatchedOp(NamedTuple):
 
 
 class NanWatch:
-    """The ops of one bound entry, each followed by a look at what it wrote.
+    """The ops of one bound entry, each followed by a check of its outputs.
 
     Attributes:
-        start: what the step began with.
-        calls: in the place of the ops' own.
+        start: copies of the states and feeds at the start of the step.
+        calls: the calls that replace the ops' own.
     """
 
     def __init__(self, ops: Sequence[WatchedOp], start: StepStart) -> None:
@@ -47,7 +47,10 @@ class NanWatch:
         self._ops = ops
 
     def explained(self, position: int, where: str, error: NonFinite) -> NonFinite:
-        """The error of the op at that position, with what it read; states and feeds are those before the step again."""
+        """Return the error of the op at that position with a description of its inputs.
+
+        States and feeds afterwards hold what they held before the step.
+        """
         self.start.bring_back()
         for op in self._ops[:position]:
             op.call()
@@ -74,7 +77,10 @@ def _watched(op: WatchedOp) -> Call:
 
 
 def _described(name: str, array: Array) -> str:
-    """`%x in [-0.5, 3]`, with how many of its elements are no numbers."""
+    """Return the range of an array as in `%x in [-0.5, 3]`.
+
+    The text has the number of elements that are NaN or infinite, if there are any.
+    """
     if not array.size:
         return f"%{name} of no elements"
     if not is_float(array):

@@ -1,4 +1,4 @@
-"""What a step is made of, for who measures it: `runtime profile` and traces."""
+"""The parts of a step, for `runtime profile` and traces."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final, NamedTuple
 from prograd_proto import program_pb2 as pb
 
 TRANSFERS: Final = -1
-"""The number of a thread that only moves tensors to the file beside the arena and back."""
+"""Thread number of the thread that only moves tensors to the file beside the arena and back."""
 
 
 class Part(NamedTuple):
-    """What an engine times and watches as one: an op, or a group of ops that it computes together.
+    """An op, or a group of ops that an engine computes together, measured and instrumented as one.
 
-    A group counts as its last op where something is said of one op: its stage, its line.
+    A group counts as its last op where a report names one op: its stage, its line.
 
     Attributes:
-        name: the op's type, or what the engine calls the group.
-        ops: of the block, in its order. Views and constants, which take no time, are in none.
+        name: the op's type, or the engine's name of the group.
+        ops: the ops of the block, in its order. Views and constants take no time and belong to no part.
     """
 
     name: str
@@ -28,11 +28,11 @@ class Buffer(NamedTuple):
     """Bytes of the arena that are alive together.
 
     Attributes:
-        name: of its tensor.
-        nbytes: aligned.
-        parts: the positions of those that touch it, in order.
-        fed: it lives from the start of the step.
-        kept: it lives to its end.
+        name: name of the tensor.
+        nbytes: aligned size in bytes.
+        parts: positions of the parts that touch it, in order.
+        fed: True if it lives from the start of the step.
+        kept: True if it lives to the end of the step.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Buffer(NamedTuple):
 
 
 class Spell(NamedTuple):
-    """A time in which a thread was at a part; a part that several threads share has a spell for each.
+    """An interval in which a thread worked on a part; a part that several threads share has one for each.
 
     Attributes:
-        part: its position.
+        part: position of the part.
         start: seconds of `perf_counter`.
-        stop: likewise.
-        thread: 0 is the thread that made the step, TRANSFERS one for transfers alone.
+        stop: seconds of `perf_counter`.
+        thread: 0 for the thread that called the step, TRANSFERS for the thread of transfers.
     """
 
     part: int

@@ -1,6 +1,6 @@
-"""The memory of a workspace, on the account of what is allocated: an arena that executors share, copies for each.
+"""The memory of a workspace, counted against the memory limit: an arena that executors share, and copies for each.
 
-And a file beside the arena, for programs that move values out of memory and back.
+Programs that move values out of memory and back also get a file beside the arena.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from runtime.memory_limit import MemoryLimit
 
 
 def no_file(nbytes: int = 0) -> NoReturn:
-    """There is no file of so many bytes beside the arena, nor of any: raises UsageError."""
+    """Raise UsageError: there is no file beside the arena, of this or any other size."""
     raise no_folder()
 
 
 class Room:
-    """What a workspace has taken so far.
+    """The memory that a workspace has allocated.
 
     Attributes:
-        arena_bytes: of the arena; of all arenas if a later executor needed a larger one.
-        copy_bytes: of all copies.
+        arena_bytes: bytes of the arena; of all arenas if a later executor needed a larger one.
+        copy_bytes: bytes of all copies.
     """
 
     def __init__(self, memory: MemoryLimit, folder: Path | None = None) -> None:
-        """`memory` is asked before anything is allocated; files go into `folder`."""
+        """Begin empty; count every allocation in `memory` first, and put files into `folder`."""
         self.arena_bytes = self.copy_bytes = 0
         self._memory, self._folder = memory, folder
         self._arenas: list[Array] = []
@@ -36,11 +36,11 @@ class Room:
 
     @property
     def file_bytes(self) -> int:
-        """Of the file; of all files if a later executor needed a larger one."""
+        """The bytes of the file; of all files if a later executor needed a larger one."""
         return sum(map(len, self._files))
 
     def arena(self, nbytes: int) -> Array:
-        """At least so many aligned bytes, the same ones each time: the first executor is usually the largest.
+        """Return at least `nbytes` aligned bytes, the same ones each time: the first executor is usually the largest.
 
         Raises ResourceLimit if they do not fit into the limit.
         """
@@ -51,13 +51,16 @@ class Room:
         return self._arenas[-1]
 
     def copies(self, nbytes: int) -> Array:
-        """So many bytes for copies of what is fetched or watched; raises ResourceLimit likewise."""
+        """Return `nbytes` bytes for copies of fetched or instrumented tensors.
+
+        Raises ResourceLimit if they do not fit.
+        """
         self._memory.take(nbytes, "the copies of what is fetched or watched")
         self.copy_bytes += nbytes
         return aligned_bytes(nbytes)
 
     def file(self, nbytes: int) -> Array:
-        """At least so many bytes of a file beside the arena, the same ones each time.
+        """Return at least `nbytes` bytes of a file beside the arena, the same ones each time.
 
         Raises UsageError if there is no folder for it, ResourceLimit if the disk has no room.
         """

@@ -1,8 +1,8 @@
-"""A memory-mapped file for what a plan moves out of memory and back.
+"""A memory-mapped file for the values that a plan moves out of memory and back.
 
-The file has no name in its folder, so nothing is left of it however the process ends. Its bytes are the system's to
-keep: in its cache of files while there is room, on the disk otherwise. What a transfer has copied is given back to
-the system page by page, so the file adds next to nothing to the memory of the process.
+The file has no name in its folder, so nothing of it remains however the process ends. The system keeps its bytes in its
+file cache while there is memory, and on the disk otherwise. The pages that a transfer has copied are given back to the
+system, so the file adds next to nothing to the memory of the process.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _ADVICE: Final = hasattr(mmap.mmap, "madvise") and hasattr(mmap, "MADV_WILLNEED"
 
 
 def spill_file(folder: Path, nbytes: int) -> Array:
-    """The bytes of a new file in a folder, at least one; the file goes when the array does.
+    """Return the bytes of a new file in a folder, at least one; the file goes when the array does.
 
-    Raises UsageError if no file can be made in the folder, ResourceLimit if there is no room for so many bytes.
+    Raises UsageError if no file can be made in the folder, ResourceLimit if the disk has no room for `nbytes` bytes.
     """
     try:
         with TemporaryFile(dir=folder) as file:
@@ -39,19 +39,19 @@ def spill_file(folder: Path, nbytes: int) -> Array:
 
 
 def expect(array: Array) -> None:
-    """Let the system read the pages of an array that lies in a file, if it does, while others are copied."""
+    """Let the system read the pages of an array ahead, if the array lies in a file."""
     if _ADVICE:
         _advise(array, mmap.MADV_WILLNEED)
 
 
 def give_back(array: Array) -> None:
-    """Let the pages of an array that lies in a file, if it does, no longer be memory of this process."""
+    """Release the pages of an array from the memory of this process, if the array lies in a file."""
     if _ADVICE:
         _advise(array, mmap.MADV_DONTNEED)
 
 
 def _reserve(file: IO[bytes], nbytes: int) -> None:
-    """Take the room on the disk: a disk that is full later would end the process in the middle of a step."""
+    """Reserve the disk space: a disk that is full later would end the process in the middle of a step."""
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(file.fileno(), 0, nbytes)
@@ -75,11 +75,11 @@ def _refused(folder: Path, nbytes: int, error: OSError) -> ExecutionError:
 
 
 def _advise(array: Array, advice: int) -> None:
-    """Say it of the whole pages of an array; those that it shares with others stay as they are."""
+    """Give the system an advice about the whole pages of an array; pages shared with other arrays stay as they are."""
     whole = array
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
-    mapping = cast(object, whole.base)  # NumPy's types know no memory but that of arrays
+    mapping = cast(object, whole.base)  # NumPy's types know only arrays as memory
     if not isinstance(mapping, mmap.mmap):
         return
     start = array.ctypes.data - whole.ctypes.data

@@ -1,4 +1,4 @@
-"""What a step began with: the states that it changes and its feeds, kept beside it and put back after a failure."""
+"""Copies of the states that a step changes and of its feeds, restored after a failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from runtime.errors import FailedStep
 
 
 class StepStart:
-    """Copies, made before each step; what lasts an epoch is copied too, as it goes back before the failure is read."""
+    """Copies of states and feeds, made before each step.
+
+    Tensors that last an epoch are copied too, as they are restored before the failure is examined.
+    """
 
     def __init__(
         self,
@@ -23,7 +26,7 @@ class StepStart:
         feeds: Mapping[str, Array],
         memory: Callable[[int], Array],
     ) -> None:
-        """`memory` gives the bytes that the copies take."""
+        """Allocate the copies; `memory` returns their bytes."""
         passing = {state.name for state in held(program) if state.lifespan == pb.LIFESPAN_EPOCH}
         changing = {update.state for update in block.updates} | passing
         self._block = block
@@ -38,22 +41,22 @@ class StepStart:
             self._copies.append((array, here))
 
     def keep(self) -> None:
-        """Copy what the next step may write over."""
+        """Copy everything that the next step may overwrite."""
         for array, copy in self._copies:
             copy[...] = _bytes_of(array)
 
     def bring_back(self) -> None:
-        """Put states and feeds back to what they were before the step."""
+        """Restore states and feeds to their values before the step."""
         for array, copy in self._copies:
             _bytes_of(array)[...] = copy
 
     def failed_step(self) -> FailedStep:
-        """The step that begins with what states and feeds hold now."""
+        """Return the step that begins with the present values of states and feeds."""
         feeds = {name: array.copy() for name, array in self._feeds.items()}
         kept = {name: array.copy() for name, array in self._states.items()}
         return FailedStep(self._block, {**self._all, **kept}, feeds)
 
 
 def _bytes_of(array: Array) -> Array:
-    """The elements as bytes; states and feeds lie row-major in memory of their own or in the arena."""
+    """Return the elements as bytes; states and feeds lie row-major in memory of their own or in the arena."""
     return array.reshape(-1).view(np.uint8)

@@ -1,7 +1,7 @@
-"""Reads a file from its first byte to its last, and can hash on the way: what is used is what was hashed.
+"""Reads a file from its first byte to its last, and can hash on the way, so the bytes used are the bytes hashed.
 
-Plain reads, no mapping into memory: a mapped file that somebody cuts short ends the process by a signal, and one that
-is written to gives other bytes than those that were verified.
+The reader does not map files into memory. A mapped file that is truncated ends the process by a signal, and one that is
+written to yields other bytes than those that were verified.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _CHUNK: Final = 1 << 20
 
 
 class Digest(Protocol):
-    """What `hashlib` makes."""
+    """A hash object of `hashlib`."""
 
     def update(self, data: bytes | memoryview, /) -> None:
-        """Put more bytes into it."""
+        """Add bytes to the hash."""
         ...
 
     def digest(self) -> bytes:
-        """The hash of all bytes so far."""
+        """Return the hash of all bytes so far."""
         ...
 
 
 class FileReader:
-    """The bytes of an open file in order; with a digest, all that are read or skipped are put into it.
+    """The bytes of an open file in order; a digest, if there is one, hashes all bytes that are read or skipped.
 
-    `nbytes` is how many there were when it was opened, `status` what the system said of it then; `memory` is asked
-    before arrays are made of them.
+    `nbytes` is the size when the file was opened, `status` its status then. `memory` is asked before arrays are
+    allocated.
     """
 
     def __init__(self, stream: BufferedReader, digest: Digest | None = None, memory: MemoryLimit = NO_LIMIT) -> None:
@@ -42,7 +42,7 @@ class FileReader:
         self.memory = memory
 
     def fill(self, out: memoryview) -> None:
-        """Read as many bytes as `out` has. Raises ValueError if there are fewer."""
+        """Read as many bytes as `out` has; raise ValueError if there are fewer."""
         while len(out):
             count = self._stream.readinto(out)
             if not count:
@@ -51,13 +51,13 @@ class FileReader:
             out = out[count:]
 
     def take(self, count: int) -> bytearray:
-        """The next bytes. Raises ValueError if there are fewer."""
+        """Return the next `count` bytes; raise ValueError if there are fewer."""
         out = bytearray(count)
         self.fill(memoryview(out))
         return out
 
     def skip(self, count: int) -> None:
-        """Go on behind the next bytes."""
+        """Skip the next `count` bytes."""
         if self._digest is None:
             self._stream.seek(count, 1)
             return
@@ -69,13 +69,13 @@ class FileReader:
             count -= len(chunk)
 
     def rest(self) -> bytes:
-        """All bytes that are left."""
+        """Return all remaining bytes."""
         chunk = self._stream.read()
         self._note(chunk)
         return chunk
 
     def sha256(self) -> bytes:
-        """The digest of the whole file, whatever of it was read so far."""
+        """Return the digest of the whole file, however much of it was read so far."""
         assert self._digest is not None, "only asked of a reader that hashes"
         while chunk := self._stream.read(_CHUNK):
             self._note(chunk)

@@ -1,7 +1,7 @@
-"""Files that are read here and there for as long as a run lasts, and must stay what they were when they were verified.
+"""Files that stay open for reads at any offset during a run, and must stay as they were when they were verified.
 
-Plain reads at a place, no mapping into memory, for the reasons that `file_reader` gives; and what a mapping has touched
-counts as memory of the process. Few files are open at a time: a run may have thousands, and the system allows few.
+They are read at an offset and not mapped into memory, for the reasons that `file_reader` gives. Mapped pages would also
+count as memory of the process. Few files are open at a time: a run may have thousands, and the system allows few.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError
 
 CAN_HOLD: Final = hasattr(os, "preadv") and sys.byteorder == "little"
-"""Whether this system reads at a place, and has the bytes of numbers in the order of files."""
+"""True if this system reads at an offset and has the byte order of the files."""
 
 MOST_OPEN: Final = 16
 
 
 class HeldFile:
-    """A file that was read whole once, and how it was then; threads may share it."""
+    """A file that was read whole once, with its status at that time; threads may share it."""
 
     def __init__(self, path: Path, seen: os.stat_result, open_files: OpenFiles) -> None:
         self.path = path
@@ -33,7 +33,7 @@ class HeldFile:
         self._open: _Open | None = None
 
     def read(self, offset: int, out: memoryview) -> None:
-        """Fill `out` with the bytes from `offset` on. Raises DataError if they cannot be read."""
+        """Fill `out` with the bytes from `offset` on; raise DataError if they cannot be read."""
         descriptor = self._descriptor()
         while len(out):
             try:
@@ -65,7 +65,7 @@ class HeldFile:
         return made
 
     def forget(self) -> None:
-        """Close the file once nobody reads it any more."""
+        """Close the file once no thread reads it any more."""
         self._open = None
 
     def _changed(self) -> DataError:
@@ -73,26 +73,26 @@ class HeldFile:
 
 
 class OpenFiles:
-    """Which files are open; the one that was opened first is closed when there are too many."""
+    """The set of open files; when there are too many, the one that was opened first is closed."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self._files: deque[HeldFile] = deque()
 
     def note(self, file: HeldFile) -> None:
-        """One more is open."""
+        """Add a file that was opened."""
         self._files.append(file)
         if len(self._files) > MOST_OPEN:
             self._files.popleft().forget()
 
 
 class _Open:
-    """A descriptor that is closed when nobody has it any more."""
+    """A descriptor that is closed with its last reference."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # its own: at the end modules are empty
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # an own reference: at exit modules are empty
         close(self.number)
 
 

@@ -1,4 +1,4 @@
-"""Files that a run writes: whole or not at all, and every failure an error of ours."""
+"""Files that a run writes: whole or not at all, with failures raised as errors of the runtime."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FULL_DISK: Final = ("ENOSPC", "EDQUOT", "EFBIG")
 
 
 def write_output(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], object], *, force: bool) -> None:
-    """Put `content`, or what the function writes, at `path`; what stood there stays until the new file is on the disk.
+    """Write `content`, or what the function writes, to `path`; an existing file stays until the new one is on the disk.
 
     Raises UsageError if the file exists and not `force`, ResourceLimit if the disk is full, DataError if the file
     cannot be written for another reason.
@@ -35,7 +35,7 @@ def require_form(path: str | os.PathLike[str], suffix: str, what: str) -> None:
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
-    """Make a folder and those above it, if they are not there, so that they survive a power cut; as `write_output`."""
+    """Create a folder and its missing parents so that they survive a power cut; raise errors as `write_output` does."""
     missing = [folder for folder in (Path(path), *Path(path).parents) if not os.path.lexists(folder)]
     try:
         for folder in reversed(missing):
@@ -46,7 +46,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 
 
 def unwritable(path: str | os.PathLike[str], error: OSError) -> ResourceLimit | DataError:
-    """The error of a file that cannot be written: a limit if the disk is full."""
+    """Return the error for a file that cannot be written: ResourceLimit if the disk is full, DataError otherwise."""
     from errno import errorcode
 
     kind = ResourceLimit if errorcode.get(error.errno or 0) in _FULL_DISK else DataError

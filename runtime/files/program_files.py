@@ -1,4 +1,4 @@
-"""The files beside a program: found inside its folder, of the size and hash that the program names."""
+"""The files beside a program: found inside its folder, with the size and hash that the program names."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 
 def verified_file(program: pb.ProgramDesc, folder: Path, path: str) -> Path:
-    """Where one of the program's files is, after a look at its size and hash; for errors see `verified`."""
+    """Return the path of one of the program's files after a check of its size and hash; for errors see `verified`."""
     with verified(program, folder, path):
         return folder / path
 
 
 @contextmanager
 def verified(program: pb.ProgramDesc, folder: Path, path: str, memory: MemoryLimit = NO_LIMIT) -> Generator[FileReader]:
-    """A reader of one of the program's files. What was read is that file's once the context is left without an error.
+    """Yield a reader of one of the program's files, whose content is verified when the context ends without an error.
 
-    Raises DataError if it is missing, leads out of the folder through a link, or is another file than the one
-    that the program was compiled with; the last also in place of what a reader finds wrong with it.
+    Raises DataError if the file is missing, leads out of the folder through a link, or differs from the file that the
+    program was compiled with. A difference replaces the errors that a reader finds in the content.
     """
     from hashlib import sha256  # slow to load, and many programs have no files
 

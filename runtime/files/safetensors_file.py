@@ -1,7 +1,8 @@
 """The safetensors format: eight bytes with the length of a JSON header, the header, then the elements.
 
-https://huggingface.co/docs/safetensors has the definition. The package of that name maps files into memory, which
-`runtime.files.file_reader` says why not to do; so this reads the format itself, and believes nothing that it reads.
+https://huggingface.co/docs/safetensors has the definition. The package of that name maps files into memory, which the
+runtime does not do for the reasons in `runtime.files.file_reader`. So this module reads the format itself, and trusts
+nothing that it reads.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WORDS: Final = {
     "float16": "F16",
     "bfloat16": "BF16",
 }
-"""The element types of programs, as the format calls them."""
+"""Names of the programs' element types in the format."""
 
 _DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "BF16": BFLOAT16,
@@ -43,7 +44,7 @@ _MOST_HEADER: Final = 100_000_000  # bytes, as in the package
 
 
 class Extent(NamedTuple):
-    """Where a tensor's elements are, counted from the end of the header."""
+    """The range of a tensor's elements in bytes, counted from the end of the header."""
 
     word: str
     shape: tuple[int, ...]
@@ -52,7 +53,7 @@ class Extent(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a file says of itself; the extents are in the order of the file, and begin after `nbytes`."""
+    """The content of a header; the extents are in the order of the file, and begin after `nbytes`."""
 
     extents: dict[str, Extent]
     metadata: dict[str, str]
@@ -60,35 +61,35 @@ class Header(NamedTuple):
 
 
 class Reader(Protocol):
-    """The bytes of a file in order: a `FileReader`, or what is already in memory."""
+    """A source of bytes in order: a `FileReader`, or bytes that are already in memory."""
 
     @property
     def nbytes(self) -> int:
-        """How many there are in all."""
+        """The total number of bytes."""
         ...
 
     @property
     def memory(self) -> MemoryLimit:
-        """Is asked before arrays are made of them."""
+        """The memory account that is asked before arrays are allocated."""
         ...
 
     def fill(self, out: memoryview) -> None:
-        """Read as many bytes as `out` has. Raises ValueError if there are fewer."""
+        """Read as many bytes as `out` has; raise ValueError if there are fewer."""
         ...
 
     def take(self, count: int) -> bytearray:
-        """The next bytes. Raises ValueError if there are fewer."""
+        """Return the next `count` bytes; raise ValueError if there are fewer."""
         ...
 
     def skip(self, count: int) -> None:
-        """Go on behind the next bytes."""
+        """Skip the next `count` bytes."""
         ...
 
 
 def safetensors_header(types: Mapping[str, TensorType], metadata: Mapping[str, str]) -> tuple[list[str], bytes]:
-    """The tensors by name in the order in which their elements follow, and what comes before.
+    """Return the names of the tensors in the order of their elements, and the bytes that precede the elements.
 
-    Big elements come first, then names in order, so every tensor is aligned to its elements.
+    Tensors of large elements come first, then names in order, so every tensor is aligned to its elements.
     """
     from json import dumps
 
@@ -105,7 +106,7 @@ def safetensors_header(types: Mapping[str, TensorType], metadata: Mapping[str, s
 
 
 def read_header(reader: Reader) -> Header:
-    """The header of a file. Raises ValueError, saying what is wrong, if it is damaged."""
+    """Return the header of a file; raise ValueError with the fault if it is damaged."""
     nbytes = reader.nbytes
     length = int.from_bytes(reader.take(8), "little")
     if length > min(nbytes - 8, _MOST_HEADER):
@@ -127,12 +128,15 @@ def read_header(reader: Reader) -> Header:
 
 
 def dtype_of(word: str) -> np.dtype[Any]:
-    """The dtype of arrays of what the format calls so, in the order of files; KeyError for what NumPy lacks."""
+    """Return the little-endian NumPy dtype for a type name of the format.
+
+    Raises KeyError for a type that NumPy lacks.
+    """
     return _DTYPES[word]
 
 
 def read_tensors(reader: Reader, header: Header, names: set[str]) -> dict[str, Array]:
-    """The named tensors of a file whose header was just read.
+    """Return the named tensors of a file whose header was just read.
 
     Raises ValueError for an element type that NumPy lacks, a bool that is neither 0 nor 1, or if the file ends before.
     """
@@ -182,7 +186,7 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _extent(name: str, entry: Any) -> Extent:
-    name.encode()  # half a character cannot be
+    name.encode()  # fails for half of a surrogate pair
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= cast(_Json, entry).keys():
         raise ValueError(f"what it says of {name!r} is no type, shape and place")
     word = cast(object, entry["dtype"])

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from zipfile import ZipFile  # slow to import
 
 MAX_ARRAY_BYTES: Final = 1 << 36
-"""The largest array that is read: 64 GiB. A compressed file may claim any size."""
+"""Upper bound in bytes on an array that is read, 64 GiB: a compressed file may claim any size."""
 
 
 def write_npy(path: str | os.PathLike[str], array: Array, *, force: bool) -> None:
     """Write an array as a .npy file; for errors see `write_output`."""
 
     def write(stream: BinaryIO) -> None:
-        # NumPy writes to a real file by C, whose errors have no number: a full disk would look like any other failure.
+        # NumPy writes to a real file through C, whose errors have no number: a full disk would look like any failure.
         pipe = cast(BinaryIO, SimpleNamespace(write=stream.write))
         np.lib.format.write_array(pipe, array, allow_pickle=False)
 
@@ -58,7 +58,7 @@ def write_safetensors(
 
 
 def has_safetensors(path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> bool:
-    """Whether a file is what `write_safetensors` would write; False if it cannot be read."""
+    """Return True if a file has the content that `write_safetensors` would write; False if it cannot be read."""
     names, header = safetensors_header({name: array_type(array) for name, array in tensors.items()}, metadata)
     try:
         with open_regular(path) as stream:
@@ -71,7 +71,10 @@ def has_safetensors(path: str | os.PathLike[str], tensors: Mapping[str, Array], 
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """All tensors of a file, and its metadata. Raises Damaged if it is none, DataError if it cannot be read."""
+    """Return all tensors of a file, and its metadata.
+
+    Raises Damaged if it is no safetensors file, DataError if it cannot be read.
+    """
     with unverified(path) as reader:
         try:
             header = read_header(reader)
@@ -81,13 +84,16 @@ def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The metadata of a safetensors file alone. Raises Damaged if it is none, DataError if it cannot be read."""
+    """Return the metadata of a safetensors file.
+
+    Raises Damaged if it is no safetensors file, DataError if it cannot be read.
+    """
     with unverified(path) as reader:
         return metadata_of(path, reader)
 
 
 def metadata_of(path: Path, reader: FileReader) -> dict[str, str]:
-    """The same of a file that is open."""
+    """Return the metadata of an open safetensors file, as `read_metadata` does."""
     try:
         return read_header(reader).metadata
     except (OSError, ValueError) as error:
@@ -95,10 +101,10 @@ def metadata_of(path: Path, reader: FileReader) -> dict[str, str]:
 
 
 def read_arrays(path: Path, reader: FileReader, keys: Iterable[str], also: Iterable[str] = ()) -> dict[str, Array]:
-    """Arrays of a .npz or else safetensors file, row-major and in this machine's byte order.
+    """Return arrays of a .npz or else safetensors file, row-major and in this machine's byte order.
 
-    `keys` must be there, those of `also` may be. Raises Damaged for a file that is not whole, DataError if a key is not
-    there, an array is larger than `MAX_ARRAY_BYTES` or of a type that is not read, or the file cannot be read.
+    `keys` must exist, those of `also` may. Raises Damaged for a corrupt file. Raises DataError if a key is missing, an
+    array is larger than `MAX_ARRAY_BYTES` or of a type that is not supported, or the file cannot be read.
     """
     form = "npz" if path.suffix == ".npz" else "safetensors"
     try:
@@ -113,7 +119,7 @@ def read_arrays(path: Path, reader: FileReader, keys: Iterable[str], also: Itera
 
 @contextmanager
 def unverified(path: Path, memory: MemoryLimit = NO_LIMIT) -> Generator[FileReader]:
-    """A reader of a file that has no hash to be compared with. Raises DataError if it cannot be opened."""
+    """Yield a reader of a file that has no hash to be compared with; raise DataError if it cannot be opened."""
     try:
         stream = open_regular(path)
     except OSError as error:
@@ -123,7 +129,7 @@ def unverified(path: Path, memory: MemoryLimit = NO_LIMIT) -> Generator[FileRead
 
 
 def shapes_of(path: Path, keys: Collection[str]) -> dict[str, tuple[int, ...]]:
-    """The shapes of arrays of a .npz or else safetensors file by key. Raises DataError as `read_arrays` does."""
+    """Return the shapes of arrays of a .npz or else safetensors file by key; raise DataError as `read_arrays` does."""
     with unverified(path) as reader:
         if path.suffix == ".npz":
             return {key: array.shape for key, array in read_arrays(path, reader, keys).items()}
@@ -136,7 +142,7 @@ def shapes_of(path: Path, keys: Collection[str]) -> dict[str, tuple[int, ...]]:
 
 
 def keys_of(path: Path) -> list[str]:
-    """The names of all arrays of a .npz or else safetensors file. Raises DataError as `read_arrays` does."""
+    """Return the names of all arrays of a .npz or else safetensors file; raise DataError as `read_arrays` does."""
     with unverified(path) as reader:
         try:
             if path.suffix != ".npz":
@@ -151,7 +157,7 @@ def keys_of(path: Path) -> list[str]:
 
 
 def shapes_there(path: Path, keys: Collection[str]) -> dict[str, tuple[int, ...]]:
-    """The shapes of those of the arrays that there are; raises as `shapes_of`."""
+    """Return the shapes of those arrays that exist in the file; raise errors as `shapes_of` does."""
     with unverified(path) as reader:
         if path.suffix == ".npz":
             return {key: array.shape for key, array in read_arrays(path, reader, [], keys).items()}
@@ -163,7 +169,7 @@ def shapes_there(path: Path, keys: Collection[str]) -> dict[str, tuple[int, ...]
 
 
 def read_npy(path: Path, memory: MemoryLimit = NO_LIMIT) -> Array:
-    """The array of a .npy file. Raises DataError if it cannot be read."""
+    """Return the array of a .npy file; raise DataError if it cannot be read."""
     try:
         with open_regular(path) as file:
             return parse_npy(file, path.stat().st_size, memory, f"the array of {path}")
@@ -172,7 +178,7 @@ def read_npy(path: Path, memory: MemoryLimit = NO_LIMIT) -> Array:
 
 
 def parse_npy(file: BinaryIO, size: int, memory: MemoryLimit = NO_LIMIT, what: str = "an array") -> Array:
-    """The array of an open .npy file of `size` bytes. Raises ValueError if it is none."""
+    """Return the array of an open .npy file of `size` bytes; raise ValueError if it is not one."""
     with _parsing():
         memory.take(_claimed(file, size), what)
         file.seek(0)
@@ -181,7 +187,7 @@ def parse_npy(file: BinaryIO, size: int, memory: MemoryLimit = NO_LIMIT, what: s
 
 
 def read_npz(path: Path, reader: FileReader) -> dict[str, Array]:
-    """Return all arrays of a .npz file by name. Raises Damaged unless it is whole and all members are arrays."""
+    """Return all arrays of a .npz file by name; raise Damaged unless it is whole and all members are arrays."""
     try:
         return _from_npz(path, reader, None, ())
     except (OSError, ValueError) as error:
@@ -189,7 +195,7 @@ def read_npz(path: Path, reader: FileReader) -> dict[str, Array]:
 
 
 def _from_npz(path: Path, reader: FileReader, keys: Iterable[str] | None, also: Iterable[str]) -> dict[str, Array]:
-    """Return the arrays of these keys, or all for None, and those of `also` that are there."""
+    """Return the arrays of these keys, or all for None, and those of `also` that exist."""
     from io import BytesIO
     from zipfile import ZipFile
 
@@ -209,10 +215,10 @@ def _from_npz(path: Path, reader: FileReader, keys: Iterable[str] | None, also: 
 
 @contextmanager
 def _parsing() -> Generator[None]:
-    """Turn whatever else a parser raises into a ValueError: of bytes of a stranger's that may be anything.
+    """Turn every other exception of a parser into a ValueError: the bytes are untrusted.
 
-    A zip file alone gives BadZipFile, EOFError, KeyError, NotImplementedError, RuntimeError where it is encrypted, and
-    the errors of three ways to compress; the header of an array is read by Python's own parser, which also warns.
+    A zip file alone raises BadZipFile, EOFError, KeyError, NotImplementedError, RuntimeError if it is encrypted, and
+    the errors of three compression methods. Python's own parser reads the header of an array, and also warns.
     """
     import warnings
 
@@ -238,14 +244,17 @@ def _member(archive: ZipFile, key: str, memory: MemoryLimit) -> Array:
 
 
 def require_keys(path: Path, keys: Iterable[str], there: Collection[str]) -> None:
-    """Raise DataError unless all keys are there."""
+    """Raise DataError unless all keys exist."""
     for key in keys:
         if key not in there:
             raise DataError(f"{path}: there is no key {key!r} in the file{closest(key, there)}")
 
 
 def _claimed(file: BinaryIO, size: int) -> int:
-    """The bytes of an array by its npy header; ValueError unless the header and they are `size`, and not too many."""
+    """Return the size of an array in bytes by its npy header.
+
+    Raises ValueError unless header and elements together take `size` bytes and the array is not too large.
+    """
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
@@ -260,7 +269,7 @@ def _claimed(file: BinaryIO, size: int) -> int:
 
 
 def unreadable(path: Path, form: str, error: Exception) -> DataError:
-    """The error of a file that cannot be read; Damaged if it could be, and what it holds is wrong."""
+    """Return the error for a file that cannot be read; Damaged if it can be read but its content is wrong."""
     if isinstance(error, FileNotFoundError):
         return DataError(f"{path}: no such file")
     if isinstance(error, OSError):

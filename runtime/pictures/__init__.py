@@ -1,7 +1,7 @@
-"""Pictures of what runs reported, drawn by matplotlib: curves of metrics, confusion matrices, ROC curves.
+"""Pictures of the reports of runs, drawn by matplotlib: curves of metrics, confusion matrices, ROC curves.
 
 reports      the files of `execute --metrics`, read back: curves by run and metric
 drawings     curves, matrices and ROC curves on one page
 pages        a page as SVG, PNG or HTML
-tensorboard  every step and epoch, as events that TensorBoard draws
+tensorboard  every step and epoch, as events for TensorBoard
 """

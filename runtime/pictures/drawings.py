@@ -1,4 +1,4 @@
-"""Curves, what was watched, confusion matrices and ROC curves on one page, by matplotlib."""
+"""Curves, distributions of states, confusion matrices and ROC curves on one page, by matplotlib."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from runtime.pictures.reports import Curve, Spread
 _COLORS: Final = ("#3366cc", "#dc3912", "#109618", "#ff9900", "#990099", "#0099c6", "#dd4477", "#66aa00")
 _ACROSS: Final = 3
 _MOST_POINTS: Final = 1000
-_MOST_NUMBERS: Final = 20  # classes up to which the numbers of a confusion matrix are written
+_MOST_NUMBERS: Final = 20  # number of classes up to which a confusion matrix shows its numbers
 
 
 class Table(NamedTuple):
-    """An array of a metric, and what it is called."""
+    """An array of a metric, and its title."""
 
     name: str
     array: Array
 
 
 def page(curves: Sequence[Curve], tables: Sequence[Table], spreads: Sequence[Spread] = ()) -> Any:
-    """A figure: for each metric the curves of all runs, a picture for all that was watched and one for each table.
+    """Return a figure with the curves of all runs per metric, one picture per distribution and one per table.
 
-    Raises DataError for a table of which there is no picture, UsageError if matplotlib is missing.
+    Raises DataError for a table that cannot be drawn, UsageError if matplotlib is missing.
     """
     metrics = list(dict.fromkeys(curve.metric for curve in curves))
     names = list(dict.fromkeys(spread.name for spread in spreads))
@@ -51,7 +51,7 @@ def page(curves: Sequence[Curve], tables: Sequence[Table], spreads: Sequence[Spr
 
 
 def _draw_curves(axes: Any, metric: str, curves: Sequence[Curve], runs: Sequence[str]) -> None:
-    """Steps are thin, epochs are lines, evaluations are dashed with a point where states were kept."""
+    """Draw steps as thin lines, epochs as lines, and evaluations dashed with a point where states were kept."""
     has_epochs = {curve.run for curve in curves if curve.of == "epochs"}
     for curve in curves:
         color = _COLORS[runs.index(curve.run) % len(_COLORS)]
@@ -74,7 +74,7 @@ def _draw_curves(axes: Any, metric: str, curves: Sequence[Curve], runs: Sequence
 
 
 def _draw_spreads(axes: Any, name: str, spreads: Sequence[Spread], runs: Sequence[str]) -> None:
-    """The median is a line; half of the elements are in the dark band, nine tenths in the next, all in the last."""
+    """Draw the median as a line, with bands for half of the elements, nine tenths of them, and all."""
     for spread in spreads:
         color = _COLORS[runs.index(spread.run) % len(_COLORS)]
         low, few, quarter, median, three, most, high = np.array(spread.numbers).T
@@ -106,7 +106,7 @@ def _draw_table(axes: Any, table: Table) -> None:
 
 
 def _draw_confusion(axes: Any, counts: Array) -> None:
-    """Labels down, predictions across; shades are shares of a label, numbers are counts."""
+    """Draw labels down and predictions across; shades are shares of a label, numbers are counts."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     axes.set_xlabel("prediction")
@@ -120,7 +120,7 @@ def _draw_confusion(axes: Any, counts: Array) -> None:
 
 
 def _draw_roc(axes: Any, rates: Array) -> None:
-    """The rate of true positives over that of false ones; the area is that of the trapezoids below."""
+    """Draw the rate of true positives over that of false ones; the area is the sum of trapezoids."""
     area = float(np.sum(np.diff(rates[:, 0]) * (rates[1:, 1] + rates[:-1, 1]) / 2))
     axes.plot(rates[:, 0], rates[:, 1], color=_COLORS[0], label=f"area {area:.4f}")
     axes.plot([0, 1], [0, 1], color="gray", lw=0.8, ls=":")
@@ -135,7 +135,7 @@ def _are_shares(array: Array) -> bool:
 
 
 def _thinned(curve: Curve) -> tuple[list[int], list[float]]:
-    """As many points as can be seen: each the mean of some that follow each other."""
+    """Return as many points as can be seen, each the mean of neighbouring points."""
     group = -(-len(curve.steps) // _MOST_POINTS)
     starts = range(0, len(curve.steps), group)
     means = [float(np.mean(curve.values[start : start + group])) for start in starts]
@@ -143,6 +143,6 @@ def _thinned(curve: Curve) -> tuple[list[int], list[float]]:
 
 
 def _word(text: str) -> str:
-    """Words as they are: a `$` begins no formula, and a `_` hides no label."""
+    """Return the text with `$` and a leading `_` escaped, which matplotlib treats as a formula and a hidden label."""
     text = sentence(text, 60).replace("$", r"\$")
     return f"\u200a{text}" if text.startswith("_") else text

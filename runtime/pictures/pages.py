@@ -20,13 +20,13 @@ _HTML: Final = """<!doctype html>
 
 
 def require_suffix(path: Path) -> None:
-    """Raise UsageError for a file that is called like none of the kinds there are."""
+    """Raise UsageError for a file whose suffix names none of the supported formats."""
     if path.suffix not in SUFFIXES:
         raise UsageError(f"{path}: a picture is called {', '.join(f'*{suffix}' for suffix in SUFFIXES)}")
 
 
 def written(figure: Any, suffix: str) -> bytes:
-    """The bytes of a figure; an HTML page needs no other file."""
+    """Return the bytes of a figure; an HTML page needs no other file."""
     matplotlib = extra("matplotlib", "plot", "runtime plot")
     out = BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "prograd", "svg.fonttype": "none"}):

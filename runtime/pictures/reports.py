@@ -1,4 +1,4 @@
-"""The files of `execute --metrics`, read back: curves by run and metric, and what was watched."""
+"""The files of `execute --metrics`, read back: curves by run and metric, and distributions of states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _OWN = frozenset({"event", "epoch", "step", "entry", "split", "best", "path"})
 
 
 class Curve(NamedTuple):
-    """Values of a metric of one run by step; `of` is "steps", "epochs" or what was evaluated, `best` the step kept."""
+    """Values of a metric of one run by step.
+
+    `of` is "steps", "epochs" or the entry that was evaluated; `best` is the step whose states were kept.
+    """
 
     run: str
     metric: str
@@ -31,7 +34,7 @@ class Curve(NamedTuple):
 
 
 def read_curves(path: Path, run: str) -> list[Curve]:
-    """Every curve of a file. Raises DataError if it cannot be read, or is none that `execute --metrics` writes."""
+    """Return every curve of a file; raise DataError if it cannot be read or was not written by `execute --metrics`."""
     points: dict[tuple[str, str], tuple[list[int], list[float]]] = {}
     best: dict[str, int] = {}
     for number, event in _events(path):
@@ -53,9 +56,9 @@ def read_curves(path: Path, run: str) -> list[Curve]:
 
 
 class Spread(NamedTuple):
-    """What was watched of one run: the shares of elements up to some numbers, after each of these steps.
+    """Quantiles of the elements of a state or gradient of one run, at each of these steps.
 
-    `numbers` has for each step the lowest element, those below which lie the `SHARES`, and the highest.
+    `numbers` has for each step the lowest element, the quantiles of `SHARES`, and the highest element.
     """
 
     run: str
@@ -69,7 +72,10 @@ SHARES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def read_spreads(path: Path, run: str) -> list[Spread]:
-    """Everything that was watched, as in "layer1.w" and "gradient of layer1.w". Raises DataError as `read_curves`."""
+    """Return the quantiles of every `--watch`ed tensor, named as "layer1.w" and "gradient of layer1.w".
+
+    Raises DataError as `read_curves` does.
+    """
     found: dict[str, Spread] = {}
     for number, event in _events(path):
         if event.get("event") != "histogram":
@@ -86,7 +92,7 @@ def read_spreads(path: Path, run: str) -> list[Spread]:
 
 
 def _shares(low: float, high: float, counts: list[int]) -> list[float]:
-    """Numbers that divide the elements, as if those of a bin were equally far from each other."""
+    """Return the quantiles of a histogram, with the elements of a bin spread evenly over it."""
     sums = list(accumulate(counts))
     width = high / len(counts) - low / len(counts)
     found: list[float] = []
@@ -99,7 +105,7 @@ def _shares(low: float, high: float, counts: list[int]) -> list[float]:
 
 
 def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines of a file by number."""
+    """Yield the lines of a file with their numbers."""
     try:
         with open_regular(path) as file:
             text = file.read().decode()
@@ -117,7 +123,10 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _told(event: Mapping[str, Any]) -> tuple[str, int, dict[str, float]]:
-    """What an event is of, its step, and its numbers; those of evaluations have the entry's name before in CSV."""
+    """Return the subject of an event, its step, and its numbers.
+
+    In CSV files the names of an evaluation's numbers begin with the entry's name.
+    """
     kind, step = event["event"], int(event["step"])
     if kind not in ("step", "epoch", "evaluation"):
         raise ValueError(kind)
@@ -127,7 +136,7 @@ def _told(event: Mapping[str, Any]) -> tuple[str, int, dict[str, float]]:
         if key in _OWN or value is None or value == "" or isinstance(value, list | dict):
             continue
         name = key.removeprefix("metric.")
-        if kind == "evaluation" and "entry" not in event:  # of a CSV file
+        if kind == "evaluation" and "entry" not in event:  # only in a CSV file
             name = name.partition(".")[2] or name
         number = float(value)
         if math.isfinite(number):

@@ -1,7 +1,7 @@
-"""`--tensorboard DIR`: what a run reports as an event file of TensorBoard, written by tensorboardX.
+"""`--tensorboard DIR`: the reports of a run as an event file of TensorBoard, written by tensorboardX.
 
-Unlike a file of metrics it has times. A resumed run writes one more file, which tells TensorBoard to forget what came
-after the step that it goes on from.
+Unlike a metrics file it has times. A resumed run writes one more file, which tells TensorBoard to discard the events
+after the step that it resumes from.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILES: Final = "events.out.tfevents.*"
 
 
 class TensorBoardFolder:
-    """One event file in a folder. Raises UsageError if the package is missing, before anything is run."""
+    """One event file in a folder; raises UsageError before the run if the package is missing."""
 
     def __init__(self, folder: Path) -> None:
         self._records = extra("tensorboardX.record_writer", "tensorboard", "--tensorboard")
@@ -31,9 +31,10 @@ class TensorBoardFolder:
         self._file: Any = None
 
     def open(self, done: int, *, force: bool) -> None:
-        """Begin a file for what comes after so many steps.
+        """Begin a file for the events after step `done`.
 
-        Raises UsageError if a run that begins finds files of another one and not `force`, else as `unwritable`.
+        Raises UsageError if a new run finds the files of another run and `force` is False, and errors as `unwritable`
+        gives.
         """
         old = sorted(self._folder.glob(FILES))
         if old and not done and not force:
@@ -65,16 +66,16 @@ class TensorBoardFolder:
                 self._write(step=event.step, summary=self._histogram(**values))
 
     def close(self) -> None:
-        """Have all on the disk."""
+        """Flush everything to the disk."""
         if self._file is not None:
             file, self._file = self._file, None
-            with suppress(OSError):  # what could not be written before was told
+            with suppress(OSError):  # earlier write errors were reported already
                 file.close()
 
     def _histogram(
         self, low: float, high: float, counts: list[int], state: str = "", gradient: str = "", **_: object
     ) -> Any:
-        """The sums are of the middles of the bins: TensorBoard shows neither."""
+        """Return a histogram whose sums use the middles of the bins: TensorBoard shows neither sum."""
         width = (high - low) / len(counts)
         middles = [low + width * (i + 0.5) for i in range(len(counts))]
         total = sum(count * middle for count, middle in zip(counts, middles, strict=True))
