@@ -1,6 +1,6 @@
-"""Completion of verbs, options and their words in shells: a script made from the parser of a command.
+"""Shell completion of verbs, options and their words: a script made from the parser of a command.
 
-The script has all words in it: pressing Tab starts no Python. Where there are none to offer, files are offered.
+The script holds all words, so pressing Tab starts no Python. Where it has no words to offer, it offers files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class Option(NamedTuple):
-    """What can be asked of a verb: `takes` says that a value follows, `words` are all it may be, if they are few."""
+    """An option of a verb: `takes` is True if a value follows, `words` are its possible values if they are few."""
 
     flags: Sequence[str]
     help: str
@@ -22,7 +22,7 @@ class Option(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """A verb of a command, of one word or two; `words` are those that may stand in the place of a file."""
+    """A verb of a command, of one word or two; `words` are those that may replace a file."""
 
     name: str
     help: str
@@ -31,7 +31,7 @@ class Verb(NamedTuple):
 
 
 def completion_script(shell: str, command: str, made: tuple[argparse.ArgumentParser, Any]) -> str:
-    """What `eval "$(command completion shell)"` reads in the start-up file of a shell."""
+    """Return the script that `eval "$(command completion shell)"` reads in the start-up file of a shell."""
     scripts = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     return "\n".join(scripts[shell](command, list(_verbs(made[1])))) + "\n"
 
@@ -50,7 +50,7 @@ def _verbs(verbs: Any) -> Iterator[Verb]:
 
 
 def _words(action: argparse.Action) -> list[str]:
-    """The words of `{one,other}`, as the parsers of both commands show what an option takes."""
+    """Return the words of `{one,other}`, the way in which the parsers of both commands show possible values."""
     if action.choices is not None:
         return list(action.choices)
     found = re.fullmatch(r"\{(.*)\}", action.metavar if isinstance(action.metavar, str) else "")
@@ -120,7 +120,7 @@ def _zsh_spec(option: Option, flag: str) -> str:
 
 
 def _fish(command: str, verbs: Sequence[Verb]) -> Iterator[str]:
-    """Fish offers files where nothing forbids it."""
+    """Yield the lines for fish, which offers files where nothing forbids it."""
     first = f"complete -c {command} -n '__fish_is_nth_token 1' -f"
     for verb in verbs:
         if " " not in verb.name:
@@ -149,6 +149,6 @@ def _first_words(verbs: Sequence[Verb]) -> str:
 
 
 def _pairs(verbs: Sequence[Verb]) -> list[tuple[str, str]]:
-    """Of verbs of two words, the first with all that may follow it."""
+    """Return the first word of each two-word verb, with the words that may follow it."""
     firsts = dict.fromkeys(verb.name.partition(" ")[0] for verb in verbs if " " in verb.name)
     return [(first, " ".join(v.name.split()[1] for v in verbs if v.name.startswith(f"{first} "))) for first in firsts]

@@ -1,4 +1,4 @@
-"""How a command ends: the exit code and the sentence of whatever happened, the same for both."""
+"""The end of a command: the exit code and the sentence for every outcome, the same for both commands."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, 
 from runtime.runs.interrupts import Interrupted
 
 EXIT_DONE: Final = 0
-EXIT_FAILED: Final = 1  # a verification
+EXIT_FAILED: Final = 1  # a verification failed
 EXIT_USAGE: Final = 2
 EXIT_PROGRAM: Final = 3
 EXIT_DATA: Final = 4
 EXIT_NON_FINITE: Final = 5
 EXIT_LIMIT: Final = 6
 EXIT_BUG: Final = 70
-EXIT_INTERRUPTED: Final = 130  # by Ctrl-C, or because nobody reads the results
+EXIT_INTERRUPTED: Final = 130  # by Ctrl-C, or because the reader of the results has left
 
 Codes = Sequence[tuple[type[BaseException], int]]
-"""Codes by class of error; the first that fits."""
+"""Exit codes by class of error; the first class that fits counts."""
 
 _CODES: Final[Codes] = (
     (UsageError, EXIT_USAGE),
@@ -36,21 +36,21 @@ _CODES: Final[Codes] = (
     (DataError, EXIT_DATA),
     (NonFinite, EXIT_NON_FINITE),
     (ResourceLimit, EXIT_LIMIT),
-    (ExecutionError, EXIT_DATA),  # what else a kernel refuses are values: a label or an index out of range
+    (ExecutionError, EXIT_DATA),  # all other rejections by a kernel concern values: a label or an index out of range
     (MemoryError, EXIT_LIMIT),
     (KeyboardInterrupt, EXIT_INTERRUPTED),
 )
 
 
 def ended(options: argparse.Namespace, act: Callable[[argparse.Namespace], int | None], codes: Codes = ()) -> int:
-    """Do what a verb does, and turn whatever happens into one sentence and an exit code.
+    """Run a verb, and turn every outcome into one sentence and an exit code.
 
     `codes` are those of errors that only this command has; they come first.
     """
     try:
         with words_of_a_command():
             return act(options) or EXIT_DONE
-    except BrokenPipeError:  # the reader of our results has left; not an error of ours, but not a success either
+    except BrokenPipeError:  # the reader of our results has left: no error of ours, and no success
         drop(sys.stdout)
         return EXIT_INTERRUPTED
     except BaseException as error:
@@ -62,13 +62,13 @@ def ended(options: argparse.Namespace, act: Callable[[argparse.Namespace], int |
 
 
 def exit_code(error: BaseException, codes: Codes = ()) -> int:
-    """The code of an error; 128 and its number for a signal, 70 for a fault of our own."""
+    """Return the exit code of an error; 128 and its number for a signal, 70 for an internal error."""
     if isinstance(error, Interrupted):
         return 128 + error.number
-    if isinstance(error, OSError):  # what the system says of a file is nobody's fault here
+    if isinstance(error, OSError):  # a system error about a file is no internal error
         return EXIT_LIMIT if is_full(error) else EXIT_DATA
     cause = error.__cause__
-    if isinstance(error, ProgramError) and isinstance(cause, OSError):  # a program that is written, or read
+    if isinstance(error, ProgramError) and isinstance(cause, OSError):  # a program is written, or read
         if isinstance(cause, FileExistsError):
             return EXIT_USAGE
         if is_full(cause):
@@ -77,7 +77,7 @@ def exit_code(error: BaseException, codes: Codes = ()) -> int:
 
 
 def _sentence(error: BaseException, code: int) -> str:
-    """What happened, in one line."""
+    """Return the description of an error in one line."""
     if isinstance(error, MemoryError):
         return "there is not enough memory"
     if isinstance(error, KeyboardInterrupt):

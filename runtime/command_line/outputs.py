@@ -1,4 +1,4 @@
-"""Files that a command is to write: looked at before it works, not after."""
+"""Output files of a command, checked before the work starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.errors import UsageError
 
 
 def require_free(files: Iterable[str | os.PathLike[str] | None], *, force: bool) -> None:
-    """Raise UsageError for a file that stands in the way, unless `force`, or that has no folder; None is no file."""
+    """Raise UsageError for a file that exists, unless `force`, or that has no folder; None stands for no file."""
     for file in files:
         if file is None:
             continue

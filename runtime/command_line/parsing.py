@@ -13,11 +13,11 @@ from runtime.command_line.streams import put, say
 from runtime.command_line.values import one_of
 
 SHELLS = ("bash", "zsh", "fish")
-"""That complete the words of a command."""
+"""Shells for which completion scripts exist."""
 
 
 def new_parser(command: str, description: str) -> tuple[argparse.ArgumentParser, Any]:
-    """The parser of a whole command, and where its verbs are added; they are in `choices` by name."""
+    """Return the parser of a whole command, and the object to which its verbs are added, by name in `choices`."""
     parser = _Parser(
         prog=command,
         description=description,
@@ -25,12 +25,12 @@ def new_parser(command: str, description: str) -> tuple[argparse.ArgumentParser,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show which prograd this is, and exit")
-    parser.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)  # of a verb; once it stood here
+    parser.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)  # once given before the verb
     return parser, parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
 
 def add_verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> argparse.ArgumentParser:
-    """A verb with its help, and with the options that every verb of both commands has."""
+    """Return the parser of a new verb with its help, and with the options that every verb of both commands has."""
     verb = verbs.add_parser(
         name,
         help=summary,
@@ -52,7 +52,7 @@ def add_verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> 
 
 
 def add_completion(verbs: Any, name: str) -> argparse.ArgumentParser:
-    """The verb that prints a script for a shell, the same for both commands."""
+    """Add the verb that prints a script for a shell, the same for both commands."""
     command = verbs._prog_prefix
     verb = add_verb(
         verbs,
@@ -68,12 +68,12 @@ def add_completion(verbs: Any, name: str) -> argparse.ArgumentParser:
 
 
 def add_old_word(group: Any, flag: str, *, dest: str, type: Callable[[str], object]) -> None:
-    """An option by the name that it once had: it works, and no help names it."""
+    """Add an option under its former name: it works, and no help shows it."""
     group.add_argument(flag, dest=dest, type=type, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def parsed(made: tuple[argparse.ArgumentParser, Any], arguments: Sequence[str]) -> argparse.Namespace:
-    """The options; an error of usage ends the process with code 2."""
+    """Return the parsed options; an error of usage ends the process with code 2."""
     parser, verbs = made
     if any("\0" in word for word in arguments):
         parser.error("an argument has the letter NUL, which no name of a file has")
@@ -92,13 +92,13 @@ def parsed(made: tuple[argparse.ArgumentParser, Any], arguments: Sequence[str]) 
 
 
 class Say:
-    """Puts a sentence on stderr; a run's progress replaces `show` by its own way of doing so."""
+    """A function that prints a sentence to stderr; the progress display of a run replaces `show`."""
 
     def __init__(self, command: str) -> None:
         self.show: Callable[[str], None] = lambda text: say(f"{command}: {text}")
 
     def __call__(self, text: str) -> None:
-        """Show it, printable and of bounded length."""
+        """Print the text with unprintable characters replaced, up to a bounded length."""
         self.show(sentence(text))
 
 
@@ -112,7 +112,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Looked up only when it is asked for: that takes longer than parsing."""
+    """The option --version, whose value is looked up on request: the look-up takes longer than parsing."""
 
     def __call__(self, parser: argparse.ArgumentParser, *more: object) -> NoReturn:
         from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""A command as a process: signals are handled from before anything large is imported, and streams at the end."""
+"""A command as a process: it handles signals before large imports, and streams at the end."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OBJECTS_BEFORE_SEARCH = 200_000
-"""So many objects are made before Python looks for those that only each other still need. What a start makes stays, so
-the usual search, after 700, finds nothing, dozens of times: a tenth of the start of a large program."""
+"""Number of allocations before Python searches for reference cycles.
+
+Objects of the start-up stay alive, so the default search after 700 allocations finds nothing, dozens of times: a tenth
+of the start-up time of a large program.
+"""
 
 EXIT_LIMIT = 6
-"""The exit code of a process that a limit ends; `runtime.command_line.ending` imports too much to be asked here."""
+"""Exit code of a process that reaches a limit; `runtime.command_line.ending` imports too much to be used here."""
 
 
 def run_process(command: str, main: Callable[[list[str]], int]) -> int:
-    """Let `main` act on the process's own words, as all that the process does; the exit code."""
+    """Run `main` with the process's own arguments, and return the exit code; the process does nothing else."""
     leave_at_once(command)
     gc.set_threshold(OBJECTS_BEFORE_SEARCH)
     from runtime.address_space import why_not_started

@@ -1,7 +1,7 @@
-"""The process's own streams: results go to stdout and must arrive, words go to stderr and may be lost.
+"""The process's own streams: results go to stdout and must arrive, messages go to stderr and may be lost.
 
-A run is worth more than what is said of it. So nothing that happens to stderr is an error: a full disk, a terminal that
-was closed, no stderr at all. What happens to stdout ends the command, after everything else is done.
+A run is worth more than its messages. So no failure of stderr is an error: a full disk, a closed terminal, no stderr at
+all. A failure of stdout ends the command, after everything else is done.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def put(text: str) -> None:
     Raises ResourceLimit if stdout is a file on a full disk, BrokenPipeError if its reader has left, DataError if it
     cannot be written for another reason, such as being closed.
     """
-    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]: it is, where the process was started without
+    if sys.stdout is None:  # None if the process was started without stdout
         raise DataError(f"{STDOUT}: the results cannot be written: it is closed")
     try:
         sys.stdout.write(text + "\n")
@@ -35,27 +35,27 @@ def put(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Put a line on stderr, if that can be done."""
+    """Print a line to stderr if possible."""
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]: as above
         return
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
-    except (OSError, ValueError):  # ValueError: it is closed
+    except (OSError, ValueError):  # ValueError: the stream is closed
         pass
 
 
 class Forgiving:
-    """stderr for a library that writes to it: failures are not its affair."""
+    """A replacement of stderr for a library, which ignores failures to write."""
 
     def write(self, text: str) -> int:
-        """Write it, if that can be done."""
-        with suppress(OSError, ValueError, AttributeError):  # AttributeError: there is none
+        """Write the text if possible."""
+        with suppress(OSError, ValueError, AttributeError):  # AttributeError: there is no stderr
             sys.stderr.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush it, if that can be done."""
+        """Flush the stream if possible."""
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.flush()
 
@@ -64,7 +64,7 @@ class Forgiving:
 
 
 def is_terminal() -> bool:
-    """Whether stderr is one."""
+    """Return True if stderr is a terminal."""
     try:
         return sys.stderr.isatty()
     except (AttributeError, ValueError):
@@ -72,7 +72,7 @@ def is_terminal() -> bool:
 
 
 def is_without_size() -> bool:
-    """Whether stderr is a terminal that has 0 lines or columns, as those of some programs say."""
+    """Return True if stderr is a terminal that reports 0 lines or columns, as those of some programs do."""
     try:
         return not all(os.get_terminal_size(sys.stderr.fileno()))
     except (OSError, AttributeError, ValueError):
@@ -80,30 +80,30 @@ def is_without_size() -> bool:
 
 
 def open_missing() -> None:
-    """Put the null device in the place of standard streams that are closed.
+    """Open the null device for standard streams that are closed.
 
-    Otherwise the next file that is opened takes the number of stdout or stderr, and words are written into it.
+    Otherwise the next file that is opened gets the number of stdout or stderr, and messages are written into it.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
 
 
 def settle() -> None:
-    """Write what is left, or drop it: Python ends with a code of its own, 120, where it cannot flush at its end."""
+    """Flush stdout and stderr, or drop their content: Python exits with code 120 if it cannot flush at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
             drop(stream)
-        except (AttributeError, ValueError):  # there is none
+        except (AttributeError, ValueError):  # there is no such stream
             pass
 
 
 def drop(stream: TextIO) -> None:
-    """Let the stream, and what it still holds, go nowhere."""
+    """Redirect the stream, and its unwritten content, to the null device."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)

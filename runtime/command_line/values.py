@@ -1,4 +1,4 @@
-"""What options are given, read alike by both commands; what cannot be read is an error of usage in one sentence."""
+"""The values of options, parsed alike by both commands; a malformed value is an error of usage in one sentence."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from prograd_proto.byte_sizes import byte_size
 from prograd_proto.spelling import closest
 
 _DIGITS: Final = 18
-"""Of the largest whole numbers that are asked for: below 2^63, and far beyond what can be done."""
+"""Number of digits of the largest whole numbers that are accepted; they stay below 2^63."""
 
 _CENTURY: Final = 3e9
-"""Seconds."""
+"""A century in seconds, the largest duration that is accepted."""
 
 _TIME: Final = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?)(ms|s|min|h)?", re.ASCII | re.IGNORECASE)
 _SECONDS: Final = {"": 1.0, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on."""
+    """Return a whole number from 1 on."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) >= 1):
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1 on, of at most {_DIGITS} digits")
     return int(text)
 
 
 def port(text: str) -> int:
-    """A number of a port; 0 for any that is free."""
+    """Return a port number; 0 stands for any free port."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) < 1 << 16):
         raise ArgumentTypeError(f"{text!r} is no port, a number from 0 to 65535")
     return int(text)
@@ -57,7 +57,7 @@ def threads(text: str) -> int:
 
 
 def int64(text: str) -> int:
-    """A whole number of 64 bits."""
+    """Return a whole number of 64 bits."""
     digits = text.removeprefix("-")
     fits = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS + 1
     if not (fits and -(1 << 63) <= int(text) < 1 << 63):
@@ -66,7 +66,7 @@ def int64(text: str) -> int:
 
 
 def size(text: str) -> int:
-    """Bytes, from `1.5MiB`, `1GB` or `1000000`."""
+    """Return a number of bytes, from `1.5MiB`, `1GB` or `1000000`."""
     try:
         found = byte_size(text)
     except ValueError as error:
@@ -77,7 +77,7 @@ def size(text: str) -> int:
 
 
 def positive_size(text: str) -> int:
-    """As `size`, and not 0."""
+    """Return a number of bytes as `size` does, but not 0."""
     found = size(text)
     if not found:
         raise ArgumentTypeError(f"{text!r} is not a size of 1 byte or more")
@@ -85,7 +85,7 @@ def positive_size(text: str) -> int:
 
 
 def duration(text: str) -> float:
-    """Seconds, from `90`, `90s`, `1.5min`, `2h` or `500ms`; a century at most, as clocks do not go much further."""
+    """Return seconds, from `90`, `90s`, `1.5min`, `2h` or `500ms`; at most a century, the range of system clocks."""
     match = _TIME.fullmatch(text)
     if match is None:
         raise ArgumentTypeError(f"{text[:40]!r} is not a time as 90, 1.5min, 2h or 500ms")
@@ -93,7 +93,7 @@ def duration(text: str) -> float:
 
 
 def tolerance(text: str) -> float:
-    """A number that is 0 or more."""
+    """Return a number that is 0 or more."""
     try:
         number = float(text)
     except ValueError:
@@ -104,7 +104,7 @@ def tolerance(text: str) -> float:
 
 
 def setting(text: str) -> tuple[str, int | float]:
-    """A name and a number, from `rate=3e-4`."""
+    """Return a name and a number, from `rate=3e-4`."""
     name, _, value = text.partition("=")
     found = number(value)
     if not name or found is None:
@@ -113,7 +113,7 @@ def setting(text: str) -> tuple[str, int | float]:
 
 
 def choices(text: str) -> tuple[str, list[int | float]]:
-    """A name and several numbers, from `rate=1e-4,3e-4`."""
+    """Return a name and several numbers, from `rate=1e-4,3e-4`."""
     name, _, values = text.partition("=")
     numbers = [found for value in values.split(",") if (found := number(value)) is not None]
     if not name or len(numbers) != values.count(",") + 1:
@@ -122,7 +122,7 @@ def choices(text: str) -> tuple[str, list[int | float]]:
 
 
 def number(text: str) -> int | float | None:
-    """A finite number, whole where no point and no exponent says otherwise; None for what is none."""
+    """Return a finite number, an int without point and exponent; None if the text is no number."""
     try:
         found = float(text)
         return (
@@ -133,7 +133,7 @@ def number(text: str) -> int | float | None:
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """One of these words; what is near one is told so."""
+    """Return a parser for one of these words, whose error suggests the nearest word."""
 
     def check(text: str) -> str:
         if text not in words:

@@ -1,8 +1,8 @@
-"""A wait of the main thread that ends at a signal, whenever that comes.
+"""A wait of the main thread that ends at a signal, whenever the signal comes.
 
-Python acts on a signal in the main thread, between two of its instructions. A signal that comes after the last of them
-and before the thread waits, for a lock say, interrupts nothing: it is acted on when the wait is over, which may be in
-hours. What has arrived in a socket is not missed, so every signal leaves a byte in one, and the thread waits for that.
+Python handles a signal in the main thread, between two of its instructions. A signal after the last instruction before
+a wait, for a lock say, interrupts nothing: it is handled after the wait, which may take hours. Bytes in a socket are
+not missed. So every signal writes a byte into a socket, and the thread waits for that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 
 
 class Wakeup:
-    """While it is entered, signals and `wake` end a `wait`; both may come before it.
+    """A context in which signals and `wake` end a `wait`; both may come before it.
 
     Outside the main thread, where Python has no signals, only `wake` does. One is entered at a time.
     """
@@ -36,14 +36,14 @@ class Wakeup:
         self._there.close()
 
     def fileno(self) -> int:
-        """Where a selector sees that there is nothing to wait for."""
+        """Return the descriptor that a selector waits for."""
         return self._here.fileno()
 
     def wake(self) -> None:
-        """End a wait; from any thread."""
-        with suppress(BlockingIOError):  # so much is there already that one byte more says nothing new
+        """End a wait; any thread may call it."""
+        with suppress(BlockingIOError):  # the buffer is full, so the wait ends anyway
             self._there.send(b"\0")
 
     def wait(self) -> None:
-        """Wait until there was a signal or a `wake` since the last time."""
+        """Wait until there was a signal or a `wake` since the last wait."""
         self._here.recv(1 << 12)

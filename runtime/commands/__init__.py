@@ -1,15 +1,15 @@
-"""The verbs of the command `runtime`; how they are told, speak and end is in `runtime.command_line`.
+"""The verbs of the command `runtime`; `runtime.command_line` has its parsing, messages and exit codes.
 
-A verb is the function of that name in the file of that name; `arguments` is their table, and `runtime --help` prints
-it: bench, cache, check, completion, execute, plot, profile, replay, serve, sweep. What they use:
+A verb is the function of that name in the file of that name. `arguments` is the table of verbs, and `runtime --help`
+prints it: bench, cache, check, completion, execute, plot, profile, replay, serve, sweep. The verbs use:
 
-arguments  the verbs, and what each can be told
+arguments  the verbs and their options
 options    the options that several verbs have
 loaded     a program that is loaded as the options ask
 settings   the option --set, and its fields of the result line
-sandbox    limits that the operating system holds
+sandbox    limits that the operating system enforces
 arrays/    arrays from the command line, and to it
-reports/   what is said and kept of a run: progress, metrics, traces, records
+reports/   reports of a run: progress, metrics, traces, records
 sweeps/    the runs of a sweep, and their table
 """
 
@@ -26,7 +26,7 @@ from runtime.runs.interrupts import ENDINGS, Interrupts
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Parse, run the verb, and turn whatever happens into one sentence and an exit code."""
+    """Parse the arguments, run the verb, and turn every outcome into one sentence and an exit code."""
     use_escapes_on_output()
     return ended(parse(arguments), _run)
 
@@ -36,6 +36,6 @@ def _run(options: argparse.Namespace) -> int:
         from runtime.plugins import use_plugins
 
         use_plugins(options.plugin)
-    verb = import_module(f"runtime.commands.{options.verb}")  # one of the parser's own words
+    verb = import_module(f"runtime.commands.{options.verb}")  # the parser accepts only known verbs
     with Interrupts(*ENDINGS, at_once=True) as options.interrupts:
         return getattr(verb, options.verb)(options)

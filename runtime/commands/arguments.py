@@ -1,4 +1,4 @@
-"""The verbs, and what each can be told on the command line."""
+"""The verbs and their options on the command line."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from runtime.commands.options import (
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options; an error of usage ends the process with code 2."""
+    """Return the parsed options; an error of usage ends the process with code 2."""
     return parsed(command_parser(), arguments)
 
 
 def command_parser() -> tuple[argparse.ArgumentParser, Any]:
-    """The parser of the whole command, and its verbs by name in `choices`."""
+    """Return the parser of the whole command, and the object with its verbs by name in `choices`."""
     parser, verbs = new_parser("runtime", "Loads, checks and runs program files.")
     for name, add in (
         ("execute", _execute),
@@ -237,7 +237,7 @@ def _sweep(verbs: Any, name: str) -> None:
     what.add_argument("--jobs", type=positive, default=1, metavar="N", help="runs at once; default 1")
     add_length(what)
     add_how(what)
-    verb.set_defaults(threads=None)  # runs that are made at once share the cores
+    verb.set_defaults(threads=None)  # concurrent runs share the cores
     what.add_argument("--data", type=Path, metavar="FILE", help="in place of the program's data file, with its keys")
     what.add_argument("--split", metavar="NAME", help="the rows; those that the program names unless given")
     add_file_of_states(what)

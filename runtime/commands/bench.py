@@ -1,4 +1,4 @@
-"""The verb `bench`: how fast steps are, by engine and number of threads, and what share of the machine that is."""
+"""The verb `bench`: the speed of steps by engine and number of threads, and the share of the machine's peak."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from runtime.step.arithmetic import operations
 
 TURNS: Final = 7
 TURN: Final = 0.3
-"""Seconds for which one way makes steps before the next one has its turn."""
+"""Seconds for which one variant makes steps before the next one does."""
 
 GROUP_STEPS: Final = 30
-"""Steps in which each group is timed."""
+"""Number of steps in which each group is timed."""
 
 SHOWN: Final = 20
-"""Groups, those that take longest."""
+"""Number of groups that are shown, the slowest first."""
 
 
 class Way(NamedTuple):
@@ -46,7 +46,7 @@ class Way(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A row of the table of ways: seconds of a step, and its operations a second."""
+    """A row of the table of variants: seconds of a step, and its operations per second."""
 
     way: Way
     seconds: float
@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Make steps by turns, and print medians: steps and operations a second, share of the peak, time of each group.
+    """Make steps in turns, and print medians: steps and operations per second, share of the peak, time of each group.
 
     The states that the steps change are not kept. Feeds without data and without --feed are zeros.
     """
@@ -90,7 +90,7 @@ def _way(options: argparse.Namespace, engine: str | None, threads: int) -> Way:
 
 
 def _by_turns(ways: Sequence[Way]) -> list[float]:
-    """The median seconds of a step, for each way."""
+    """Return the median seconds of a step, for each variant."""
     counts = [_warm(way) for way in ways]
     found: list[list[float]] = [[] for _ in ways]
     for _ in range(TURNS):
@@ -100,14 +100,14 @@ def _by_turns(ways: Sequence[Way]) -> list[float]:
 
 
 def _warm(way: Way) -> int:
-    """Make steps until times no longer change; gives how many fill a turn."""
+    """Make steps until their times are stable; return the number of steps that fill a turn."""
     _steps(way, way.executor.warm_up + 1)
     took = min(_steps(way, 1) for _ in range(3))
     return max(int(TURN / max(took, 1e-6)), 1)
 
 
 def _steps(way: Way, count: int) -> float:
-    """Seconds of so many steps, without those that reading their rows takes."""
+    """Return the seconds of `count` steps, without the time to read their rows."""
     seconds, last = 0.0, len(way.rows) - way.bound.rows + 1
     for number in range(count):
         way.rows.fill(way.executor.feeds, number * way.bound.rows % last)
@@ -118,7 +118,7 @@ def _steps(way: Way, count: int) -> float:
 
 
 def _operations(bound: BoundEntry) -> dict[int, int]:
-    """By op, how many operations it is."""
+    """Return the number of operations of each op."""
     types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
     return {
         op.id: operations(
@@ -133,7 +133,7 @@ def _operations(bound: BoundEntry) -> dict[int, int]:
 
 
 def _peaks(threads: Sequence[int]) -> dict[int, float]:
-    """Operations a second that this machine can make, by number of threads; none where they cannot be measured."""
+    """Return the peak operations per second of this machine by number of threads, empty if it cannot be measured."""
     from runtime.engines.choice import machine_peak
 
     return {n: rate for n in threads if (rate := machine_peak(n)) is not None}
@@ -164,13 +164,13 @@ def _print(
 
 
 class Group(NamedTuple):
-    """What a part of the step takes.
+    """The time of one part of the step.
 
     Attributes:
         name: the ops, and the line of the last one.
-        us: microseconds, the median.
-        share: of all parts.
-        gflops: billions of operations a second.
+        us: median time in microseconds.
+        share: share of the time of all parts.
+        gflops: billions of operations per second.
     """
 
     name: str
@@ -180,7 +180,7 @@ class Group(NamedTuple):
 
 
 def _groups(way: Way, counts: Mapping[int, int]) -> list[Group]:
-    """The parts of a step, the longest first."""
+    """Return the parts of a step, the slowest first."""
     times: list[list[float]] = [[] for _ in way.executor.parts]
     for _ in range(GROUP_STEPS):
         way.rows.fill(way.executor.feeds, 0)
@@ -210,7 +210,7 @@ def _named(program: pb.ProgramDesc, part: Part) -> str:
 
 
 def _fields(line: Line, peaks: Mapping[int, float]) -> dict[str, str | int | float]:
-    """What there is to say of a way, by name."""
+    """Return the fields of a variant by name."""
     way = line.way
     fields: dict[str, str | int | float] = {
         "engine": way.run.session.engine.name,

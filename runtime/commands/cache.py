@@ -18,9 +18,9 @@ from runtime.errors import UsageError
 
 
 def cache(options: argparse.Namespace) -> int:
-    """Show the code that the native engine keeps: for which program and instruction set, where, how large.
+    """Show the code that the native engine keeps: its program, instruction set, path and size.
 
-    With --clear it is removed; files of others in the folder stay.
+    With --clear it is removed; other files in the folder stay.
     """
     folder = _folder()
     files = clear() if options.clear else kept()

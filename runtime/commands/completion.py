@@ -10,6 +10,6 @@ from runtime.commands.arguments import command_parser
 
 
 def completion(options: argparse.Namespace) -> int:
-    """Print the script by which a shell completes this command."""
+    """Print the script that a shell needs to complete this command."""
     put(completion_script(options.shell, "runtime", command_parser()).rstrip("\n"))
     return 0

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 Between = Callable[[], None]
 AHEAD: Final = 4096
-"""Steps that may be made before the first of their events is shown; they take a moment all together."""
+"""Upper bound on the steps that are made before the first of their events is shown."""
 Fields = list[tuple[str, object]]
 
 
 class Performed(NamedTuple):
-    """A run that is done, the fields of its result line, and a sentence for each array that is not as expected."""
+    """A finished run, the fields of its result line, and a sentence for each unexpected array."""
 
     run: Run
     fields: Fields
@@ -57,13 +57,13 @@ class Performed(NamedTuple):
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run a program: what it says of itself, or what the options ask for.
+    """Run a program: its own run, or the entry that the options name.
 
     Results go to stdout, and the last line of it sums them up; progress and messages go to stderr.
     """
     run, fields, failures = perform(options)
     if options.record:
-        from runtime.commands.reports.record import record  # asks the system what it is: start-up time
+        from runtime.commands.reports.record import record  # queries the system, which costs start-up time
 
         record(options, run, dict(fields))
     for failure in failures:
@@ -73,14 +73,14 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def perform(options: argparse.Namespace) -> Performed:
-    """Run a program, and write what was asked for but the result line."""
+    """Run a program, and write all requested outputs but the result line."""
     start = perf_counter()
     _require_consistent(options)
     columns = asked_columns(options.decode)
     wanted = wanted_fetches(options.fetch)
     wanted += wanted_fetches([name for name in columns if name not in {fetch.name for fetch in wanted}])
     if options.sandbox:
-        from runtime.commands.sandbox import enter_sandbox  # for few
+        from runtime.commands.sandbox import enter_sandbox  # few commands need it
 
         enter_sandbox(options.max_memory, options.max_time, options.threads)
     memory = MemoryLimit(options.max_memory, of_process=True, threads=options.threads)
@@ -126,7 +126,7 @@ def _train(
     handler: LogHandler,
     stack: ExitStack,
 ) -> tuple[dict[str, Array], Fields]:
-    """Train, and give what the last step fetched and the fields of the result."""
+    """Train, and return the fetches of the last step and the fields of the result."""
     file = _metrics_file(options, run, entry)
     watch = _watch(options, run, entry)
     board = _tensorboard(options)
@@ -154,7 +154,7 @@ def _train(
         if board is not None:
             board.open(run.position.steps, force=options.force or options.resume)
             stack.callback(board.close)
-        options.interrupts.hold(overtime.ask)  # until here nothing was begun
+        options.interrupts.hold(overtime.ask)  # nothing was begun until here
         overtime.hold(keeps=options.checkpoint is not None)
         for event in events:
             _write(event, [] if watch is None else list(watch.after(event)), file, board)
@@ -181,7 +181,7 @@ def _run_over(
     fetch: list[str],
     between: Between,
 ) -> tuple[dict[str, Array], Fields]:
-    """Run an entry that does not train over rows; give what it fetched and the fields of the result."""
+    """Run an entry that does not train over rows; return its fetches and the fields of the result."""
     for option in ("steps", "epochs", "checkpoint", "metrics", "tensorboard", "watch", "resume"):
         if getattr(options, option):
             raise UsageError(f"--{option} belongs to training, and the entry {entry!r} does not train")
@@ -194,7 +194,7 @@ def _run_over(
 
 
 def _loaded(options: argparse.Namespace) -> Run:
-    """The program, with the states that were asked for."""
+    """Return the program, with the requested states."""
     run = loaded_run(options, check_nan=options.check_nan, memory=options.memory)
     if options.load and not options.resume:
         loaded = run.load(options.load, only=options.only, rename=dict(options.rename), layout=options.layout)
@@ -207,7 +207,7 @@ def _loaded(options: argparse.Namespace) -> Run:
             run.resume(options.checkpoint, change_settings=options.change_settings)
         else:
             logging.getLogger("prograd").warning("%s: there is no checkpoint yet; the run begins", options.checkpoint)
-    run.states.require()  # before any work: the result line has the hash of all
+    run.states.require()  # before any work: the result line has the hash of all states
     return run
 
 
@@ -256,12 +256,12 @@ def _require_consistent(options: argparse.Namespace) -> None:
 
 
 def _takes_some(options: argparse.Namespace) -> bool:
-    """Whether --load takes other than all states by their names."""
+    """Return True if --load takes anything but all states by their names."""
     return bool(options.only or options.rename or options.layout != "prograd")
 
 
 def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> None:
-    """Raise UsageError before the run for a file that it could not write after it."""
+    """Raise UsageError before the run for a file that the run could not write at its end."""
     if options.reproduce is not None:
         from runtime.runs.reproducer import require_folder
 
@@ -295,7 +295,7 @@ def _log_to(options: argparse.Namespace, stack: ExitStack) -> LogHandler:
 
     def restore() -> None:
         logger.removeHandler(handler)
-        logger.setLevel(before[0])  # not by the attribute: loggers remember what they let pass
+        logger.setLevel(before[0])  # not by the attribute: loggers cache the levels that they let pass
         logger.propagate = before[1]
 
     logger.setLevel(logging.WARNING if options.quiet else logging.INFO)
@@ -324,7 +324,7 @@ def _progress(options: argparse.Namespace, run: Run, handler: LogHandler, stack:
 def _metrics_file(options: argparse.Namespace, run: Run, entry: str) -> MetricsFile | None:
     if options.metrics is None:
         return None
-    from runtime.commands.reports.metrics_file import MetricsFile  # brings csv and json: start-up time
+    from runtime.commands.reports.metrics_file import MetricsFile  # imports csv and json, which costs start-up time
 
     names = [fetch.name for fetch in scalar_fetches(run.session.bindings(entry)[0])]
     evaluated = run.program.run.evaluate.entry if run.program.run.entry == entry else ""
@@ -336,7 +336,7 @@ def _metrics_file(options: argparse.Namespace, run: Run, entry: str) -> MetricsF
 def _watch(options: argparse.Namespace, run: Run, entry: str) -> Watch | None:
     if not options.watch:
         return None
-    from runtime.commands.reports.watched import Watch  # for few
+    from runtime.commands.reports.watched import Watch  # few commands need it
 
     watch = Watch(run, entry, options.watch)
     if watch.missing:
@@ -349,7 +349,7 @@ def _watch(options: argparse.Namespace, run: Run, entry: str) -> Watch | None:
 def _tensorboard(options: argparse.Namespace) -> TensorBoardFolder | None:
     if options.tensorboard is None:
         return None
-    from runtime.pictures.tensorboard import TensorBoardFolder  # for few
+    from runtime.pictures.tensorboard import TensorBoardFolder  # few commands need it
 
     return TensorBoardFolder(options.tensorboard)
 
@@ -364,7 +364,7 @@ def _write(
 
 
 def _open_metrics(file: MetricsFile, options: argparse.Namespace, run: Run, entry: str) -> None:
-    """Begin the file, or go on with it where the run does."""
+    """Begin the file, or continue it where the run resumes."""
     if options.resume and not options.force:
         per_epoch = -(-run.position.rows // run.session.bindings(entry)[0].rows)
         file.reopen(run.position, options.every or per_epoch)

@@ -10,9 +10,9 @@ from runtime.runs.run import Run, load
 
 
 def loaded_run(options: argparse.Namespace, *, check_nan: bool = False, memory: MemoryLimit | None = None) -> Run:
-    """By the options of `add_how` and `add_settings`, with the seed and the rows of verbs that have these.
+    """Load a program by the options of `add_how` and `add_settings`, with seed and rows where the verb has these.
 
-    `memory` is the account of who allocated before; unless given, that of `--max-memory`.
+    `memory` is the account of earlier allocations; by default it is that of `--max-memory`.
     """
     return load(
         options.program,

@@ -13,18 +13,18 @@ from runtime.engines.choice import ENGINES
 
 
 def add_what(group: Any) -> None:
-    """What to train, how long, with which seed and settings."""
+    """Add the options for the entry, its length, seed and settings."""
     add_length(group)
     add_settings(group)
 
 
 def add_entry(group: Any) -> None:
-    """Which entry."""
+    """Add the option for the entry."""
     group.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
 
 
 def add_length(group: Any) -> None:
-    """Which entry, how long, with which seed."""
+    """Add the options for the entry, its length and its seed."""
     add_entry(group)
     group.add_argument("--steps", type=positive, metavar="N", help="train for so many steps in all")
     group.add_argument("--epochs", type=positive, metavar="N", help="train for so many epochs in all")
@@ -32,7 +32,7 @@ def add_length(group: Any) -> None:
 
 
 def add_settings(group: Any) -> None:
-    """Settings of the program."""
+    """Add the options for settings of the program."""
     group.add_argument(
         "--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=NUMBER",
         help="a setting of the program, as in rate=3e-4; its own value unless given",
@@ -51,7 +51,7 @@ def _add_threads(group: Any) -> None:
 
 
 def add_spill(group: Any) -> None:
-    """The folder for what waits in a file."""
+    """Add the option for the folder of the spill file."""
     group.add_argument(
         "--spill-dir", dest="spill", type=Path, metavar="DIR",
         help="a folder on a disk, for the file that a program needs that `compiler plan --spill` made",
@@ -60,12 +60,12 @@ def add_spill(group: Any) -> None:
 
 
 def add_engine(group: Any, flag: str = "--engine", what: str = "what computes") -> None:
-    """An engine."""
+    """Add the option for the engine."""
     group.add_argument(flag, type=one_of(*ENGINES), metavar=f"{{{','.join(ENGINES)}}}", help=what)
 
 
 def add_how(group: Any) -> None:
-    """What computes, and how."""
+    """Add the options for the engine and its way of computing."""
     _add_threads(group)
     add_spill(group)
     add_engine(group)
@@ -73,12 +73,12 @@ def add_how(group: Any) -> None:
 
 
 def add_memory(group: Any, whose: str = "the process") -> None:
-    """What it may take of the memory."""
+    """Add the option for the memory limit."""
     group.add_argument("--max-memory", type=size, metavar="SIZE", help=f"of {whose}, as in 200MiB")
 
 
 def add_limits(group: Any) -> None:
-    """What the process may take."""
+    """Add the options for the limits of the process."""
     add_memory(group)
     group.add_argument("--max-time", type=duration, metavar="TIME", help="of the run, as in 90, 1.5min or 2h")
     group.add_argument(
@@ -87,7 +87,7 @@ def add_limits(group: Any) -> None:
 
 
 def add_rows(verb: argparse.ArgumentParser) -> None:
-    """Where rows come from."""
+    """Add the options for the source of rows."""
     rows = verb.add_argument_group("rows in")
     rows.add_argument(
         "--data", type=Path, metavar="FILE", help="in place of the program's data file, with its keys; or a .csv"
@@ -102,12 +102,12 @@ def add_rows(verb: argparse.ArgumentParser) -> None:
 
 
 def add_file_of_states(group: Any) -> None:
-    """A file of states."""
+    """Add the argument for a file of states."""
     group.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
 
 
 def add_load(states: Any) -> None:
-    """A file of states, and what of it is taken."""
+    """Add the options for a file of states, and for the states to load from it."""
     add_file_of_states(states)
     states.add_argument(
         "--only", action="append", default=[], metavar="PATTERN",
@@ -124,7 +124,7 @@ def add_load(states: Any) -> None:
 
 
 def add_states(verb: argparse.ArgumentParser) -> None:
-    """Files of states: read, written, checkpoints."""
+    """Add the options for files of states: read, written, checkpoints."""
     states = verb.add_argument_group("states")
     add_load(states)
     states.add_argument("--save", type=Path, metavar="FILE", help="write all states at the end")
@@ -149,12 +149,12 @@ def add_states(verb: argparse.ArgumentParser) -> None:
 
 
 def add_no_log_format(verb: argparse.ArgumentParser) -> None:
-    """Of a verb that reports nothing meanwhile: taken, so that all verbs can be told it, and not shown."""
+    """Add the hidden option --log-format to a verb that reports nothing meanwhile, so that all verbs accept it."""
     verb.add_argument("--log-format", type=one_of("text", "json"), default="text", help=argparse.SUPPRESS)
 
 
 def add_files(verb: argparse.ArgumentParser) -> None:
-    """Files that say what the run did."""
+    """Add the options for files that describe the run."""
     files = verb.add_argument_group("files about the run")
     files.add_argument(
         "--metrics", type=Path, metavar="FILE", help="write every step and epoch to a .csv or .jsonl file"
@@ -169,7 +169,7 @@ def add_files(verb: argparse.ArgumentParser) -> None:
 
 
 def add_reports(verb: argparse.ArgumentParser) -> None:
-    """What is said meanwhile, and limits."""
+    """Add the options for progress reports and limits."""
     reports = verb.add_argument_group("reports and limits")
     reports.add_argument(
         "--log-format", type=one_of("text", "json"), default="text", metavar="{text,json}", help="of stderr"

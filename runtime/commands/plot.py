@@ -21,7 +21,7 @@ from runtime.pictures.pages import require_suffix, written
 from runtime.pictures.reports import GRADIENT, Curve, Spread, read_curves, read_spreads
 
 MOST_WATCHED: Final = 30
-"""Histograms on one page, which are more than one looks at."""
+"""Upper bound on the histograms of one page."""
 
 
 def plot(options: argparse.Namespace) -> int:
@@ -48,16 +48,16 @@ def plot(options: argparse.Namespace) -> int:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return what the runs are called: the shortest forms of their paths of which no two are equal."""
+    """Return the names of the runs: the shortest distinct forms of their paths."""
     stems, names = [path.stem for path in paths], [path.name for path in paths]
     bare = [str(path.with_suffix("")) for path in paths]
     return next((form for form in (stems, names, bare) if len(set(form)) == len(form)), [str(path) for path in paths])
 
 
 def _watched(spreads: Sequence[Spread], patterns: Sequence[str], *, also_without: bool) -> list[Spread]:
-    """Those of parameters that match, or of their gradients; without a pattern all, or none where metrics are named.
+    """Return the quantiles of parameters that match, or of their gradients.
 
-    Raises UsageError for a pattern that matches nothing.
+    Without a pattern, return all, or none if metrics are named. Raises UsageError for a pattern that matches nothing.
     """
     if not patterns:
         return list(spreads) if also_without else []
@@ -70,7 +70,7 @@ def _watched(spreads: Sequence[Spread], patterns: Sequence[str], *, also_without
 
 
 def _chosen(curves: Sequence[Curve], metrics: Sequence[str]) -> list[Curve]:
-    """The curves of these metrics, in their order; all if none is named."""
+    """Return the curves of these metrics, in their order; all if none is named."""
     known = list(dict.fromkeys(curve.metric for curve in curves))
     for name in metrics:
         if name not in known:

@@ -30,14 +30,14 @@ from runtime.runs.run import Run
 
 
 class Spent(NamedTuple):
-    """The time of parts with one name, and the most bytes of the arena alive while one of them runs.
+    """The time of the parts with one name, and the peak of live arena bytes while one of them runs.
 
     Attributes:
-        name: of the parts.
-        calls: over all steps.
-        seconds: over all steps.
-        median: seconds of a step, the median over all steps, which one slow step does not change.
-        alive: bytes.
+        name: name of the parts.
+        calls: number of calls over all steps.
+        seconds: seconds over all steps.
+        median: median seconds of a step over all steps, which one slow step does not change.
+        alive: peak of live bytes.
     """
 
     name: str
@@ -48,16 +48,16 @@ class Spent(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What was seen of the steps that count."""
+    """The measurements of the timed steps."""
 
     steps: list[list[Spell]]
     wall: list[float]  # seconds of each step, from the first op or copy to the last
-    reading: list[float]  # seconds that its rows took
-    alive: list[int]  # bytes of the arena, while each part runs in the order of the list
+    reading: list[float]  # seconds that reading its rows took
+    alive: list[int]  # live bytes of the arena while each part runs, in the order of the list
 
 
 def profile(options: argparse.Namespace) -> int:
-    """Time every op of an entry over some steps, by type, stage, line, thread or one by one, with the memory in use.
+    """Time every op of an entry over some steps by type, stage, line, thread or one by one, with the memory in use.
 
     The states that the steps change are not kept. Feeds without data and without --feed are zeros.
     """
@@ -65,10 +65,10 @@ def profile(options: argparse.Namespace) -> int:
     if options.trace is not None:
         require_form(options.trace, ".json", "traces")
     if options.sandbox:
-        from runtime.commands.sandbox import enter_sandbox  # for few
+        from runtime.commands.sandbox import enter_sandbox  # few commands need it
 
         enter_sandbox(options.max_memory, options.max_time, options.threads)
-    with Overtime(options.max_time, options.say):  # nothing is kept, so the time may be over wherever the process is
+    with Overtime(options.max_time, options.say):  # nothing is kept, so the time may end anywhere
         return _profile(options)
 
 
@@ -90,7 +90,7 @@ def _profile(options: argparse.Namespace) -> int:
 
 
 def rows_or_zeros(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split: str | None) -> Rows:
-    """Rows for an entry: those that are given, else the program's, else zeros, which is said."""
+    """Return the rows for an entry: the given ones, else the program's, else zeros, with a message."""
     if feeds is not None or run.session.data.exists:
         return run.session.steps(bound.name, run.session.rows(bound.name, feeds or split)).rows
     if bound.feeds:
@@ -121,7 +121,7 @@ def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, tra
 
 
 def _alive(executor: Executor) -> list[int]:
-    """Bytes of the arena that are alive while each part runs, in the order of the list."""
+    """Return the live bytes of the arena while each part runs, in the order of the list."""
     change = [0] * (len(executor.parts) + 1)
     for buffer in executor.buffers:
         first = 0 if buffer.fed or not buffer.parts else buffer.parts[0]
@@ -173,7 +173,7 @@ def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: E
 
 
 def _rates(bound: BoundEntry, measured: Measured) -> list[tuple[str, object]]:
-    """Return how many rows a second the median step takes, and how many are read."""
+    """Return the rows per second of the median step, and of reading."""
     wall, reading = _median(measured.wall), max(_median(measured.reading), 1e-9)
     return [("rows_per_second", bound.rows / wall), ("read_per_second", bound.rows / reading)]
 
@@ -183,7 +183,7 @@ def _median(seconds: Sequence[float]) -> float:
 
 
 def _grouped(parts: Sequence[Part], measured: Measured, name_of: Callable[[Part, Spell], str]) -> list[Spent]:
-    """Return the time by name, the longest first."""
+    """Return the times by name, the longest first."""
     times: dict[str, list[float]] = {}
     calls: Counter[str] = Counter()
     most: dict[str, int] = {}
@@ -205,7 +205,7 @@ def _described(program: pb.ProgramDesc, part: Part) -> str:
 
 
 def _line(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
-    """The user's line of an op, nothing if it is unknown."""
+    """Return the user's line of an op, or an empty string if it is unknown."""
     return sentence(program.locations[op.location - 1], WORD) if op.location else ""
 
 

@@ -1,4 +1,4 @@
-"""The verb `replay`: run a program again, anew, and say whether it gives what it gave."""
+"""The verb `replay`: run a recorded program again from the start, and compare its results."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from runtime.runs.machine import this_machine
 from runtime.runs.run_record import RunRecord, file_sha256, read_record
 
 _FOR_BITS = ("prograd", "numpy", "simd", "blas", "blas_core", "libc", "system", "instructions")
-"""What of a machine may change bits, as docs/reproducibility.md says."""
+"""Properties of a machine that may change bits, as docs/reproducibility.md explains."""
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Run a program anew; the code is 0 if its states, and its metrics if asked, are as expected, and else 1."""
+    """Run a recorded program again; return 0 if its states, and its metrics if asked, are equal, and else 1."""
     record = None if options.recorded is None else read_record(options.recorded)
     if record is not None:
         _ask_the_same(options, record)
@@ -53,7 +53,7 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def _ask_the_same(options: argparse.Namespace, record: RunRecord) -> None:
-    """Take what to run from the record. Raises UsageError for options that it has, or for files that are missing."""
+    """Copy the options of the run from the record; raise UsageError for options that it has, or for missing files."""
     for name in ("entry", "steps", "epochs", "seed", "split"):
         if getattr(options, name) is not None:
             raise UsageError(f"--record and --{name} both say what to run; leave --{name} out")
@@ -85,7 +85,7 @@ def _setting(path: Path, name: str, value: str) -> tuple[str, int | float]:
 
 
 def _require_file(option: str, form: str, recorded: bool, given: bool) -> None:
-    """Raise UsageError unless a file is given where the recorded run was given one, and only there."""
+    """Raise UsageError unless a file is given exactly where the recorded run had one."""
     if recorded and not given:
         raise UsageError(f"the recorded run was given a file by {option}; give it again: {form}")
     if given and not recorded:
@@ -93,13 +93,13 @@ def _require_file(option: str, form: str, recorded: bool, given: bool) -> None:
 
 
 def _fed_files(options: argparse.Namespace) -> dict[str, Path]:
-    """The files of --feed by name."""
+    """Return the files of --feed by name."""
     parts = [text.partition("=@") for text in options.feed]
     return {name: Path(file) for name, at, file in parts if at}
 
 
 def _other_files(options: argparse.Namespace, record: RunRecord) -> str:
-    """A sentence if program or files are not those of the record, so that nothing needs to run; else nothing."""
+    """Return a sentence if program or files differ from the record, so that no run is needed; else an empty string."""
     given = {f"--feed {name}": (path, record.feeds[name][1:]) for name, path in _fed_files(options).items()}
     given |= {"--data": (options.data, record.data), "--load": (options.load, record.load)}
     found = program_sha256(load(options.program))
@@ -130,14 +130,14 @@ def _other_states(found: str, expected: str, record: RunRecord | None, instructi
 
 def _change(name: str, then: Mapping[str, str], now: Mapping[str, str]) -> str:
     before, after = then.get(name, "unknown"), now.get(name, "unknown")
-    if name == "simd":  # a long list: what only one of them has
+    if name == "simd":  # a long list: show only the features that one side lacks
         lost, new = (set(a.split()) - set(b.split()) for a, b in ((before, after), (after, before)))
         return f"simd {' '.join(f'-{w}' for w in sorted(lost))} {' '.join(f'+{w}' for w in sorted(new))}".rstrip()
     return f"{name} was {before}, is {after}"
 
 
 def _other_metrics(found: Path, expected: Path) -> list[str]:
-    """A sentence about the first line in which two files of metrics differ."""
+    """Return a sentence about the first line in which two metrics files differ."""
     try:
         with open_regular(expected) as file:
             wanted = file.read()

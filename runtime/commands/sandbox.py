@@ -1,7 +1,6 @@
-"""The option --sandbox: limits that the operating system holds, for a stranger's file, whatever is wrong here.
+"""The option --sandbox: limits that the operating system enforces for an untrusted file, whatever faults this code has.
 
-They are set before anything of the stranger's is opened, and cannot be raised again. A limit that is in force already
-and lower stays.
+They are set before any untrusted file is opened, and cannot be raised again. An existing lower limit stays.
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ from typing import Final
 from runtime.errors import ResourceLimit, UsageError
 
 MEMORY: Final = 4 << 30
-"""Bytes of address space beyond what is mapped, unless --max-memory says less."""
+"""Bytes of address space beyond the mapped ones, unless --max-memory is lower."""
 
 ROOM: Final = 256 << 20
 """Bytes of address space that are mapped and hardly touched: buffers of BLAS, arenas of malloc."""
 
 PER_THREAD: Final = 64 << 20
-"""Bytes likewise for each thread: its stack, its buffers and its arena."""
+"""Bytes of address space for each thread: its stack, its buffers and its arena."""
 
 SECONDS: Final = 3600
-"""Of processor time for each thread, unless --max-time says less."""
+"""Seconds of processor time for each thread, unless --max-time is lower."""
 
 MORE_SECONDS: Final = 10
-"""Of processor time that --max-time leaves, which ends a run by itself; and between the signal and the end by force."""
+"""Seconds of processor time beyond --max-time, which ends a run by itself, and between the signal and the kill."""
 
 FILES: Final = 64
 FILE_BYTES: Final = 4 << 30
 
 
 def enter_sandbox(max_memory: int | None, max_time: float | None, threads: int) -> None:
-    """Let the system limit this process from now on. Raises UsageError where it has no such limits."""
+    """Let the system limit this process from now on; raise UsageError where the system has no such limits."""
     try:
         import resource
     except ImportError:  # Windows
@@ -58,12 +57,12 @@ def enter_sandbox(max_memory: int | None, max_time: float | None, threads: int) 
 
 
 def _lower(value: int, other: int) -> int:
-    """The lower of two limits, of which the other may be none (RLIM_INFINITY, which is -1)."""
+    """Return the lower of two limits, where `other` may be unlimited (RLIM_INFINITY, which is -1)."""
     return value if other < 0 else min(value, other)
 
 
 def _mapped() -> int:
-    """Bytes of address space that this process has already; 1 GiB where the system does not say."""
+    """Return the bytes of address space that this process has mapped; 1 GiB where the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

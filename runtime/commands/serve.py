@@ -56,7 +56,7 @@ def _require_consistent(options: argparse.Namespace) -> None:
 
 
 def _loaded(options: argparse.Namespace) -> Run:
-    """The program, with the states that were asked for."""
+    """Return the program, with the requested states."""
     run = loaded_run(options)
     if options.load:
         run.load(options.load, only=options.only, rename=dict(options.rename), layout=options.layout)
@@ -64,7 +64,7 @@ def _loaded(options: argparse.Namespace) -> Run:
 
 
 def _entry(options: argparse.Namespace, run: Run) -> str:
-    """The entry that is asked for, which must not train."""
+    """Return the requested entry, which must not train."""
     entry = options.entry or "predict"
     if run.session.trains(run.session.bindings(entry)[0]):
         raise UsageError(f"the entry {entry!r} trains, and no request may change the states; name another by --entry")
@@ -74,7 +74,7 @@ def _entry(options: argparse.Namespace, run: Run) -> str:
 
 
 def _said(run: Run, entry: str) -> dict[str, object]:
-    """What is served."""
+    """Return the description of the served entry."""
     engine = run.session.engine
     return {
         "program": run.program.name,

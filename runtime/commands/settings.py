@@ -1,4 +1,4 @@
-"""The option --set, and what the result line says of settings."""
+"""The option --set, and the fields of settings in the result line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def chosen_settings(given: Iterable[tuple[str, int | float]]) -> dict[str, int | float]:
-    """Settings by name. Raises UsageError for one that is given twice."""
+    """Return settings by name; raise UsageError for one that is given twice."""
     found: dict[str, int | float] = {}
     for name, number in given:
         if name in found:
@@ -22,5 +22,5 @@ def chosen_settings(given: Iterable[tuple[str, int | float]]) -> dict[str, int |
 
 
 def setting_fields(run: Run) -> list[tuple[str, object]]:
-    """A field for each setting of the program, with all digits of its value."""
+    """Return a field for each setting of the program, with all digits of its value."""
     return [(f"set.{name}", repr(number)) for name, number in run.settings.items()]

@@ -1,4 +1,4 @@
-"""The verb `sweep`: a program with several values of its settings, side by side, in one table."""
+"""The verb `sweep`: run a program with several values of its settings, concurrently, and print one table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from runtime.runs.interrupts import Interrupted
 from runtime.runs.settings import checked_setting
 
 MOST = 10_000
-"""Runs of one sweep."""
+"""Upper bound on the runs of one sweep."""
 
 _PASSED = "entry steps epochs data split load threads schedule spill engine math max-memory max-time".split()  # noqa: SIM905 - words, one after another
 
@@ -74,7 +74,7 @@ def _run(options: argparse.Namespace, asked: Sequence[Trial], done: list[Outcome
     with ExitStack() as stack:
         path: Path | None = options.results
         file = None if path is None else stack.enter_context(_opened(path))
-        options.interrupts.hold()  # from here on there are runs that must be ended before
+        options.interrupts.hold()  # from here on there are runs that must be ended first
         found = stack.enter_context(closing(outcomes(asked, options.jobs, options.interrupts.check)))
         for outcome in found:
             done.append(outcome)
@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace, asked: Sequence[Trial], done: list[Outcome
 
 
 def _choices(options: argparse.Namespace, program: pb.ProgramDesc) -> dict[str, list[Number]]:
-    """Values by setting. Raises UsageError for one that there is not, or that it may not have."""
+    """Return values by setting; raise UsageError for a setting that does not exist, or a value out of its range."""
     descs = {state.name: state for state in settings_among(program.states)}
     found: dict[str, list[Number]] = {}
     for name, numbers in options.choices:
@@ -101,7 +101,7 @@ def _choices(options: argparse.Namespace, program: pb.ProgramDesc) -> dict[str, 
 
 
 def _passed(options: argparse.Namespace) -> list[str]:
-    """The words that every run is told as well."""
+    """Return the options that every run gets as well."""
     words: list[str] = []
     for name in _PASSED:
         value = getattr(options, name.replace("-", "_"))

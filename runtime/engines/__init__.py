@@ -9,5 +9,6 @@ parts        the parts of a step, for profiles and traces
 room         the memory of a workspace and the file beside it, counted against the memory limit
 spill_file   a memory-mapped file for the values that a plan moves out of memory and back
 step_start   copies of the states and feeds at the start of a step, restored after a failure
-native/      the engine that compiles code reference/   the engine that calls NumPy
+native/      the engine that compiles code
+reference/   the engine that calls NumPy
 """

@@ -20,14 +20,14 @@ Allocate = Callable[[int], Array]
 
 
 class AroundStep(NamedTuple):
-    """What stands before and after the ops.
+    """The calls and arrays before and after the ops of a step.
 
     Attributes:
-        feeds: by feed name, the arrays to fill before a step.
-        fetches: by fetch name, the values of the last step.
+        feeds: arrays to fill before a step, by feed name.
+        fetches: values of the last step, by fetch name.
         before: calls before those of the ops.
         after: calls after them.
-        updates: whether some of those after change states, which the ops have not changed in place.
+        updates: True if some calls in `after` change states that the ops have not changed in place.
     """
 
     feeds: dict[str, Array]
@@ -44,7 +44,7 @@ def around_step(
     fetch: Sequence[str],
     copies: Allocate,
 ) -> AroundStep:
-    """What stands around the ops of a block whose tensors lie in these arrays; it also fetches those of these names."""
+    """Return the calls around the ops of a block on these arrays; also fetch the tensors named in `fetch`."""
     feeds = {p.feed: arrays[p.tensor] for p in block.parameters if p.WhichOneof("source") == "feed"}
     fetches: dict[str, Array] = {}
     before: list[Call] = []
@@ -63,7 +63,7 @@ def around_step(
 def _updates(
     block: pb.BlockDesc, arrays: Mapping[str, Array], states: Mapping[str, Array], memory: Allocate
 ) -> list[Call]:
-    """The updates that no op has made in place.
+    """Return the calls for the updates that no op has made in place.
 
     A source may lie in the memory of another state: it is a state itself, or was written over one. If that state is
     copied to as well, the source is read before.

@@ -1,7 +1,7 @@
 """The engines by name; each is imported when it is chosen.
 
-To add one: a function here that imports it, a line in `ENGINES`, a word in `EngineName`. One whose bits depend on a set
-of instructions may also be asked for with a set: `native.avx2`.
+A new engine needs a function here that imports it, a line in `ENGINES` and a word in `EngineName`. An engine whose bits
+depend on the instruction set may also be named with one: `native.avx2`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from functools import partial
 
-TYPE_CHECKING = False  # as the module typing has it: the command line reads the names before anything else is imported
+TYPE_CHECKING = False  # as in typing: the command line reads the names before anything else is imported
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 
 def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOptions) -> tuple[Engine, str]:
-    """The engine of that name for a checked program, and a word for why it is not the fastest one, if that was meant.
+    """Return the engine of that name for a checked program, and a word that says why a faster engine was not used.
 
-    Without a name it is the one that PROGRAD_ENGINE names; without that, native code where it can be made here.
+    Without a name, PROGRAD_ENGINE names the engine. Without that variable it is native code where this machine supports
+    it.
 
-    Raises UsageError if there is no such engine or it does not have what is asked, Unavailable if it cannot run here.
+    Raises UsageError if there is no such engine or it lacks a requested option, Unavailable if it cannot run here.
     """
     if options.threads > 1:
         _require_threads(options.threads)
@@ -53,7 +54,7 @@ def _require_threads(threads: int) -> None:
 
 
 def with_instructions(engine: str, instructions: str) -> str:
-    """The name of an engine with a set of instructions; without it where engine or machine do not have it."""
+    """Return the name of an engine with an instruction set, or without it where engine or machine lack it."""
     if f"{engine}.{instructions}" not in ENGINES:
         return engine
     from runtime.engines.native.target import instruction_sets
@@ -62,7 +63,7 @@ def with_instructions(engine: str, instructions: str) -> str:
 
 
 def machine_peak(threads: int) -> float | None:
-    """Operations a second that this machine can make, as native code measures it; None where that cannot be made."""
+    """Return the operations per second that native code measures on this machine; None without native code."""
     from runtime.engines.engine import Unavailable
     from runtime.engines.native.peak import peak
 
@@ -89,14 +90,14 @@ def _fastest(program: pb.ProgramDesc, options: EngineOptions) -> tuple[Engine, s
 
 
 def _reference(program: pb.ProgramDesc, options: EngineOptions) -> Engine:
-    """NumPy, one function per op."""
+    """Return the engine that calls one NumPy function per op."""
     from runtime.engines.reference.engine import ReferenceEngine
 
     return ReferenceEngine(program, options)
 
 
 def _native(program: pb.ProgramDesc, options: EngineOptions, instructions: str = "") -> Engine:
-    """Groups of ops as compiled functions."""
+    """Return the engine that compiles groups of ops to functions."""
     from runtime.engines.native.engine import NativeEngine
 
     return NativeEngine(program, options, instructions)
@@ -107,7 +108,7 @@ ENGINES: dict[str, Make] = {
     "native": _native,
     **{f"native.{name}": partial(_native, instructions=name) for name in ("avx512", "avx2", "sse2", "neon")},
 }
-"""By name, what makes an engine."""
+"""Constructors of the engines by name."""
 
 VARIABLE = "PROGRAD_ENGINE"
-"""Of the environment: names the engine where nothing else does."""
+"""Environment variable that names the engine if nothing else does."""

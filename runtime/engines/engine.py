@@ -1,14 +1,14 @@
-"""What an engine is: all that the rest of the runtime knows of what computes.
+"""The interface of an engine: everything that the rest of the runtime knows about it.
 
     Engine      computes the steps of one program, in one way
-    Workspace   the memory and the threads of one caller at a time, and what is prepared in it
+    Workspace   the memory and the threads of one caller at a time, and the executors prepared in it
     Executor    a bound entry that is ready: feeds to fill, a step, fetches to read
 
-An engine gets a program that `check_program` accepts, and arrays of states that belong to the run. How it places what
-dies within a step, what it computes together, and on which threads, is its own. What a step means is not: every engine
-reads the states as they were at the start of the step, updates them in place when it ends, and has given the fetches by
-then. Ops with effects on one resource act in the order of the block (`runtime.step.effects`). Equal options give equal
-bits, step by step, whatever the threads.
+An engine gets a program that `check_program` accepts, and arrays of states that belong to the run. It decides where it
+places temporaries, which ops it computes together, and on which threads. It does not decide what a step means. Every
+engine reads the states as they were at the start of the step, and updates them in place when it ends. The fetches are
+complete by then. Ops with effects on one resource act in the order of the block (`runtime.step.effects`). Equal options
+give equal bits, step by step, whatever the threads.
 
 `runtime.engines.choice` has the engines by name.
 """
@@ -37,10 +37,10 @@ def no_folder() -> UsageError:
 
 
 class Unavailable(UsageError):
-    """The engine cannot compute here; the sentence says what it lacks, and what to do about it.
+    """The engine cannot compute here; the message names the missing feature and a remedy.
 
     Attributes:
-        word: the same for a result line, where another engine computed instead.
+        word: one word for a result line, where another engine computed instead.
     """
 
     def __init__(self, sentence: str, word: str = "unavailable") -> None:
@@ -49,17 +49,17 @@ class Unavailable(UsageError):
 
 
 class EngineOptions(NamedTuple):
-    """How steps are to be made.
+    """Options of an engine.
 
     Attributes:
         math: "exact" computes as the program says.
-        threads: how many threads compute; the results do not depend on it.
-        schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts what can start; unless given,
-            parallel with more than one thread.
-        check_nan: a step raises NonFinite for the first op of the list whose output has NaN or Inf. The error says what
-            the op reads, and has the step; states and feeds are then what they were before it.
-        spill: a folder for a file beside the arena.
-        memory: is asked before anything large is allocated.
+        threads: number of threads that compute; the results do not depend on it.
+        schedule: "fifo" keeps the order of the op list on one thread; "parallel" starts ops when inputs are ready.
+            The default is parallel for more than one thread.
+        check_nan: True if a step raises NonFinite for the first op of the list whose output has NaN or Inf. The error
+            describes the op's inputs and holds the step. States and feeds are restored to their values before the step.
+        spill: folder for a file beside the arena.
+        memory: account that is asked before every large allocation.
     """
 
     math: MathName = "exact"
@@ -71,13 +71,13 @@ class EngineOptions(NamedTuple):
 
 
 class Footprint(NamedTuple):
-    """Bytes of what a step takes.
+    """Bytes that a step takes.
 
     Attributes:
-        arena: what dies within it.
-        file: beside the arena.
-        copies: of what is fetched or watched.
-        packed: what is made of states alone and kept as long as they stay the same; all threads share it.
+        arena: bytes of temporaries.
+        file: bytes of the file beside the arena.
+        copies: bytes of copies of fetched or instrumented tensors.
+        packed: bytes derived from states only and kept while the states are unchanged; all threads share them.
     """
 
     arena: int = 0
@@ -90,9 +90,9 @@ class InMemory(NamedTuple):
     """Rows of a run that lie in memory, in an order.
 
     Attributes:
-        columns: by feed, arrays whose axis 0 counts rows.
-        whole: by feed, what every step takes whole.
-        numbers: int64, the row that stands at each position.
+        columns: arrays whose axis 0 counts rows, by feed.
+        whole: arrays that every step takes whole, by feed.
+        numbers: int64, the number of the row at each position.
     """
 
     columns: Mapping[str, Array]
@@ -101,91 +101,93 @@ class InMemory(NamedTuple):
 
 
 Version = Callable[[], int | None]
-"""Gives a number that is another one after every change of the states; None if they may change without that.
+"""Function that returns another number after every change of the states, or None if changes are not tracked.
 
-It is asked in a step, by the thread that makes it. What an engine keeps that follows from states alone is good for as
-long as the number stays."""
+The thread that makes a step calls it in the step. An engine may reuse what it derived from states only as long as the
+number stays the same.
+"""
 
 
 def unknown_version() -> None:
-    """Nobody says whether the states have changed."""
+    """Return None: changes of the states are not tracked."""
 
 
 Repeat = Callable[[int, int], Mapping[str, Array]]
-"""Makes steps with rows from a position on, so many; gives for each fetch its values, along axis 0.
+"""Function that makes a number of steps with the rows from a position on, and returns the fetches along axis 0.
 
-They are fewer where an op refuses what the next step reads, such as a label of no class: `step` says so."""
+It makes fewer steps where an op rejects the inputs of the next one, such as a label out of range. `step` then raises
+the error.
+"""
 
 
 class Executor(Protocol):
-    """A bound entry, ready to step; one thread at a time uses it."""
+    """A bound entry that is ready to step; one thread at a time uses it."""
 
     @property
     def feeds(self) -> Mapping[str, Array]:
-        """By feed name, the arrays to fill before a step; they are the same ones in every step."""
+        """The arrays to fill before a step, by feed name; they are the same in every step."""
         ...
 
     @property
     def fetches(self) -> Mapping[str, Array]:
-        """By fetch name, the values of the last step, likewise; a fetched state is its value at the step's start."""
+        """The values of the last step, by fetch name; a fetched state is its value at the start of the step."""
         ...
 
     @property
     def footprint(self) -> Footprint:
-        """What a step takes; executors of one workspace share arena and file."""
+        """The bytes that a step takes; executors of one workspace share arena and file."""
         ...
 
     @property
     def parts(self) -> Sequence[Part]:
-        """What a step is made of, in the order of the block."""
+        """The parts of a step, in the order of the block."""
         ...
 
     @property
     def buffers(self) -> Sequence[Buffer]:
-        """What lies in the arena."""
+        """The buffers of the arena."""
         ...
 
     @property
     def warm_up(self) -> int:
-        """Steps after which the engine computes as it will go on to."""
+        """The number of steps after which the engine computes in its final way."""
         ...
 
     def step(self) -> None:
-        """Compute, give the fetches, update the states.
+        """Compute the fetches and update the states.
 
-        An exception that comes from outside, such as an interrupt or the end of the time, may leave within the step, at
-        the latest after the call that is under way; no thread computes any more then.
+        An exception from outside, such as an interrupt or the end of the time, may leave within the step, at the latest
+        after the current call. No thread computes any more then.
 
-        Raises ExecutionError that names the op; what the states hold is then of no use, but for NonFinite under
-        `check_nan`.
+        Raises ExecutionError that names the op. The states are unusable then, except for NonFinite under `check_nan`.
         """
         ...
 
     def step_with(self, feeds: Mapping[str, Array]) -> None:
-        """Compute likewise, with feeds in these arrays instead of `self.feeds`, which may be read where they lie.
+        """Compute as `step` does, with these arrays as feeds instead of `self.feeds`.
 
-        Each array has the dtype and the shape of its feed; a step that reads it does not change it.
+        Each array has the dtype and the shape of its feed. The step may read it in place and does not change it.
         """
         ...
 
     def profile_step(self) -> list[Spell]:
-        """A step, with the time that each of `parts` took; every part has at least one spell."""
+        """Make a step and return the time that each of `parts` took; every part has at least one spell."""
         ...
 
     def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
-        """What makes many steps with these rows and keeps these fetches of each; None if they are made one by one.
+        """Return a function that makes many steps with these rows and keeps the fetches of each; None if it has none.
 
-        It computes what `step` does, bit by bit, and raises nothing; interrupts wait for its end.
+        The function computes the bits of `step`, and raises nothing; interrupts wait for its end.
         """
         ...
 
 
 class Workspace(Protocol):
-    """The memory of one caller at a time; nothing in it is needed from one step to the next."""
+    """The memory of one caller at a time; no content of it outlives a step."""
 
     @property
     def footprint(self) -> Footprint:
-        """All that it holds now, of which `arena` and `copies` were taken from the account of memory."""
+        """The bytes that it holds now; `arena` and `copies` are counted in the account of memory."""
         ...
 
     def prepare(
@@ -195,63 +197,63 @@ class Workspace(Protocol):
         fetch: Sequence[str],
         version: Version = unknown_version,
     ) -> Executor:
-        """Make a bound entry ready to step.
+        """Return an executor of a bound entry.
 
         Args:
-            bound: of the engine's program.
+            bound: bound entry of the engine's program.
             states: the arrays that it reads and updates.
-            fetch: tensors to fetch besides those that the entry declares, by tensor name.
-            version: of the states.
+            fetch: names of tensors to fetch besides those that the entry declares.
+            version: version of the states.
 
-        Raises ResourceLimit if its memory is more than the limit or than there is, or the disk has no room for its
-        file, and UsageError if that cannot be made.
+        Raises ResourceLimit if its memory exceeds the limit or the free memory, or its file the disk. Raises UsageError
+        if the file cannot be created.
         """
         ...
 
     def close(self) -> None:
-        """Let all its threads end but the caller's; what is prepared can still step, on that alone."""
+        """End all threads but the caller's; existing executors can still step, on the caller's thread alone."""
         ...
 
 
 class Engine(Protocol):
-    """Computes the steps of one program.
+    """An engine for the steps of one program.
 
-    Several threads may ask it at once. What it has prepared may be used by one thread while another one is prepared.
+    Several threads may call it at once. One thread may use an executor while another one is prepared.
     """
 
     @property
     def name(self) -> str:
-        """As in `--engine`, result lines and records."""
+        """The name of the engine in `--engine`, result lines and records."""
         ...
 
     @property
     def math(self) -> str:
-        """Likewise; states are compared bit for bit only where both are equal."""
+        """The arithmetic of the engine; states are compared bit for bit only where name and arithmetic are equal."""
         ...
 
     @property
     def instructions(self) -> str:
-        """The instruction set that it computes with, if bits depend on that; else nothing."""
+        """The instruction set that it computes with, or an empty string if the bits do not depend on it."""
         ...
 
     def needs(self, bound: BoundEntry) -> Footprint:
-        """What a step of a bound entry will take, without its copies, as far as is known before it is prepared.
+        """Return the bytes that a step of a bound entry will take, without its copies, as far as known in advance.
 
-        `file` is 0 if, and only if, it needs none.
+        `file` is 0 if and only if the step needs no file.
         """
         ...
 
     def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
-        """Lines that say how it computes a step; or what it has made of it after one of its passes.
+        """Yield lines that describe how it computes a step, or the state of the step after one of its passes.
 
         Raises UsageError if it has no such pass.
         """
         ...
 
     def code(self, bound: BoundEntry) -> str:
-        """The text of what it compiles for a step; raises UsageError if it compiles nothing."""
+        """Return the text that it compiles for a step; raise UsageError if it compiles nothing."""
         ...
 
     def workspace(self) -> Workspace:
-        """A new one, still empty."""
+        """Return a new, empty workspace."""
         ...

@@ -143,6 +143,6 @@ def _thinned(curve: Curve) -> tuple[list[int], list[float]]:
 
 
 def _word(text: str) -> str:
-    """Return the text with `$` and a leading `_` escaped, which matplotlib treats as a formula and a hidden label."""
+    """Return the text so that matplotlib draws `$` and a leading `_`, rather than a formula or a hidden label."""
     text = sentence(text, 60).replace("$", r"\$")
     return f"\u200a{text}" if text.startswith("_") else text

@@ -1,7 +1,7 @@
-"""Bodies of requests while they come; large ones lie in pages of their own.
+"""Bodies of requests while they arrive; large bodies lie in pages of their own.
 
-A growing `bytearray` of some megabytes is moved by the allocator, which keeps the places that it leaves: six bodies
-that come at once took five times their size.
+The allocator moves a growing `bytearray` of some megabytes, and keeps the memory that it leaves: six bodies that arrive
+at once took five times their size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 Bytes = bytes | bytearray | memoryview
 
 SMALL: Final = 1 << 16
-"""Largest number of bytes of a body that lies among other small objects."""
+"""Largest number of bytes of a body that shares memory with other small objects."""
 
 
 class Body:
@@ -29,7 +29,7 @@ class Body:
         return self._nbytes
 
     def append(self, piece: bytes) -> None:
-        """Append bytes. Raises ValueError if there are more than `most`."""
+        """Append bytes; raise ValueError if there are more than `most`."""
         if self._pages is None and self._nbytes + len(piece) <= SMALL:
             self._small += piece
         else:
@@ -47,7 +47,7 @@ class Body:
 
 
 def _pages(nbytes: int) -> mmap:
-    """Return memory that takes no page before it is written, and goes back to the system when nothing refers to it."""
+    """Return memory that takes no page before it is written, and returns to the system with its last reference."""
     if sys.platform == "win32":
         return mmap(-1, nbytes)
     from mmap import MAP_ANONYMOUS, MAP_PRIVATE

@@ -1,14 +1,14 @@
-"""What can be asked over HTTP, under which limits, and what is answered.
+"""The addresses of the server, their limits and their answers.
 
-    GET  /          what is served: feeds, fetches, forms, limits
-    GET  /health    whether it answers, and how much it has
-    POST /predict   arrays in, what the entry fetches for them out
+    GET  /          the description: feeds, fetches, formats, limits
+    GET  /health    readiness and counts
+    POST /predict   arrays in, the entry's fetches out
 
-An error is a sentence, as {"error": "..."}. A page of a stranger's, open in a browser here, cannot ask: it could send
-none of the forms without being allowed to, which nobody is, and its host is not this one.
+An error is a sentence, as {"error": "..."}. A foreign web page that is open in a local browser cannot send requests.
+Each format needs a permission that the server gives to nobody, and the page's host is not this one.
 
-The server library reads requests and writes answers. Which function answers is decided here: its own table of addresses
-takes as long as a small prediction.
+The server library reads requests and writes answers. This module selects the function that answers, because the
+library's own table of addresses takes as long as a small prediction.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from runtime.serving.forms import FORMS, given_arrays, written_bytes
 from runtime.serving.predictor import Arrays, Busy, Predictor, Request
 
 BODIES: Final = 16
-"""Bodies of the largest size that may be there at the same time; smaller ones are more."""
+"""Number of bodies of the largest size that may be in memory at a time; smaller bodies may be more."""
 
 GRACE: Final = 1.0
-"""Seconds that a body has to come once the server stops."""
+"""Seconds that a body has to arrive after the server stops."""
 
 RETRY: Final = {"Retry-After": "1"}
-"""Seconds after which somebody who was refused may ask again."""
+"""Header with the seconds after which a refused client may ask again."""
 
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
-_LARGE: Final = 1 << 16  # bytes of a body that is parsed beside the loop
-_KNOWN: Final = 64  # ways of asking that are remembered
+_LARGE: Final = 1 << 16  # bytes from which a body is parsed outside the loop
+_KNOWN: Final = 64  # number of remembered combinations of headers
 
 
 class Limits(NamedTuple):
-    """Of one request: bytes of its body, and seconds from its first line to its answer."""
+    """The limits of one request: bytes of its body, and seconds from its first line to its answer."""
 
     body: int
     seconds: float
@@ -56,7 +56,7 @@ class Limits(NamedTuple):
 
 @dataclass
 class Counts:
-    """Of requests for predictions: answered, refused because of what was asked or when, failed here; and rows."""
+    """The counts of requests for predictions: answered, refused for their content or time, failed here; and of rows."""
 
     answered: int = 0
     refused: int = 0
@@ -65,7 +65,7 @@ class Counts:
 
 
 class _Asked(NamedTuple):
-    """The form of a body, that of the answer, and the names of what is fetched."""
+    """The format of the body, that of the answer, and the names of the fetches."""
 
     form: str
     answer: str
@@ -82,10 +82,10 @@ class Refusal(Exception):
 
 
 class Endpoints:
-    """The functions behind the addresses; `counts` says what they did.
+    """The functions behind the addresses; `counts` is their statistics.
 
-    `web` is the module of the server library. `said` are the fields of the description that name what is served, and
-    `report` is told the sentence of a fault of our own.
+    `web` is the module of the server library. `said` are the fields of the description that name the served entry, and
+    `report` gets the sentence of an internal error.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class Endpoints:
         self._said = said
         self._report = report
         self._memory = predictor.memory
-        self._room = predictor.memory.room  # that a request has when there is no other
-        self._row_bytes = _row_bytes(predictor.entry[0])  # of what is fetched
-        self._bytes = 0  # of all bodies that are there
-        self._reading: set[asyncio.Timeout] = set()  # of requests whose bodies are not there yet
+        self._room = predictor.memory.room  # for a request while there is no other
+        self._row_bytes = _row_bytes(predictor.entry[0])  # bytes of the fetches
+        self._bytes = 0  # total of all bodies in memory
+        self._reading: set[asyncio.Timeout] = set()  # timeouts of requests whose bodies have not arrived
         self._ends = False
         self._answering = 0
         self._idle = asyncio.Event()
@@ -113,7 +113,7 @@ class Endpoints:
         }
 
     async def answer(self, request: Any) -> Any:
-        """The answer to a request, if whoever asks means this host: what it asks for, or a sentence."""
+        """Return the answer to a request, if its host header means this host, or else a sentence."""
         self._answering += 1
         self._idle.clear()
         try:
@@ -131,7 +131,7 @@ class Endpoints:
                 self._idle.set()
 
     def _refused(self, request: Any, refusal: Refusal) -> Any:
-        """Count a request that is not answered with arrays, and give the answer that says why."""
+        """Count a request that is not answered with arrays, and return the answer with the reason."""
         if request.path == "/predict":
             self.counts.failed += refusal.status == 500
             self.counts.refused += refusal.status != 500
@@ -140,7 +140,7 @@ class Endpoints:
     async def end(self, until: float) -> None:
         """Wait until all requests are answered, at most until a time of the loop.
 
-        Bodies that are not there yet have `GRACE` seconds to come.
+        Bodies that are still arriving have `GRACE` seconds left.
         """
         self._ends = True
         grace = min(until, asyncio.get_running_loop().time() + GRACE)
@@ -152,11 +152,11 @@ class Endpoints:
                     await self._idle.wait()
 
     def close(self) -> None:
-        """Compute what waits, and end the thread that computes."""
+        """Compute the waiting requests, and end the computing thread."""
         self._predictor.close()
 
     def _function(self, request: Any) -> Callable[[Any], Awaitable[Any]]:
-        """What answers at an address. Raises Refusal if nothing does, or not by this method."""
+        """Return the function for an address; raise Refusal if there is none, or not for this method."""
         path = request.raw_path.partition("?")[0]
         method, act = self._addresses.get(path) or self._addresses.get(request.path) or ("", None)
         if act is None:
@@ -168,7 +168,7 @@ class Endpoints:
         return act
 
     async def describe(self, request: Any) -> Any:
-        """What is served."""
+        """Return the description of the served entry."""
         del request
         bound = self._predictor.entry[0]
         feeds = {feed.name: _shown(feed.type, feed.by_row) for feed in bound.feeds.values()}
@@ -178,12 +178,12 @@ class Endpoints:
         return self._json({**self._said, "feeds": feeds, "fetches": fetches, "forms": [*FORMS], "limits": limits})
 
     async def health(self, request: Any) -> Any:
-        """That the server is there, and what it has done."""
+        """Return the readiness of the server and its counts."""
         del request
         return self._json({"status": "ok", "waiting": self._predictor.waiting, **vars(self.counts)})
 
     async def predict(self, request: Any) -> Any:
-        """What the entry fetches for the rows of a request."""
+        """Return the entry's fetches for the rows of a request."""
         until = monotonic() + self._limits.seconds
         form, answer, names = self._asked(request)
         self._predictor.require_room()
@@ -203,7 +203,7 @@ class Endpoints:
         except TimeoutError:
             raise self._late(request) from None
         except ResourceLimit as error:
-            if memory.was_exceeded:  # by the request alone
+            if memory.was_exceeded:  # the request alone exceeds it
                 raise Refusal(413, f"{error}, which --max-memory leaves for one") from None
             raise
         finally:
@@ -221,7 +221,7 @@ class Endpoints:
             return await arrays
 
     def _asked(self, request: Any) -> _Asked:
-        """What is asked for, by address and headers; of those that come again it is known."""
+        """Return the formats and fetches that address and headers ask for; repeated combinations are cached."""
         headers = request.headers
         if headers.get("Content-Encoding", "identity") != "identity":
             raise Refusal(415, "the body is compressed; send it as it is")
@@ -251,7 +251,7 @@ class Endpoints:
         return _Asked(form, answer, names)
 
     async def _read(self, request: Any, body: Body, memory: MemoryLimit) -> None:
-        """Read the body, which may come in any number of pieces. Raises TimeoutError if it does not come in time."""
+        """Read the body, which may arrive in any number of pieces; raise TimeoutError if it takes too long."""
         seconds = min(self._limits.seconds, GRACE) if self._ends else self._limits.seconds
         async with asyncio.timeout(seconds) as timeout:
             self._reading.add(timeout)
@@ -262,7 +262,7 @@ class Endpoints:
                 self._reading.discard(timeout)
 
     def _take(self, piece: bytes, body: Body, memory: MemoryLimit) -> None:
-        """Take a piece of a body, and count its bytes among those of all bodies."""
+        """Append a piece to a body, and count its bytes among those of all bodies."""
         if len(body) + len(piece) > self._limits.body:
             raise self._large()
         if self._bytes + len(piece) > BODIES * self._limits.body:
@@ -308,11 +308,11 @@ async def _let_come(request: Any) -> None:
     if request.headers["Expect"].lower() != "100-continue":
         raise Refusal(417, f"nothing is known of Expect: {request.headers['Expect']}")
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    request.writer.output_size = 0  # of the answer itself there is nothing yet
+    request.writer.output_size = 0  # nothing of the answer itself was written yet
 
 
 def _accepted(accept: str, form: str) -> str:
-    """The form of the answer: that of the body, if it will do, else the first one that will."""
+    """Return the format of the answer: that of the body if the client accepts it, else the first accepted one."""
     words = [word.partition(";")[0].strip().lower() for word in accept.split(",")]
     if form in words or "*/*" in words or "application/*" in words or not accept.strip():
         return form
@@ -323,7 +323,7 @@ def _accepted(accept: str, form: str) -> str:
 
 
 def _headers(form: str, arrays: Mapping[str, Array]) -> dict[str, str]:
-    """Its form; and what raw elements do not say of themselves."""
+    """Return the headers of an answer: its format, and for raw elements their dtype and shape."""
     if form != "application/octet-stream":
         return {"Content-Type": form}
     type = array_type(next(iter(arrays.values())))
@@ -342,14 +342,14 @@ def _shown(type: TensorType, by_row: bool) -> dict[str, object]:
 
 
 async def _given(form: str, body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[str, object]:
-    """Return the arrays of a body, read on another thread if it is so large that other requests would wait."""
+    """Return the arrays of a body; large bodies are read on another thread, so that other requests need not wait."""
     if len(body) > _LARGE:
         return await asyncio.to_thread(given_arrays, form, body, bound, memory)
     return given_arrays(form, body, bound, memory)
 
 
 async def _written(form: str, arrays: Mapping[str, Array], memory: MemoryLimit) -> bytes:
-    """Return the body of an answer, written on another thread if it is large, which counts while it is written."""
+    """Return the body of an answer; large ones are written on another thread, and count in memory meanwhile."""
     if sum(array.nbytes for array in arrays.values()) <= _LARGE:
         return FORMS[form].write(arrays)
     with memory.lent(written_bytes(form, arrays), "the answer"):

@@ -1,8 +1,8 @@
-"""Arrays in the bodies of requests and answers.
+"""Formats of arrays in the bodies of requests and answers.
 
-A *form* is a way to write them, by the word for it in Content-Type and Accept. JSON and safetensors have a name for
-each array. Raw elements, row-major and little-endian, and .npy files are one array: of the only feed, and of the only
-fetch or the one that is asked for. What comes in is believed as little as a file is.
+A format is named by its word in Content-Type and Accept. JSON and safetensors have a name for each array. Raw elements,
+row-major and little-endian, and .npy files are one array: that of the only feed, and of the only fetch or the requested
+one. Bodies are as untrusted as files.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ JSON_BYTES: Final = 96
 
 
 class Form(NamedTuple):
-    """How arrays are read from a body, given the entry that they are for, and how fetched arrays are written."""
+    """A format: the function that reads the arrays of a body for an entry, and the one that writes fetched arrays."""
 
     read: Callable[[Bytes, BoundEntry, MemoryLimit], Mapping[str, object]]
     write: Callable[[Mapping[str, Array]], bytes]
-    is_one: bool  # array, without a name
+    is_one: bool  # True for one array without a name
 
 
 def given_arrays(form: str, body: Bytes, bound: BoundEntry, memory: MemoryLimit = NO_LIMIT) -> Mapping[str, object]:
-    """Return what a body has for each feed.
+    """Return the arrays of a body by feed.
 
-    Raises DataError if it is not in that form, ResourceLimit if its arrays do not fit into the memory.
+    Raises DataError if the body is not in that format, ResourceLimit if its arrays do not fit into the memory.
     """
     try:
         return FORMS[form].read(body, bound, memory)
-    except (ValueError, RecursionError) as error:  # the latter for lists in lists, a thousand deep
+    except (ValueError, RecursionError) as error:  # RecursionError: lists in lists, a thousand deep
         raise DataError(f"the body is not {form}: {error or 'it ends too early'}") from None
 
 
@@ -61,7 +61,7 @@ def _to_json(arrays: Mapping[str, Array]) -> bytes:
 
 
 def _listed(array: Array) -> object:
-    """Lists in lists, with null for NaN and infinities, which JSON does not have."""
+    """Return the array as nested lists, with null for NaN and infinities, which JSON does not have."""
     if is_float(array) and count_nonfinite(array):
         finite = np.isfinite(array)
         array = array.astype(object)
@@ -70,7 +70,7 @@ def _listed(array: Array) -> object:
 
 
 def _from_raw(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[str, object]:
-    del memory  # the array is the body itself, which counts already
+    del memory  # the array is the body itself, which is counted already
     feed = _only_feed(bound)
     inner = feed.type.static_shape[feed.by_row :]
     dtype = numpy_dtype(feed.type.dtype)
@@ -90,7 +90,7 @@ def _to_raw(arrays: Mapping[str, Array]) -> bytes:
 
 
 def _from_npy(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[str, object]:
-    with memory.lent(2 * len(body), "the array"):  # and the copy that NumPy reads
+    with memory.lent(2 * len(body), "the array"):  # for the array, and the copy that NumPy reads
         array = parse_npy(BytesIO(body), len(body))
     memory.take(array.nbytes, "the array")
     memory.note(array)
@@ -117,7 +117,7 @@ def _to_safetensors(arrays: Mapping[str, Array]) -> bytes:
 
 
 def written_bytes(form: str, arrays: Mapping[str, Array]) -> int:
-    """Return an upper bound on the bytes that writing arrays in a form takes while it lasts."""
+    """Return an upper bound on the bytes that are allocated while arrays are written in a format."""
     if form == "application/json":
         return JSON_BYTES * sum(array.size + _lists(array) for array in arrays.values())
     return 2 * sum(array.nbytes for array in arrays.values())
@@ -145,20 +145,20 @@ class _Body:
         self._at = 0
 
     def fill(self, out: memoryview) -> None:
-        """Copy as many bytes as `out` has. Raises ValueError if there are fewer."""
+        """Copy as many bytes as `out` has; raise ValueError if there are fewer."""
         if len(out) > self.nbytes - self._at:
             raise ValueError("it ends too early")
         out[:] = self._body[self._at : self._at + len(out)]
         self._at += len(out)
 
     def take(self, count: int) -> bytearray:
-        """The next bytes. Raises ValueError if there are fewer."""
+        """Return the next `count` bytes; raise ValueError if there are fewer."""
         out = bytearray(min(count, self.nbytes + 1))
         self.fill(memoryview(out))
         return out
 
     def skip(self, count: int) -> None:
-        """Go on behind the next bytes."""
+        """Skip the next `count` bytes."""
         self._at += count
 
 
@@ -168,4 +168,4 @@ FORMS: Final = {
     "application/x-npy": Form(_from_npy, _to_npy, is_one=True),
     "application/x-safetensors": Form(_from_safetensors, _to_safetensors, is_one=False),
 }
-"""By the word for them in Content-Type and Accept."""
+"""The formats by their word in Content-Type and Accept."""

@@ -1,8 +1,8 @@
 """Arrays in a large JSON body, read in pieces, so that what Python's parser builds of a body stays small.
 
 1. The names of an object are read one after another; the value of each is found by its brackets.
-2. The brackets and commas of a value, without its numbers, are compared with those that an array of the feed's shape
-   has: nothing is allocated for lists of other shapes, however many there are.
+2. The brackets and commas of a value, without its numbers, are compared with those of an array of the feed's shape.
+   Nothing is allocated for lists of other shapes, however many there are.
 3. Then the array is allocated, and its numbers are parsed in pieces, each a flat list.
 
 Small bodies are left to Python's parser, which is as fast and has at most `PARSED` bytes for each byte.
@@ -26,7 +26,7 @@ from runtime.rows.rows import as_array, check_names, shown_feed
 from runtime.serving.bodies import Bytes
 
 SMALL: Final = 1 << 16
-"""Bytes of a body, or of a piece of one, that Python's parser gets at once."""
+"""Largest number of bytes that Python's parser gets at a time, a body or a piece of one."""
 
 PARSED: Final = 48
 """Upper bound on the bytes that Python's parser allocates for a byte: empty lists take most."""

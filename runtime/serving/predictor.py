@@ -1,16 +1,18 @@
 """Rows of several requests, computed together.
 
-1. A request joins the queue, unless that is full: then whoever asks is told so at once. Who leaves gives up the place.
-2. The first request is taken, and with it those behind it as long as their rows are no more than `together`. While
-   they are computed, others arrive: the more there is to do, the more rows a step has.
-3. Each gets the rows of the results that are its own. If the rows of one are at fault, all are computed one by one.
+1. A request joins the queue. If the queue is full, the client is told at once. A client that leaves gives up its
+   position.
+2. The first request is taken, and further ones in order while their rows together are at most `together`. While they
+   are computed, others arrive: the higher the load, the more rows a step has.
+3. Each request gets its own rows of the results. If the rows of one request cause an error, all are computed one by
+   one.
 
-Rows are computed together only where that gives what each would get alone but for rounding: every feed and every fetch
-has rows, and a step of one row exists, so any number of them can be computed. A request of more rows than `together` is
-computed as by `predict`.
+Rows are computed together only where the results equal those of separate steps but for rounding. That needs rows in
+every feed and every fetch, and a step of one row, so that any number of rows can be computed. A request of more rows
+than `together` is computed as by `predict`.
 
-Steps are made on a thread of their own, so that the server listens meanwhile; those of few rows, where the largest step
-takes less time than that is worth, between what the server does.
+Steps run on a thread of their own, so that the server listens meanwhile. If the largest step takes less time than the
+switch of threads, steps of few rows run in the server's loop.
 """
 
 from __future__ import annotations
@@ -37,15 +39,15 @@ from runtime.serving.steps import Steps
 Arrays = dict[str, Array]
 
 QUICK: Final = 1e-3
-"""Seconds of a step that the server does not wait for elsewhere."""
+"""Upper bound in seconds on a step that the server's loop waits for."""
 
 
 class Busy(ExecutionError):
-    """As many requests wait as may."""
+    """The queue of requests is full."""
 
 
 class Request(NamedTuple):
-    """Arrays for all feeds of an entry, of so many rows, and until when, by `monotonic`, an answer is of use."""
+    """The arrays for all feeds of an entry, their number of rows, and the `monotonic` time when the answer expires."""
 
     feeds: Arrays
     rows: int
@@ -54,17 +56,17 @@ class Request(NamedTuple):
 
 
 class Predictor:
-    """Answers requests for what an entry fetches, made in one event loop.
+    """Answers requests for the fetches of an entry, all made in one event loop.
 
     Attributes:
         entry: its bindings, the largest first.
-        together: so many rows are computed together at most; 1 if each request is computed alone.
-        computed: how many times rows were.
-        memory: account of the process, which bodies and their arrays count in as well.
+        together: upper bound on the rows that are computed together; 1 if each request is computed alone.
+        computed: number of computations of rows.
+        memory: account of the process, in which bodies and their arrays count as well.
     """
 
     def __init__(self, session: Session, entry: str, *, queue: int, together: int | None = None) -> None:
-        """For an entry that does not train; `together` are the rows of its largest step unless given."""
+        """Begin for an entry that does not train; `together` defaults to the rows of its largest step."""
         self.entry = session.bindings(entry)
         self.together = (together or self.entry[0].rows) if _is_by_row(self.entry) else 1
         self.computed = 0
@@ -74,7 +76,7 @@ class Predictor:
         feeds = self.entry[0].feeds.values()
         self._types = {f.name: (numpy_dtype(f.type.dtype), f.type.static_shape[1:]) for f in feeds if f.by_row}
         with session.apart(self.entry, ()):
-            pass  # what a step needs is there before the first request
+            pass  # the executors are ready before the first request
         self._steps = Steps(session, self.entry) if self.together > 1 else None
         self._is_quick = self._steps is not None and self._steps.longest < QUICK
         self._small: deque[Request] = deque()
@@ -86,7 +88,7 @@ class Predictor:
 
     @property
     def waiting(self) -> int:
-        """How many requests are not yet computed."""
+        """The number of requests that are not computed yet."""
         return len(self._small) + len(self._others)
 
     def require_room(self) -> None:
@@ -96,7 +98,7 @@ class Predictor:
         raise Busy(f"{self._most} requests wait already, which is as many as may; ask again later")
 
     def request(self, given: Mapping[str, object], until: float) -> Request:
-        """What is asked with arrays, or lists, for all feeds. Raises DataError if they do not fit."""
+        """Return a request with arrays, or lists, for all feeds; raise DataError if they do not fit."""
         bound = self.entry[0]
         fits = given.keys() == self._types.keys() and all(_has(x, *self._types[name]) for name, x in given.items())
         feeds = cast(Arrays, given) if fits else checked_feeds(bound, given)
@@ -105,15 +107,15 @@ class Predictor:
         return Request(feeds, rows, until, asyncio.get_running_loop().create_future())
 
     def is_quick(self, request: Request) -> bool:
-        """Whether it is computed before the server does anything else, so that nobody need wait for it with a clock."""
+        """Return True if the request is computed before the server does anything else, so that no timeout is needed."""
         return self._is_quick and request.rows <= self.together
 
     def submit(self, request: Request) -> asyncio.Future[Arrays]:
-        """Let a request wait for its answer; it is dropped if that is cancelled before. Raises Busy."""
+        """Let a request wait for its answer; a cancelled answer drops it. Raises Busy if the queue is full."""
         self.require_room()
         if self.is_quick(request):
             if not self._small:
-                request.answer.get_loop().call_soon(self._compute_small)  # with what else has come by now
+                request.answer.get_loop().call_soon(self._compute_small)  # with what else has arrived by now
             self._small.append(request)
             return request.answer
         request.answer.add_done_callback(self._leave)
@@ -123,14 +125,14 @@ class Predictor:
         return request.answer
 
     def close(self) -> None:
-        """Compute what waits, and end the thread."""
+        """Compute the waiting requests, and end the thread."""
         with self._changed:
             self._ends = True
             self._changed.notify()
         self._thread.join()
 
     def _leave(self, answer: asyncio.Future[Arrays]) -> None:
-        """Let a request wait no longer whose client has left."""
+        """Remove a request from the queue whose client has left."""
         if answer.cancelled():
             with self._changed:
                 self._others = deque(request for request in self._others if request.answer is not answer)
@@ -144,7 +146,7 @@ class Predictor:
                 requests = self._next(self._others)
             if requests:
                 results = self._results(requests)
-                with suppress(RuntimeError):  # a second signal has closed the loop, and nobody waits
+                with suppress(RuntimeError):  # a second signal has closed the loop, and no client waits
                     requests[0].answer.get_loop().call_soon_threadsafe(_settle, requests, results)
 
     def _compute_small(self) -> None:
@@ -154,7 +156,7 @@ class Predictor:
                 _settle(requests, self._results(requests))
 
     def _next(self, waiting: deque[Request]) -> list[Request]:
-        """The requests that are computed together next, without those that nobody waits for."""
+        """Return the requests to compute together next, without those whose clients have left."""
         taken: list[Request] = []
         rows = 0
         while waiting and (not taken or rows + waiting[0].rows <= self.together):
@@ -163,7 +165,7 @@ class Predictor:
         return [request for request in taken if not request.answer.done()]
 
     def _results(self, requests: Sequence[Request]) -> list[Arrays | Exception]:
-        """For each request, what it gets."""
+        """Return the result of each request."""
         try:
             arrays = self._fetched(requests)
         except Exception as error:
@@ -188,19 +190,19 @@ class Predictor:
 
 
 def _has(x: object, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bool:
-    """Whether it is rows of this kind, which need no look: most are."""
+    """Return True if `x` is an array of rows of this dtype and shape, which needs no conversion; most are."""
     return type(x) is np.ndarray and x.dtype == dtype and x.shape[1:] == shape and x.ndim > len(shape)
 
 
 def _is_by_row(bindings: Sequence[BoundEntry]) -> bool:
-    """Whether rows of several requests may be computed together."""
+    """Return True if rows of several requests may be computed together."""
     bound = bindings[0]
     fetched = all(fetch.name in bound.row_names and fetch.over == pb.OVER_LAST for fetch in bound.block.fetches)
     return bindings[-1].rows == 1 and bool(bound.feeds) and all(f.by_row for f in bound.feeds.values()) and fetched
 
 
 def _settle(requests: Sequence[Request], results: Sequence[Arrays | Exception]) -> None:
-    """Hand the results over, in the loop of the futures; who has left gets none."""
+    """Set the results in the loop of the futures, except for clients that have left."""
     for request, result in zip(requests, results, strict=True):
         if request.answer.done():
             continue
@@ -211,6 +213,6 @@ def _settle(requests: Sequence[Request], results: Sequence[Arrays | Exception]) 
 
 
 def _require_time(until: float) -> None:
-    """Raise OutOfTime once nobody waits for an answer any more."""
+    """Raise OutOfTime if the answer has expired."""
     if monotonic() > until:
         raise OutOfTime("the time for an answer is over")

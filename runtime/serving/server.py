@@ -1,4 +1,4 @@
-"""Starts a server on the loopback address, and stops it when every request that was taken is answered."""
+"""Starts a server on the loopback address, and stops it when every accepted request is answered."""
 
 from __future__ import annotations
 
@@ -17,56 +17,56 @@ from runtime.serving.endpoints import Counts, Endpoints, Limits
 from runtime.serving.predictor import Predictor
 
 ADDRESS: Final = "127.0.0.1"
-"""Nobody on another machine can ask; who wants to let them puts a server in front that knows who may."""
+"""Address that other machines cannot reach; a proxy with authentication can make the server available to them."""
 
 _IDLE: Final = 30.0
-"""Seconds in which a connection must have begun a request, all its headers included."""
+"""Seconds in which a connection must have sent the headers of a request."""
 
 _TURNS: Final = 8
-"""Upper bound on the turns of the loop that a connection takes to be made, or to be closed."""
+"""Upper bound on the turns of the loop until a connection is open, or closed."""
 
 _CONNECTIONS: Final = 512
-"""That may wait to be accepted."""
+"""Number of connections that may wait to be accepted."""
 
 
 class Stop:
-    """What tells a server to stop, from any thread or signal handler, at any time."""
+    """A switch that stops a server, from any thread or signal handler, at any time."""
 
     def __init__(self) -> None:
         self._asked = False
         self._act: Callable[[], object] = lambda: None
 
     def __call__(self) -> None:
-        """Stop it."""
+        """Stop the server."""
         self._asked = True
         self._act()
 
     def at_signal(self, error: Callable[[], BaseException]) -> None:
-        """Stop it; for `Interrupts.hold`."""
+        """Stop the server; this is the callback for `Interrupts.hold`."""
         del error
         self()
 
     def tell(self, act: Callable[[], object]) -> None:
-        """From now on `act` stops it; at once if that was asked for already."""
+        """Stop the server by `act` from now on, and call it at once if a stop was requested already."""
         self._act = act
         if self._asked:
             act()
 
 
 class Served(NamedTuple):
-    """What a server did, and whether it answered all that it took."""
+    """The counts of a server, and True if it answered every accepted request."""
 
     counts: Counts
     is_whole: bool
 
 
 def require_library() -> Any:
-    """The module of the server library. Raises UsageError if it is not installed."""
+    """Return the module of the server library; raise UsageError if it is not installed."""
     return extra("aiohttp.web", "serve", "runtime serve")
 
 
 def listen(port: int) -> socket.socket:
-    """A socket at a port of the loopback address, any one that is free for 0. Raises UsageError if it is taken."""
+    """Return a socket at a port of the loopback address, any free one for 0; raise UsageError if the port is taken."""
     taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -88,17 +88,17 @@ def answer(
     report: Callable[[str], None],
     seconds: float | None = None,
 ) -> Served:
-    """Answer requests for predictions until `stop` is called, or for so many seconds; then answer what was taken.
+    """Answer requests for predictions until `stop` is called or `seconds` are over; then answer the accepted ones.
 
     Args:
-        predictor: computes; it is closed at the end.
-        taken: of `listen`.
-        limits: of one request; its seconds are also how long the last ones are waited for.
-        said: of what is served, for its description.
-        stop: ends it.
-        ready: is called once requests are taken.
-        report: is told of faults.
-        seconds: after which it stops by itself.
+        predictor: computes the answers; it is closed at the end.
+        taken: socket of `listen`.
+        limits: limits of one request; its seconds also bound the wait for the last requests.
+        said: fields of the description that name the served entry.
+        stop: switch that ends the server.
+        ready: callback once requests are accepted.
+        report: callback for the sentence of a fault.
+        seconds: time after which the server stops by itself.
     """
     web = require_library()
     endpoints = Endpoints(web, predictor, limits, said, report)
@@ -125,7 +125,7 @@ async def _serve(
         logger=_logger(report),
         auto_decompress=False,
         keepalive_timeout=_IDLE,
-        handler_cancellation=True,  # who has left waits for nothing
+        handler_cancellation=True,  # requests of clients that have left are cancelled
     )
     runner = web.ServerRunner(server, shutdown_timeout=limits.seconds)
     await runner.setup()
@@ -144,27 +144,27 @@ async def _serve(
     until = loop.time() + limits.seconds
     with suppress(NotImplementedError):  # Windows
         loop.remove_reader(taken)
-    await _settle()  # connections that were accepted are known to the server, which must be open for that
+    await _settle()  # the server must be open until it knows the accepted connections
     await site.stop()
     server.pre_shutdown()
     await endpoints.end(until)
     is_whole = loop.time() < until
     await runner.cleanup()
-    await _settle()  # connections that were closed are
+    await _settle()  # until the connections are closed
     await asyncio.to_thread(endpoints.close)  # the thread hands its results to this loop
     return is_whole
 
 
 async def _settle() -> None:
-    """Let the loop make or close the connections that it has begun to make or close."""
+    """Let the loop open or close the connections that it has begun to open or close."""
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 
 
 @contextmanager
 def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Generator[None]:
-    """Let the loop see a signal that comes when it is about to wait for requests."""
-    if sys.platform == "win32":  # the loop does so by itself
+    """Let the loop notice a signal that comes just before it waits for requests."""
+    if sys.platform == "win32":  # the loop of Windows does so by itself
         yield
         return
     with Wakeup() as wakeup:
@@ -176,11 +176,14 @@ def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Generator[None]:
 
 
 def _logger(report: Callable[[str], None]) -> logging.Logger:
-    """Faults of the library in a sentence; of what clients do wrong, which is answered, it says nothing here."""
+    """Return a logger that reports faults of the library in a sentence.
+
+    It drops the faults of clients, who get an answer instead.
+    """
 
     def emit(record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        if not type(error).__module__.startswith("aiohttp."):  # its own errors are of what it was sent
+        if not type(error).__module__.startswith("aiohttp."):  # its own errors concern the content of requests
             report(f"{record.getMessage()}: {error}")
 
     handler = logging.Handler(logging.ERROR)

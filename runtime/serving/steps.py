@@ -1,8 +1,8 @@
-"""Steps that cover any number of rows in the least time: a step that is not full may cost less than several smaller.
+"""The fastest steps that cover a number of rows: a step that is not full may cost less than several smaller ones.
 
 1. Each binding of the entry is timed once, on zeros.
-2. So many rows are covered by the largest steps that they fill, and what is left by the steps that take the least time:
-   one that it does not fill, or smaller ones. What is not filled repeats the last row, and nobody reads it.
+2. The largest steps cover as many rows as they fill. The fastest combination covers the rest: one larger step that is
+   not full, or smaller ones. Unfilled rows repeat the last row, and their results are dropped.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from runtime.runs.predictions import fill
 from runtime.runs.session import Session
 
 _ENOUGH: Final = 0.2
-"""Seconds after which a binding is timed no longer."""
+"""Seconds after which the timing of a binding ends."""
 
 
 class Steps:
-    """The steps of an entry whose feeds and fetches all have rows, and of which one takes a single row."""
+    """The steps of an entry whose feeds and fetches all have rows, and one of whose bindings takes a single row."""
 
     def __init__(self, session: Session, bindings: Sequence[BoundEntry]) -> None:
         self._session = session
@@ -39,7 +39,7 @@ class Steps:
         return self._seconds[0]
 
     def compute(self, parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-        """What the entry fetches for the rows of all parts, each an array per feed, one after the other.
+        """Return the entry's fetches for the rows of all parts, each an array per feed, one after the other.
 
         Raises ExecutionError that names the op.
         """
@@ -64,14 +64,14 @@ class Steps:
         return found
 
     def cover(self, rows: int) -> list[BoundEntry]:
-        """The steps for so many rows, the last of which may have more."""
+        """Return the steps for `rows` rows, the last of which may have more."""
         if rows not in self._covers:
             full, rest = divmod(rows, self._bindings[0].rows)
             self._covers[rows] = [self._bindings[0]] * full + self._best(rest, 0)[1]
         return self._covers[rows]
 
     def _best(self, rows: int, first: int) -> tuple[float, list[BoundEntry]]:
-        """The least seconds, and the steps that take them, for fewer rows than the binding of number `first` has."""
+        """Return the least seconds, and the steps that take them, for fewer rows than binding `first` has."""
         if not rows:
             return 0.0, []
         bound, seconds = self._bindings[first], self._seconds[first]
@@ -89,7 +89,7 @@ class Steps:
 
 
 def _seconds(executor: Executor) -> float:
-    """Of one step, the fastest of some; nothing is known of an entry that cannot compute zeros."""
+    """Return the seconds of the fastest of some steps; 1 for an entry that fails on zeros."""
     for feed in executor.feeds.values():
         feed.fill(np.zeros((), feed.dtype)[()])
     least, begun, steps = 1e9, perf_counter(), 0

@@ -1,4 +1,4 @@
-"""What `--decode` asks for: numbers that an entry fetches, as the values of a column that they stand for."""
+"""The option `--decode`: fetched numbers, decoded into the values of a column."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.runs.run import Run
 
 
 def asked_columns(given: Sequence[str]) -> dict[str, str]:
-    """By fetch, the column, from `NAME=COLUMN`; NAME alone is both. Raises UsageError for anything else."""
+    """Return the column of each fetch, from `NAME=COLUMN`; NAME alone is both. Raises UsageError for anything else."""
     pairs: dict[str, str] = {}
     for text in given:
         name, equals, column = text.partition("=")
@@ -23,9 +23,9 @@ def asked_columns(given: Sequence[str]) -> dict[str, str]:
 
 
 def decoded(run: Run, asked: Mapping[str, str], arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays, with values in place of numbers; of a float for each value, that of the largest one.
+    """Return the arrays with values in place of numbers; an array of one float per value yields that of the largest.
 
-    Raises DataError if the program's data does not say how it was made, or a number stands for nothing.
+    Raises DataError if the program's data does not say how it was encoded, or a number stands for no value.
     """
     found = dict(arrays)
     encoding = run.session.data.encoding() if asked else None

@@ -11,7 +11,10 @@ from runtime.memory_limit import NO_LIMIT, MemoryLimit
 
 
 def read_feeds(given: Sequence[str], memory: MemoryLimit = NO_LIMIT) -> dict[str, object]:
-    """By feed name, an array or a value. Raises UsageError for what is not `name=value`, DataError for a bad file."""
+    """Return an array or a value for each feed name.
+
+    Raises UsageError for an argument that is not `name=value`, DataError for a bad file.
+    """
     feeds: dict[str, object] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -28,5 +31,5 @@ def _from_json(text: str, value: str) -> object:
 
     try:
         return loads(value)
-    except (ValueError, RecursionError):  # the latter for lists in lists, a thousand deep
+    except (ValueError, RecursionError):  # RecursionError: lists in lists, a thousand deep
         raise UsageError(f"--feed {text}: this is neither @file.npy nor a JSON value") from None

@@ -1,4 +1,4 @@
-"""What `--fetch` and `--expect` ask for: arrays to print, to write, to compare."""
+"""The options `--fetch` and `--expect`: arrays to print, to write, to compare."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Wanted(NamedTuple):
 
 
 def wanted_fetches(given: Sequence[str]) -> list[Wanted]:
-    """`name` or `name=@file.npy`, parsed. Raises UsageError for anything else, and for files of other formats."""
+    """Return the parsed `name` or `name=@file.npy`.
+
+    Raises UsageError for anything else, and for files of other formats.
+    """
     wanted = [_parsed(text, "--fetch", optional=True) for text in given]
     for _, file in wanted:
         if file is not None:
@@ -37,7 +40,10 @@ def wanted_fetches(given: Sequence[str]) -> list[Wanted]:
 
 
 def expectations(given: Sequence[str], memory: MemoryLimit = NO_LIMIT) -> dict[str, tuple[Path, Array]]:
-    """`name=@file.npy`, parsed and read. Raises UsageError for anything else, DataError for a bad file."""
+    """Return the parsed `name=@file.npy` with the array of each file.
+
+    Raises UsageError for anything else, DataError for a bad file.
+    """
     parsed = [_parsed(text, "--expect", optional=False) for text in given]
     return {name: (file, read_npy(file, memory)) for name, file in parsed if file is not None}
 
@@ -54,7 +60,7 @@ def give(wanted: Sequence[Wanted], arrays: Mapping[str, Array], *, force: bool) 
 def differences(
     expected: Mapping[str, tuple[Path, Array]], arrays: Mapping[str, Array], *, rtol: float, atol: float
 ) -> list[str]:
-    """A sentence for each array that is not what was expected; NaN equals NaN."""
+    """Return a sentence for each array that differs from the expected one; NaN equals NaN."""
     found = (_difference(name, arrays[name], file, array, rtol, atol) for name, (file, array) in expected.items())
     return [sentence for sentence in found if sentence]
 

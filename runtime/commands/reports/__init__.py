@@ -1,10 +1,10 @@
-"""What is said and kept of a run, while it goes on and when it is over.
+"""Reports of a run, while it goes on and at its end.
 
-progress       what is reported meanwhile, on stderr
-metric_fields  what metrics are called in the result line
+progress       progress on stderr
+metric_fields  names of metrics in the result line
 metrics_file   every step and epoch, as CSV or JSON lines
-watched        histograms of parameters, for the file of metrics
+watched        histograms of parameters, for the metrics file
 trace          every op, for Chrome's trace viewer
-record         what was run and what it gave, for replay
+record         the inputs and results of a run, for replay
 reproduce      a step that made NaN, kept as a program
 """

@@ -1,4 +1,4 @@
-"""What metrics are called in the result line, which also says what the runtime itself knows."""
+"""Names of metrics in the result line, which has fields of the runtime too."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from runtime.runs.run import Run
 
 OWN: Final = frozenset(
-    "entry steps wall arena spill state rss engine instructions native threads math state_sha256".split()  # noqa: SIM905 - words
+    "entry steps wall arena spill state rss engine instructions native threads math state_sha256".split()  # noqa: SIM905 - a list of words
 )
-"""Fields of the result line that say what the runtime knows, not what a program computes."""
+"""Names of the fields of the result line that belong to the runtime, not to the program's metrics."""
 
 
 def metric_fields(metrics: Metrics) -> list[tuple[str, object]]:
-    """The fields of metrics, which a program may name as it likes: never as one of the line's own."""
+    """Return the fields of metrics, renamed where a program's name equals a field of the line itself."""
     return [(f"metric.{name}" if field_name(name) in OWN else name, value) for name, value in metrics.items()]
 
 
 def engine_fields(run: Run) -> list[tuple[str, object]]:
-    """The engine; with which instructions it computes, if bits depend on that; and why it is not the native one."""
+    """Return the engine, its instruction set if bits depend on that, and the reason if it is not the native one."""
     session = run.session
     engine = session.engine
     instructions = [("instructions", engine.instructions)] if engine.instructions else []

@@ -1,8 +1,8 @@
 """The metrics of every step, epoch and evaluation in a file: CSV, or one JSON object per line.
 
-There are no times in it, so equal runs write equal files. What a checkpoint has behind it is on the disk before the
-checkpoint is; and a resumed run first cuts off what was written after the checkpoint that it goes on from. So its file
-ends up as if it had never been interrupted, however it was.
+The file has no times, so equal runs write equal files. The lines before a checkpoint are on the disk before the
+checkpoint is. A resumed run first truncates the file to its checkpoint. So its file ends up as if the run had never
+been interrupted.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _EVENTS = ("step", "epoch", "histogram", "evaluation")
 
 
 class MetricsFile:
-    """A file; `names` are the columns of a CSV file, evaluations' ones with the entry in front.
+    """A metrics file; `names` are the columns of a CSV file, those of evaluations with the entry in front.
 
-    Where a run `evaluates`, the columns `split` and `best` say on what, and if the states were the best so far.
+    If a run `evaluates`, the column `split` names the evaluated rows, and `best` says if the states were the best so
+    far.
     """
 
     def __init__(self, path: Path, names: Sequence[str], *, evaluates: bool = False) -> None:
@@ -42,9 +43,9 @@ class MetricsFile:
         self._file: BinaryIO | None = None
 
     def open(self, *, force: bool = False) -> None:
-        """Begin the file. Raises UsageError if it exists and not `force`, else as `write_output`.
+        """Begin the file; raise UsageError if it exists and not `force`, and other errors as `write_output`.
 
-        A new one needs no temporary file, which a killed process would leave: what it has is begun anew.
+        A new file needs no temporary file, which a killed process would leave: an incomplete file is begun anew.
         """
         if force:
             write_output(self._path, self._header().encode(), force=True)
@@ -53,11 +54,11 @@ class MetricsFile:
         self._append()
 
     def reopen(self, position: Position, first: int) -> None:
-        """Go on with the file, if it is there, as far as it goes to the position.
+        """Truncate the file to the position, if it exists, and continue it.
 
-        `first` is the step of a run's first checkpoint: without any, the file goes no further.
+        `first` is the step of the run's first checkpoint: without a checkpoint, the file ends before it.
 
-        Raises UsageError if it has other columns or is not of this run, else as `unwritable`.
+        Raises UsageError if it has other columns or belongs to another run, and other errors as `unwritable`.
         """
         if not os.path.lexists(self._path):
             self.open()
@@ -73,7 +74,7 @@ class MetricsFile:
         self._append()
 
     def write(self, event: Event, more: Iterable[Mapping[str, object]] = ()) -> None:
-        """Append what an event says; `more` are lines after it, which only JSON has."""
+        """Append the line of an event; `more` are lines after it, which only JSON has."""
         assert self._file is not None, "it was opened"
         if isinstance(event, CheckpointWritten):
             return
@@ -85,7 +86,7 @@ class MetricsFile:
             raise unwritable(self._path, error) from None
 
     def sync(self) -> None:
-        """Have all that was appended on the disk."""
+        """Flush all appended lines to the disk."""
         if self._file is None:
             return
         try:
@@ -95,13 +96,13 @@ class MetricsFile:
             raise unwritable(self._path, error) from None
 
     def close(self) -> None:
-        """Have all on the disk, and open the file no more."""
+        """Flush everything to the disk, and close the file for good."""
         try:
             self.sync()
         finally:
             if self._file is not None:
                 file, self._file = self._file, None
-                with suppress(OSError):  # what could not be flushed was told
+                with suppress(OSError):  # errors of the flush were reported
                     file.close()
 
     def _create(self) -> None:
@@ -136,10 +137,10 @@ class MetricsFile:
         return _csv_line([values.get(name, "") for name in self._columns])
 
     def _end(self, file: BinaryIO, position: Position, first: int) -> int:
-        """Where the lines end that belong before the position; lines that were cut short end them as well."""
+        """Return the end of the lines that belong before the position; a truncated line ends them as well."""
         header = self._header().encode()
         found = file.read(len(header))
-        if found != header and header.startswith(found):  # its beginning was cut short
+        if found != header and header.startswith(found):  # its beginning was truncated
             file.seek(0)
             file.write(header)
         elif found != header:
@@ -165,7 +166,7 @@ class MetricsFile:
         return end
 
     def _require_beginning(self, line: bytes, first: int) -> None:
-        """Raise UsageError if a whole line is not of a run that ended before its first checkpoint."""
+        """Raise UsageError if a whole line follows the steps before the first checkpoint: it is of another run."""
         if line.endswith(b"\n"):
             raise UsageError(
                 f"{self._path}: there is no checkpoint yet, and the file has more than the {first} steps before the "
@@ -173,7 +174,7 @@ class MetricsFile:
             )
 
     def _event_and_step(self, line: bytes) -> tuple[str, float]:
-        """Of a whole line of ours; any other is the event `none`, after all steps."""
+        """Return the event and step of a whole line; a line in another format is the event `none`, after all steps."""
         if not line:
             return "", 0
         try:
@@ -201,7 +202,7 @@ def _csv_line(values: Sequence[object]) -> str:
 
 
 def _cell(value: object) -> object:
-    """Return words as a spreadsheet shows them: one that begins as a formula does gets the `'` that makes it text."""
+    """Return text in a form that spreadsheets show as text: a `'` precedes the first character of a formula."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value

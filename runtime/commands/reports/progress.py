@@ -1,4 +1,4 @@
-"""What a run reports on stderr while it goes on: a bar, plain lines, JSON lines, or nothing."""
+"""Progress of a run on stderr: a bar, plain lines, JSON lines, or nothing."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from runtime.command_line.streams import say as print_line
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.runs.metrics import Metrics
 
-_OFTEN = 0.5  # seconds between two plain lines about epochs that are shorter
-_SELDOM = 10.0  # and about steps, where epochs are longer
+_OFTEN = 0.5  # seconds between two plain lines about short epochs
+_SELDOM = 10.0  # seconds between two lines about steps, where epochs are longer
 _ABOVE = 0.05  # seconds between two lines about epochs above a bar
-_COLUMNS, _LINES = 80, 24  # of a terminal that does not say how large it is
+_COLUMNS, _LINES = 80, 24  # of a terminal that does not report its size
 
-_OWN = frozenset({"event", "epoch", "step", "entry", "split", "best", "path"})  # what an event says of itself
+_OWN = frozenset({"event", "epoch", "step", "entry", "split", "best", "path"})  # fields of every event
 
 
 class Progress(Protocol):
-    """Shows events and sentences."""
+    """A display of events and sentences."""
 
     def show(self, event: Event) -> None:
-        """Report an event, or not."""
+        """Show an event, if this display does."""
         ...
 
     def say(self, level: int, text: str) -> None:
-        """Put a sentence of a level of `logging` on stderr."""
+        """Print a sentence of a level of `logging` to stderr."""
         ...
 
     def close(self) -> None:
-        """Nothing more is shown."""
+        """End the display."""
         ...
 
 
 def new_progress(kind: str, log_format: str, done: int, total: int) -> Progress:
-    """Progress of the kind `auto`, `bar`, `plain` or `none`, for a run that is at step `done` of `total`."""
+    """Return a display of the kind `auto`, `bar`, `plain` or `none`, for a run at step `done` of `total`."""
     if log_format == "json":
         return Json(quiet=kind == "none")
     if kind == "none":
@@ -50,24 +50,27 @@ def new_progress(kind: str, log_format: str, done: int, total: int) -> Progress:
 
 
 class Silent:
-    """Sentences only."""
+    """A display of sentences only."""
 
     def show(self, event: Event) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     def say(self, level: int, text: str) -> None:
-        """Print it."""
+        """Print the sentence."""
         print_line(_labelled(level, text))
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Plain(Silent):
-    """A line per epoch, with the evaluation at its end; every few seconds one in between."""
+    """A line per epoch, with the evaluation at its end, and a line every few seconds in between."""
 
     def __init__(self, total: int, often: float = _OFTEN, put: Callable[[str], None] = print_line) -> None:
-        """For so many steps; `often` are the seconds between two lines about epochs, which `put` prints."""
+        """Begin for `total` steps.
+
+        `often` is the number of seconds between two lines about epochs, which `put` prints.
+        """
         self._total = total
         self._often = often
         self._put = put
@@ -75,7 +78,7 @@ class Plain(Silent):
         self._epoch: EpochEnd | None = None  # an evaluation at its end goes into the same line
 
     def show(self, event: Event) -> None:
-        """Print a line if it is time for one."""
+        """Print a line if the interval is over."""
         if isinstance(event, EvaluationEnd):
             epoch = f"  {_numbers(self._epoch.metrics)}  |" if self._epoch else ""
             self._epoch = None
@@ -93,7 +96,7 @@ class Plain(Silent):
                 pass
 
     def close(self) -> None:
-        """Print what was held back."""
+        """Print the line that was held back."""
         event, self._epoch = self._epoch, None
         if event is not None and (perf_counter() - self._last >= self._often or event.step == self._total):
             self._print(f"{_where(event, self._total)}  {_numbers(event.metrics)}")
@@ -110,17 +113,17 @@ class Bar:
         from tqdm import tqdm  # slow to import
 
         size: dict[str, Any] = {"ncols": _COLUMNS, "nrows": _LINES} if is_without_size() else {"dynamic_ncols": True}
-        self._file = Forgiving()  # the same for what stands above, else the bar is not taken away before
+        self._file = Forgiving()  # the same for lines above, so that the bar is removed before they are printed
         self._bar: Any = tqdm(total=total, initial=done, unit="step", file=self._file, **size)
         self._lines = Plain(total, _ABOVE, self._above)
 
     def show(self, event: Event) -> None:
-        """Move the bar, or leave a line of an epoch above it."""
+        """Move the bar, or print a line for an epoch above it."""
         match event:
             case StepEnd():
                 self._lines.close()
                 self._bar.update()
-                if event.step % 16 == 1:  # formatting costs more than drawing, which tqdm does ten times a second
+                if event.step % 16 == 1:  # formatting costs more than drawing, which tqdm does ten times per second
                     self._bar.set_postfix_str(f"epoch {event.epoch} {_numbers(event.metrics)}", refresh=False)
             case EpochEnd():
                 self._lines.show(event)
@@ -131,7 +134,7 @@ class Bar:
                 pass
 
     def say(self, level: int, text: str) -> None:
-        """Print it above the bar."""
+        """Print the sentence above the bar."""
         self._above(_labelled(level, text))
 
     def close(self) -> None:
@@ -144,7 +147,7 @@ class Bar:
 
 
 class Json:
-    """A JSON object per line: epochs, evaluations, checkpoints, and every few seconds a step."""
+    """A JSON object per line: epochs, evaluations, checkpoints, and a step every few seconds."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -159,15 +162,15 @@ class Json:
         _print_json(json_event(event))
 
     def say(self, level: int, text: str) -> None:
-        """Print it as an object."""
+        """Print the sentence as an object."""
         _print_json({"event": "log", "level": logging.getLevelName(level).lower(), "message": text})
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def json_event(event: Event) -> dict[str, object]:
-    """An event as values that JSON has; NaN and infinities become null."""
+    """Return an event as JSON values; NaN and infinities become null."""
     values: dict[str, object] = {"event": kind(event), "epoch": event.epoch, "step": event.step}
     match event:
         case CheckpointWritten():
@@ -180,12 +183,12 @@ def json_event(event: Event) -> dict[str, object]:
 
 
 def key_of(name: str) -> str:
-    """What a metric is called among an event's values: its name, unless that is one of the event's own."""
+    """Return the key of a metric among an event's values: its name, unless that is a field of the event."""
     return f"metric.{name}" if name in _OWN else name
 
 
 def kind(event: Event) -> str:
-    """One word for an event."""
+    """Return one word for the kind of an event."""
     match event:
         case StepEnd():
             return "step"
@@ -198,7 +201,7 @@ def kind(event: Event) -> str:
 
 
 class LogHandler(logging.Handler):
-    """Puts log records where progress puts its sentences."""
+    """A log handler that prints records where the progress display prints its sentences."""
 
     def __init__(self, progress: Progress) -> None:
         super().__init__()

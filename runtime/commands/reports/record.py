@@ -1,4 +1,4 @@
-"""The option --record: what was run, what it gave and on what machine, in a JSON file that `runtime replay` takes."""
+"""The option --record: the inputs, results and machine of a run, in a JSON file that `runtime replay` reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.runs.run_record import RunRecord, file_sha256, write_record
 
 
 def record(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) -> None:
-    """Write the record of a run that is done; `fields` are those of its result line."""
+    """Write the record of a finished run; `fields` are those of its result line."""
     entry = str(fields["entry"])
     trained = trains(run.program, run.session.bindings(entry)[0].block)
     made = RunRecord(

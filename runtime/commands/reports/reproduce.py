@@ -1,4 +1,4 @@
-"""The option --reproduce: a step that made NaN or Inf becomes a program of its own before the command ends."""
+"""The option --reproduce: a step that made NaN or Inf is saved as a program of its own before the command ends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from runtime.runs.run import Run
 
 @contextmanager
 def reproducing(options: argparse.Namespace, run: Run) -> Generator[None]:
-    """Write what fails in here into the folder of --reproduce, and say how to run it; the error stays what it is."""
+    """Save a step that fails in this context into the folder of --reproduce, name the command, and keep the error."""
     try:
         yield
     except NonFinite as error:
         if options.reproduce is not None and error.step is not None:
-            from runtime.runs.reproducer import PROGRAM, write_reproducer  # hashes: start-up time
+            from runtime.runs.reproducer import PROGRAM, write_reproducer  # computes hashes, which costs start-up time
 
             try:
                 feeds = write_reproducer(run.program, error.step, options.reproduce, force=options.force)
@@ -38,7 +38,7 @@ def reproducing(options: argparse.Namespace, run: Run) -> Generator[None]:
 
 
 def _how(options: argparse.Namespace) -> list[str]:
-    """What else the program needs, as this run did."""
+    """Return the further options that the program needs, as in this run."""
     engine = ["--engine", options.engine] if options.engine else []
     spill = ["--spill-dir", str(options.spill)] if options.spill else []
     return engine + spill + [word for name in options.plugin for word in ("--plugin", name)]

@@ -1,7 +1,7 @@
 """The time of every op and the memory in use, in the format that chrome://tracing and Perfetto read.
 
-A track for each thread has its ops, or the groups of ops that the engine computes together, one has the steps, and a
-counter has the bytes of the arena that are alive.
+Each thread has a track with its ops, or with the groups of ops that the engine computes together. One track has the
+steps, and a counter has the live bytes of the arena.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from runtime.files.output import write_output
 from runtime.step import is_transfer
 
 MAX_EVENTS: Final = 200_000
-"""What comes later is not in the trace: viewers become slow."""
+"""Upper bound on the events of a trace, which drops later ones: viewers become slow."""
 
 Event = dict[str, object]
 
@@ -27,7 +27,7 @@ _LAST: Final = 1000  # the track of transfers, below all others
 
 
 class TraceFile:
-    """Notes the steps of executors, and writes them at the end."""
+    """A recorder of executors' steps that writes them at the end."""
 
     def __init__(self, path: Path, locations: Sequence[str]) -> None:
         self._path = path
@@ -38,7 +38,7 @@ class TraceFile:
         self._origin = perf_counter()
 
     def step(self, executor: Executor) -> None:
-        """Make a step of the executor, and note it while there is room."""
+        """Make a step of the executor, and record it while the trace has room."""
         if len(self._events) >= MAX_EVENTS:
             executor.step()
             return
@@ -47,7 +47,7 @@ class TraceFile:
         self.note(executor, begin, spells, perf_counter())
 
     def note(self, executor: Executor, begin: float, spells: Sequence[Spell], end: float) -> None:
-        """Put a step that ran from `begin` to `end` into the trace, while there is room."""
+        """Add a step that ran from `begin` to `end` to the trace, while there is room."""
         if len(self._events) >= MAX_EVENTS:
             return
         self._steps += 1
@@ -86,7 +86,7 @@ class TraceFile:
 
 
 def stage_of(part: Part) -> str:
-    """The stage of a part, as people write it; `recompute` if it runs again, `transfer` to the file and back."""
+    """Return the name of a part's stage; `recompute` if it runs again, `transfer` to the file and back."""
     op = part.ops[-1]
     if is_transfer(op.type):
         return "transfer"
@@ -94,7 +94,7 @@ def stage_of(part: Part) -> str:
 
 
 def thread_name(thread: int) -> str:
-    """What people call the thread of a spell."""
+    """Return the name of the thread of a spell."""
     return "transfers" if thread == TRANSFERS else f"thread {thread}"
 
 
@@ -103,7 +103,7 @@ def _track(thread: int) -> int:
 
 
 def alive(executor: Executor, begin: float, spells: Sequence[Spell], end: float) -> list[tuple[float, int]]:
-    """When the bytes of the arena that are alive changed during a step, and to how many.
+    """Return the times at which the live bytes of the arena changed during a step, each with the new number.
 
     A buffer is alive from the start of the first part that touches it to the end of the last one, by the clock.
     """

@@ -1,9 +1,9 @@
-"""`--watch`: histograms of parameters and of their gradients at the end of each epoch, as values that JSON has.
+"""`--watch`: histograms of parameters and of their gradients at the end of each epoch, as JSON values.
 
-Elements are counted in bins of equal width, from the lowest finite one to the highest. An array is looked at piece by
-piece, so that its size takes no memory. A parameter is looked at where it lies. A gradient dies within its step, or is
-never stored where an engine computes it together with what reads it: one that is watched is fetched by every step, so
-the engine stores it, and a copy of it is kept, which only a run that watches pays for. No bit of the run depends on it.
+Elements are counted in bins of equal width, from the lowest finite one to the highest. An array is read in pieces, so
+its size takes no memory. A parameter is read where it lies. A gradient dies within its step, or is never stored if an
+engine fuses it into its consumer. A watched gradient is therefore fetched by every step, so the engine stores it and
+keeps a copy. Only runs with `--watch` pay for that. No bit of the run depends on it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from runtime.runs.events import EpochEnd, Event, StepEnd
 from runtime.runs.run import Run
 
 BINS: Final = 30
-DEPTH: Final = 4  # ops from a gradient to the update
-PIECE: Final = 1 << 16  # elements
+DEPTH: Final = 4  # upper bound on the ops between a gradient and the update
+PIECE: Final = 1 << 16  # elements per piece
 
 
 class Gradient(NamedTuple):
@@ -37,10 +37,10 @@ class Gradient(NamedTuple):
 
 
 class Watch:
-    """What `--watch` asks for. Raises UsageError for a pattern that no parameter matches.
+    """The tensors that `--watch` names; raises UsageError for a pattern that no parameter matches.
 
-    `fetch` are the tensors that steps have to fetch for it, and `missing` the trained parameters whose gradient is no
-    tensor of every step, because compiling found another one that equals it, or a number.
+    `fetch` are the tensors that steps have to fetch for it. `missing` are the trained parameters whose gradient is no
+    tensor of every step, because the compiler replaced it by an equal tensor or a constant.
     """
 
     def __init__(self, run: Run, entry: str, patterns: Sequence[str]) -> None:
@@ -55,7 +55,7 @@ class Watch:
         self.fetch = [gradient.tensor for gradient in self._gradients]
 
     def after(self, event: Event) -> Iterator[dict[str, Any]]:
-        """At the end of an epoch a line for each parameter, and one for each gradient of its last step."""
+        """Yield a line for each parameter and for each gradient of its last step, at the end of an epoch."""
         self._made_steps |= isinstance(event, StepEnd)
         if not isinstance(event, EpochEnd):
             return
@@ -67,7 +67,7 @@ class Watch:
 
 
 def watched_parameters(program: pb.ProgramDesc, patterns: Sequence[str]) -> list[str]:
-    """The parameters that match any of the patterns. Raises UsageError for a pattern that matches none."""
+    """Return the parameters that match any of the patterns; raise UsageError for a pattern without a match."""
     names = [state.name for state in program.states if state.kind == pb.STATE_KIND_PARAMETER]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
@@ -76,16 +76,16 @@ def watched_parameters(program: pb.ProgramDesc, patterns: Sequence[str]) -> list
 
 
 def gradients(bindings: Sequence[BoundEntry], names: Sequence[str]) -> list[Gradient]:
-    """By parameter the gradient that trains it, as far as it is the same tensor of all bindings."""
+    """Return the gradient that trains each parameter, if it is the same tensor in all bindings."""
     found = [_gradients(bound.block, names) for bound in bindings]
     everywhere = set(found[0]).intersection(*found)
     return [gradient for gradient in found[0] if gradient in everywhere]
 
 
 def _gradients(block: pb.BlockDesc, names: Sequence[str]) -> list[Gradient]:
-    """What the op that updates a parameter is given of gradients, else what is known as the parameter's, the last.
+    """Return the gradients that the op of each update reads, else the last tensor known as the parameter's gradient.
 
-    Compiling computes equal gradients once, and that one is known as the gradient of one tensor alone.
+    The compiler computes equal gradients once, and then the tensor is known as the gradient of one parameter only.
     """
     state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     known = {t.name: state_of.get(t.gradient_of, "") for t in block.tensors if t.gradient_of}
@@ -103,7 +103,7 @@ def _gradients(block: pb.BlockDesc, names: Sequence[str]) -> list[Gradient]:
 def _read(
     updated: str, known: Mapping[str, str], maker: Mapping[str, pb.OpDesc], types: Mapping[str, TensorType]
 ) -> list[str]:
-    """The known gradients that lie before an update, all as it was made or behind a few ops that clip them."""
+    """Return the known gradients that an update reads, directly or through a few ops that clip them."""
     now = [updated]
     for _ in range(DEPTH):
         read = [name for tensor in now if tensor in maker for name in maker[tensor].inputs if name]
@@ -114,10 +114,13 @@ def _read(
 
 
 def histogram(array: Array) -> dict[str, Any]:
-    """The finite elements: the lowest, the highest, how many are in each of the bins; and how many are not finite."""
+    """Return a histogram of the finite elements: the lowest, the highest, the counts of bins.
+
+    And the non-finite count.
+    """
     ranges = [(float(piece.min()), float(piece.max())) for piece in _pieces(array) if piece.size]
     low, high = min((low for low, _ in ranges), default=0.0), max((high for _, high in ranges), default=0.0)
-    half = high / 2 - low / 2  # halves, as the width of all may be more than there are numbers
+    half = high / 2 - low / 2  # halves, as the full width may exceed the range of floats
     counts = np.zeros(BINS, np.int64)
     for piece in _pieces(array):
         share = (piece / 2 - low / 2) / half if half else np.zeros_like(piece)
@@ -126,7 +129,7 @@ def histogram(array: Array) -> dict[str, Any]:
 
 
 def _pieces(array: Array) -> Iterator[np.ndarray]:
-    """Finite elements, as float64."""
+    """Yield the finite elements in pieces, as float64."""
     flat = array.reshape(-1)
     for first in range(0, flat.size, PIECE):
         piece = handed_out(flat[first : first + PIECE]).astype(np.float64)

@@ -1,5 +1,5 @@
-"""The runs of a sweep, and what they gave.
+"""The runs of a sweep, and their results.
 
-runs     every combination of settings and seeds, each a process, some at once
-table    which run is best, as a table and as JSON
+runs     every combination of settings and seeds, each in a process, some concurrently
+table    the ranking of the runs, as a table and as JSON
 """

@@ -1,7 +1,7 @@
-"""The runs of a sweep: every combination of settings and seeds, each a process of `runtime execute`, some at once.
+"""The runs of a sweep: every combination of settings and seeds, each a process of `runtime execute`, some concurrently.
 
-A run that fails ends itself and no other. When the sweep is to end, its runs are asked to end as a signal would, and
-waited for; a second time they are killed. The main thread waits for them so that no signal is missed meanwhile.
+A run that fails ends no other run. When the sweep must end, it asks its runs to end as a signal would, and waits for
+them; on a second signal it kills them. The main thread waits for them in a way that misses no signal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Number = int | float
 
 
 class Trial(NamedTuple):
-    """One run of a sweep: its number, from 1, what it is told, and the words of the command that makes it again."""
+    """One run of a sweep: its number from 1, its options, and the words of the command that repeats it."""
 
     number: int
     settings: dict[str, Number]
@@ -33,7 +33,7 @@ class Trial(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What to type."""
+        """The command line of the run."""
         return shlex.join(["runtime", *self.words])
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Trial(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended: its code, the fields of its result line, and what it said last if it failed."""
+    """The end of a run: its exit code, the fields of its result line, and its last message if it failed."""
 
     trial: Trial
     code: int
@@ -52,7 +52,10 @@ class Outcome(NamedTuple):
 def trials(
     program: str, choices: Mapping[str, Sequence[Number]], seeds: Sequence[int], more: Sequence[str]
 ) -> list[Trial]:
-    """Every combination of the choices with every seed, the last setting changing first; `more` are further words."""
+    """Return every combination of the choices with every seed, the last setting changing first.
+
+    `more` are further words of the command line.
+    """
     found: list[Trial] = []
     for values in product(*choices.values()):
         for seed in seeds:
@@ -64,9 +67,9 @@ def trials(
 
 
 def outcomes(asked: Sequence[Trial], jobs: int, check: Callable[[], None] = lambda: None) -> Generator[Outcome]:
-    """Make the runs, so many at once, and give how each ended, as they end; closed early, it ends what is under way.
+    """Make the runs, `jobs` at a time, and yield their outcomes as they end; when closed early, end the current runs.
 
-    `check` raises Interrupted if a signal has come that is held; it is called whenever runs were waited for.
+    `check` raises Interrupted if a held signal has come; it is called after every wait for runs.
     """
     started = _Started(jobs)
     futures: list[Future[Outcome | None]] = []
@@ -101,7 +104,7 @@ def outcomes(asked: Sequence[Trial], jobs: int, check: Callable[[], None] = lamb
 
 
 class _Started:
-    """The processes that are under way."""
+    """The processes that are running."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
@@ -110,11 +113,11 @@ class _Started:
         self._over = False
 
     def _threads(self, words: Sequence[str]) -> list[str]:
-        """Return the words that have runs at once share the cores, unless the sweep was told how many threads."""
+        """Return options by which concurrent runs share the cores, unless the sweep got a number of threads."""
         return [] if "--threads" in words else ["--threads", str(max(usable_cores() // self._jobs, 1))]
 
     def run(self, trial: Trial) -> Outcome | None:
-        """Make a run and wait for its end; nothing if the sweep is over."""
+        """Make a run and wait for its end; return None if the sweep is over."""
         with self._lock:
             if self._over:
                 return None
@@ -134,7 +137,7 @@ class _Started:
         return None if self._over else _outcome(trial, process.returncode, out, said)
 
     def end(self, *, kill: bool = False) -> None:
-        """Begin no more runs, and end those that there are."""
+        """Start no more runs, and end those that are running."""
         with self._lock:
             self._over = True
             for process in self._processes:

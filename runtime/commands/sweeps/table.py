@@ -1,4 +1,4 @@
-"""The results of a sweep: which run is best, as a table, and as lines of JSON."""
+"""The results of a sweep: the ranking of its runs, as a table and as lines of JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from runtime.commands.reports.metric_fields import OWN
 from runtime.commands.sweeps.runs import Outcome
 
 LONGEST: Final = 4000
-"""Letters of a command that is printed."""
+"""Upper bound on the characters of a command that is printed."""
 
 
 def table(program: pb.ProgramDesc, done: Sequence[Outcome]) -> Iterator[str]:
-    """The lines of the table, and the command of each run."""
+    """Yield the lines of the table, and the command of each run."""
     ordered = in_order(program, done)
     first, _ = judged_by(program, done)
     names = dict.fromkeys([first] if first else [])
@@ -56,7 +56,7 @@ def judged_by(program: pb.ProgramDesc, done: Sequence[Outcome]) -> tuple[str, bo
 
 
 def in_order(program: pb.ProgramDesc, done: Sequence[Outcome]) -> list[Outcome]:
-    """The best first; those without a number, and those that failed, last."""
+    """Return the runs, the best first; runs without a number and failed runs come last."""
     name, more_is_better = judged_by(program, done)
 
     def key(outcome: Outcome) -> tuple[bool, float, int]:
@@ -68,7 +68,7 @@ def in_order(program: pb.ProgramDesc, done: Sequence[Outcome]) -> list[Outcome]:
 
 
 def as_json(outcome: Outcome) -> dict[str, object]:
-    """A run as an object of JSON."""
+    """Return a run as a JSON object."""
     trial = outcome.trial
     metrics = {name: value if math.isfinite(value) else str(value) for name, value in _metrics(outcome).items()}
     return {
