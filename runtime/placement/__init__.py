@@ -1,12 +1,12 @@
-"""From buffers to offsets in one arena, a pure function, and the proof that no two collide.
+"""From buffers to offsets in one arena: a pure function, and a check that no two buffers collide.
 
-buffer     bytes that are needed for some time
-placement  several ways to place buffers, until one reaches the lower bound; the ways are
-           sections, rankings, skyline, gaps, peak, attempts, search and ejection; draws are their numbers
-check      a plan against the buffers, sharing no code with what placed them
-alignment  where buffers may begin
+buffer     bytes that are needed during an interval of the clock
+placement  several algorithms to place buffers, until one reaches the lower bound; the algorithms are
+           sections, rankings, skyline, gaps, peak, attempts, search and ejection; draws are their random numbers
+check      a plan against the buffers, sharing no code with the algorithms that placed them
+alignment  the alignment of buffers
 
-What is in `placement` is looked up when it is first used: a program that has a plan needs only the check.
+The module `placement` is imported on first use: a program that has a plan needs only the check.
 """
 
 from __future__ import annotations

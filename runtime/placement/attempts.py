@@ -1,14 +1,14 @@
-"""The exact search, begun again and again: what a search cannot decide in a few states, another order often can.
+"""Restarts of the exact search: a part that one order cannot decide in a few states, another order often can.
 
 1. An attempt has a limit of states and starts with the items in some order: by products of powers of life, size and
-   busiest section, now and then disturbed.
-2. Most attempts glue items that live from the same section to the same section, one upon the other. That may rule out
-   solutions, but leaves fewer of them that differ only in the order of such items.
-3. Every eighth attempt glues nothing and has twice the limit of the one before; so where there is no solution, that is
-   proven in the end.
-4. Sections that ended branches are looked at sooner in the next attempts.
+   busiest section, now and then perturbed.
+2. Most attempts glue items with the same life into one item. This may exclude solutions, but removes those that differ
+   only in the order of such items.
+3. Every eighth attempt glues nothing and has twice the limit of the previous such attempt. So where there is no
+   solution, that is proven in the end.
+4. Sections that ended branches are visited sooner in the next attempts.
 
-The orders are drawn by a counter, not from the machine: the result depends on nothing but the part and the effort.
+The orders come from a pseudo-random sequence with a fixed start, so the result depends only on the part and the effort.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WHOLE_EVERY = 8
 
 
 class Tried(NamedTuple):
-    """How the attempts ended, the offsets if they found some, and the sections that were looked at."""
+    """The outcome of the attempts, the offsets if they found some, and the number of visited sections."""
 
     outcome: Outcome
     offsets: list[int]
@@ -33,7 +33,7 @@ class Tried(NamedTuple):
 
 
 def attempt(part: Part, capacity: int, visits: int, stop: Callable[[], bool]) -> Tried:
-    """Try to place the part below the capacity, by looking at no more than `visits` sections of states."""
+    """Try to place the part below the capacity with at most `visits` visited sections of states."""
     numbers = draws()
     blame = [1.0] * part.sections
     limit = 2 * len(part.items) + 1000
@@ -57,7 +57,7 @@ def attempt(part: Part, capacity: int, visits: int, stop: Callable[[], bool]) ->
 
 
 def _glued(part: Part, numbers: Iterator[int]) -> tuple[Part, list[list[int]]]:
-    """The part with most groups of items of one life as one item each; and the items of each."""
+    """Return the part with most groups of items of equal life glued into one item, and the items of each."""
     together: dict[tuple[int, int], list[int]] = {}
     for i, (first, last, _) in enumerate(part.items):
         together.setdefault((first, last), []).append(i)
@@ -78,7 +78,7 @@ def _unglued(part: Part, stacks: Sequence[Sequence[int]], bottoms: Sequence[int]
 
 
 def _order(part: Part, numbers: Iterator[int]) -> list[int]:
-    """The items by a product of powers, with or without a disturbance; whole numbers, so the same everywhere."""
+    """Return the items ordered by a product of powers, perturbed or not; integers give the same order everywhere."""
     of_life, of_size = ((0, 1, 2, 4, 8)[next(numbers) % 5] for _ in range(2))
     of_peak = (0, 4, 12)[next(numbers) % 3]
     spread = (0, 150, 450)[next(numbers) % 3]

@@ -1,4 +1,4 @@
-"""What is placed: a number of bytes that are needed for some time."""
+"""The unit of placement: a number of bytes that are needed during an interval of the clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Buffer(NamedTuple):
-    """`nbytes` bytes that are needed during the half-open interval [start, stop) of the clock."""
+    """A buffer of `nbytes` bytes that are needed during the half-open interval [start, stop) of the clock."""
 
     name: str
     nbytes: int

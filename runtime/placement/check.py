@@ -1,4 +1,4 @@
-"""Whether a plan is of these buffers; and the proof that a placement is safe: a sweep over time, by offset."""
+"""The check that a plan belongs to these buffers, and that a placement is safe: a sweep over time, by offset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def planned_offsets(
     buffers: Iterable[Buffer],
     is_optional: Callable[[str], bool] = lambda name: False,
 ) -> dict[str, int]:
-    """A plan's offsets by name; raises ProgramError unless they are of these buffers and of what is optional."""
+    """Return a plan's offsets by name; raise ProgramError unless they belong to these buffers or optional ones."""
     planned = {placement.tensor: placement.offset for placement in placements}
     names = {buffer.name for buffer in buffers}
     wrong = (names - planned.keys()) | {name for name in planned.keys() - names if not is_optional(name)}

@@ -1,16 +1,18 @@
-"""Lower a placement: what ends too high is put where it fits or where least is lost, and what lay there is put anew.
+"""Lowers a placement by ejection: items that end too high move to where they fit or displace the least weight.
 
-1. The target is a height below the placement's. Whatever ends above it is taken out, and waits.
-2. A move puts in the item that has waited least: on the ground or on another one, where nothing is in its way or else
-   what is in its way weighs least. That is taken out and waits, the heaviest to be put in first.
-3. An item weighs its area, size by life, times how often it had to push others out, and one: what is pushed out again
-   and again becomes heavy enough to stay, and others make room. Weights are disturbed by up to their double.
-4. When nobody waits, the target is reached, and the next one is twice as far away. If that takes too many moves, the
-   placement is what it was, and the next target half as far away; when that is hardly a step, there are more moves.
+1. The target is a height below the placement's. Every item that ends above it is taken out, and waits.
+2. A move inserts the item that has waited least, on the ground or on top of another item. It takes an offset where no
+   item is in its way, or else where the items in its way weigh least. Those are taken out and wait, the heaviest to be
+   inserted first.
+3. The weight of an item is its area, size by life, times one plus the number of its own ejections of others. An item
+   that is ejected again and again becomes heavy enough to stay. Weights are perturbed by a factor of up to two.
+4. When no item waits, the target is reached, and the next one is twice as far away. If that takes too many moves, the
+   placement is restored, and the next target is half as far away. When targets get very near, the limit of moves rises.
 
-Chains of ejections are Glover's (1996); to count how often an item was hard to put in, and to push out what was not, is
-the ejection search of Nagata and Bräysy, "A powerful route minimization heuristic" (2009), here for bytes and time. All
-numbers are whole and drawn by a counter, so the result depends on nothing but the part, the placement and the moves.
+Ejection chains are due to Glover (1996). Counting how often an item was hard to insert, and ejecting items that were
+not, is the ejection search of Nagata and Bräysy, "A powerful route minimization heuristic" (2009), here for bytes and
+time. All numbers are integers from a fixed sequence, so the result depends only on the part, the placement and the
+moves.
 """
 
 from __future__ import annotations
@@ -25,28 +27,28 @@ from runtime.placement.draws import draws
 from runtime.placement.sections import Part
 
 PATIENCE: Final = 1_000
-"""Moves towards one target, at first."""
+"""Number of moves towards one target, at first."""
 
 MEAN_WEIGHT: Final = 1 << 10
 MOST_WEIGHT: Final = 1 << 24
 MOST_PUSHES: Final = 1 << 17
-"""So that sums of weights stay below 63 bits, with a million items."""
+"""Upper bound on the counted ejections of an item: sums of weights stay below 63 bits with a million items."""
 
 NOWHERE: Final = np.iinfo(np.int32).max
-"""The first section of an item that waits: it meets none."""
+"""First section of an item that waits, which meets no other item."""
 
 
 def lowered(
     part: Part, offsets: Sequence[int], goal: int, moves: int, is_over: Callable[[], bool]
 ) -> tuple[list[int], int]:
-    """Offsets of which the highest item ends no higher than before, and the moves that were made.
+    """Return offsets whose highest item ends no higher than before, and the number of moves.
 
     Args:
-        part: what is placed.
-        offsets: of its items, none overlapping another.
-        goal: the height that will do, at least the lower bound.
-        moves: at most so many; with 10,000 items one takes about a ten thousandth of a second.
-        is_over: asked now and then whether to stop with what there is.
+        part: the part to place.
+        offsets: offsets of its items, without overlaps.
+        goal: the height that is good enough, at least the lower bound.
+        moves: upper bound on the moves; with 10,000 items one takes about 0.1 ms.
+        is_over: returns True to stop with the present result; called now and then.
     """
     standing = _Standing(part, offsets)
     best, height, used = list(offsets), standing.height(), 0
@@ -65,7 +67,7 @@ def lowered(
 
 
 class _Standing:
-    """Items with their offsets, as columns; some may wait to be put in."""
+    """Items with their offsets, as columns; some may wait to be inserted."""
 
     def __init__(self, part: Part, offsets: Sequence[int]) -> None:
         first, last, size = zip(*part.items, strict=True)
@@ -78,16 +80,16 @@ class _Standing:
         self.restore(offsets)
 
     def restore(self, offsets: Sequence[int]) -> None:
-        """Put everything where it was."""
+        """Restore all items to these offsets."""
         self.offsets = np.array(offsets, np.int64)
         self._from = self._first.copy()
 
     def height(self) -> int:
-        """Where the highest item ends."""
+        """The end of the highest item."""
         return int((self.offsets + self._size).max())
 
     def reach(self, target: int, moves: int, is_over: Callable[[], bool]) -> tuple[bool, int]:
-        """Whether nothing ends above the target after at most so many moves, and how many were made."""
+        """Return True if no item ends above the target after at most `moves` moves, and the number of moves."""
         waiting: list[int] = np.flatnonzero(self.offsets + self._size > target).tolist()
         self._from[waiting] = NOWHERE
         made = 0
@@ -97,7 +99,7 @@ class _Standing:
         return not waiting, made
 
     def _put(self, i: int, target: int) -> list[int]:
-        """Rule 2 for one item; what had to go, from the lightest to the heaviest."""
+        """Insert one item by rule 2; return the ejected items, from the lightest to the heaviest."""
         near = np.flatnonzero((self._from < self._last[i]) & (self._last > self._first[i]))
         size, bottoms = int(self._size[i]), self.offsets[near]
         tops = bottoms + self._size[near]
@@ -112,7 +114,7 @@ class _Standing:
     def _least_in_the_way(
         self, size: int, bottoms: np.ndarray, tops: np.ndarray, weights: np.ndarray, target: int
     ) -> int:
-        """The offset where what would be covered weighs least: the lowest, if nothing would be."""
+        """Return the offset where the covered items weigh least: the lowest one, if no item would be covered."""
         by_bottom, by_top = bottoms.argsort(), tops.argsort()  # the order of equal ones makes no difference
         bottoms, tops = bottoms[by_bottom], tops[by_top]
         offsets = np.concatenate(([0], tops[: np.searchsorted(tops, target - size, "right")]))
@@ -127,12 +129,12 @@ class _Standing:
 
 
 def _sums(weights: np.ndarray) -> np.ndarray:
-    """Of the first none, one, two … of the weights."""
+    """Return the prefix sums of the weights, from 0."""
     return np.concatenate(([0], np.cumsum(weights)))
 
 
 def _weights(part: Part) -> np.ndarray:
-    """The areas as whole numbers about a mean of `MEAN_WEIGHT`; Python's, since the products may not fit 64 bits."""
+    """Return the areas as integers about a mean of `MEAN_WEIGHT`; Python's, since products may not fit 64 bits."""
     areas = [(item.last - item.first) * item.size for item in part.items]
     mean = sum(areas) // len(areas) or 1
     return np.array([min(1 + area * MEAN_WEIGHT // mean, MOST_WEIGHT) for area in areas], np.int64)

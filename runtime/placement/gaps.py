@@ -1,7 +1,7 @@
-"""Place item after item into a gap that is free for its whole life: the lowest that fits, or the smallest.
+"""Places item after item into a gap that is free for its whole life: the lowest that fits, or the smallest.
 
-By size, the lowest gap is Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018); in the
-order of birth, the longest-lived first, it is what an allocator does that sees the buffers come.
+By size into the lowest gap is Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018). In
+the order of birth, the longest-lived first, it is the behaviour of an allocator that sees the buffers arrive.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from runtime.placement.sections import Part
 
 
 def first_fit(part: Part, ranking: Sequence[int], *, smallest: bool = False) -> list[int]:
-    """An offset for each item, placed in the order of the ranking; about n²/2 comparisons."""
+    """Return an offset for each item, placed in the order of the ranking, with about n²/2 comparisons."""
     n = len(part.items)
     begins, ends = np.empty(n, np.int32), np.empty(n, np.int32)
     bottoms, tops = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -29,7 +29,7 @@ def first_fit(part: Part, ranking: Sequence[int], *, smallest: bool = False) -> 
 
 
 def birth_order(part: Part) -> list[int]:
-    """The items' indices by birth, of those born together the longest-lived first."""
+    """Return the items' indices by birth, and for equal births the longest-lived first."""
     return sorted(range(len(part.items)), key=lambda i: (part.items[i].first, -part.items[i].last, i))
 
 

@@ -1,4 +1,4 @@
-"""Place what is alive around the busiest moment first, and the rest around that.
+"""Places the items that are alive around the busiest moment first, and the rest around them.
 
 In a long program only the peak is tight, and few items are born or die near it. So:
 
@@ -27,7 +27,7 @@ from runtime.placement.rankings import ranking_of
 from runtime.placement.sections import Part, parts_of
 
 MOST_IN_WINDOW: Final = 256
-"""Items that are born or die in the window; the search mostly places so many within a second."""
+"""Upper bound on the items that are born or die in a window; the search mostly places this number in a second."""
 
 MAX_WINDOWS: Final = 16
 """Upper bound on the windows of one part; a step with gradient accumulation has a peak in each micro-batch."""
@@ -63,7 +63,7 @@ def rounds_from_peaks(
         if tops.max() <= goal or number + 1 == rounds:
             return
         peaks = [] if number else _peaks(part, goal, most)
-        if len(peaks) > 1:  # far peaks shared the first window, which is narrow then
+        if len(peaks) > 1:  # distant peaks shared the first window, which is narrow then
             windows = [_place_window(part, peak, goal, place) for peak in peaks]
             continue
         following = _next_window(part, tops > goal, [window.span for window in windows], most)
@@ -145,7 +145,7 @@ def _next_window(
 
 
 def _window(part: Part, most: int) -> tuple[int, int]:
-    """From the first to after the last of the busiest sections, of as many as there may be."""
+    """Return the span from the first to the last of as many of the busiest sections as `most` allows."""
     busiest = np.argsort(-np.array(part.load, np.int64), kind="stable")
     first, last, _ = (np.array(column, np.int64) for column in zip(*part.items, strict=True))
 

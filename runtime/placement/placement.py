@@ -1,19 +1,20 @@
-"""Where each buffer lies: several ways to place them, until one reaches the lower bound.
+"""Offsets of buffers: several algorithms place them, until one reaches the lower bound.
 
-1. Sizes are rounded up to the alignment and counted in their greatest common divisor; time is cut into sections, and
-   the buffers into parts that never touch (`sections`). The bytes of the busiest section are the lower bound.
+1. Sizes are rounded up to the alignment and counted in their greatest common divisor. Time is partitioned into
+   sections, and the buffers into parts that never touch (`sections`). The bytes of the busiest section are the lower
+   bound.
 2. Each part, the most loaded first, is placed along a skyline by one ranking after the other (`skyline`, `rankings`);
    a part of few buffers also into gaps (`gaps`). The first placement no higher than the bound, or than another part,
-   will do; and one that is nearly as low, where there are too many buffers to search.
+   is accepted. Where there are too many buffers to search, a placement that is nearly as low is accepted too.
 3. A part that stays higher is placed from its peak outwards (`peak`). Where there are too many buffers to search, that
    comes first: it takes less time than all the skylines, and mostly reaches the bound. If it misses, and the first
    skyline too, further peaks get windows of their own.
-4. A part that is higher even so, and has few buffers, is given to the exact search (`attempts`, `search`): at the bound
-   first, then half-way between what was found and what was not.
-5. Whatever is higher still is lowered bit by bit (`ejection`), for as long as there are moves; where there is a search
-   too, in turns, each of which may take twice the work of the one before.
+4. A part that is still higher, and has few buffers, is given to the exact search (`attempts`, `search`): at the bound
+   first, then half-way between the heights that were found and those that were not.
+5. A part that is still higher is lowered step by step (`ejection`), for as long as there are moves. Where the search
+   applies too, the two alternate, each time with twice the work.
 
-Every budget counts work. Only `seconds` looks at a clock, and the result says so if it did.
+Every budget counts work. Only `seconds` looks at a clock, and the result says so if the clock ended it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from runtime.placement.sections import Part, parts_of
 from runtime.placement.skyline import lowest_offsets
 
 MOST_FOR_GAPS: Final = 2_000
-"""Buffers of a part; gaps take time with their square."""
+"""Upper bound on the buffers of a part that is placed into gaps, which takes quadratic time."""
 
 PAIRS_PER_VISIT: Final = 400
 """Pairs of buffers that are compared in the time of a visit, when all but a window of the peak goes into gaps."""
@@ -42,23 +43,23 @@ MAX_ROUNDS: Final = 16
 """Upper bound on the rounds from the peaks of a part, each of which places all of its buffers."""
 
 MOST_FOR_SEARCH: Final = 2_500
-"""Buffers of a part; a state of the search takes time with their sections."""
+"""Upper bound on the buffers of a part that is searched; a state takes time in proportion to their sections."""
 
 VISITS_PER_TURN: Final = 4_000_000
 MOVES_PER_TURN: Final = 50_000
-"""In the first turn of the search and of the moves; both take some seconds."""
+"""Number of moves in the first turn of search and moves; both take some seconds."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much work a placement may take, the same on every machine.
+    """The work that a placement may take, the same on every machine.
 
     Attributes:
-        steps: of the skyline, for each buffer.
-        visits: of the exact search, to one section of one state; about a million in a second. An eighth more are for
-            each window of a peak; without any, nothing is placed from its peak.
-        moves: of single buffers, to lower what is above the bound after all else; about ten thousand in a second.
-        near: a part with too many buffers for the search is good enough at so many millionths above the bound.
+        steps: steps of the skyline for each buffer.
+        visits: visits of the exact search, each to one section of one state; about a million take a second. An eighth
+            more are for each window of a peak; without visits, no part is placed from its peak.
+        moves: moves of single buffers, to lower parts above the bound at the end; about ten thousand take a second.
+        near: for parts with too many buffers for the search, the accepted excess over the bound in millionths.
     """
 
     steps: int
@@ -68,24 +69,24 @@ class Effort:
 
 
 QUICK: Final = Effort(steps=5, visits=0, near=500)
-"""When a program is loaded: milliseconds for small programs."""
+"""The effort when a program is loaded: milliseconds for small programs."""
 THOROUGH: Final = Effort(steps=5, visits=4_000_000, moves=5_000, near=500)
-"""When a program is compiled: seconds at most where the quick ways miss the bound."""
+"""The effort when a program is compiled: seconds at most where the quick algorithms miss the bound."""
 EXHAUSTIVE: Final = Effort(steps=10, visits=60_000_000, moves=1_000_000)
-"""When somebody waits for it: minutes."""
+"""The effort when a user asks for the best placement: minutes."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Offsets, and how good they are.
+    """Offsets, and their quality.
 
     Attributes:
-        offsets: in bytes, one for each buffer.
+        offsets: offset of each buffer in bytes.
         arena_bytes: the end of the highest buffer.
         lower_bound: the bytes of the busiest moment, each buffer rounded up to the alignment.
-        optimal: no placement has a smaller arena; the search may prove that above the lower bound.
-        method: what placed the highest part.
-        stopped: the limit of seconds ended it, so that another machine may find another placement.
+        optimal: True if no placement has a smaller arena; the search may prove that above the lower bound.
+        method: the algorithm that placed the highest part.
+        stopped: True if the limit of seconds ended it, so that another machine may find another placement.
     """
 
     offsets: list[int]
@@ -110,16 +111,16 @@ def place(
     capacity: int = 0,
     seconds: float | None = None,
 ) -> Placement:
-    """An offset for each buffer; buffers that are alive together never overlap.
+    """Return an offset for each buffer; buffers that are alive together never overlap.
 
-    A pure function of its arguments, the order of the buffers included, unless `seconds` ends it.
+    The result is a pure function of the arguments, including the order of the buffers, unless `seconds` ends it.
 
     Args:
-        buffers: the roots of alias classes; those without bytes or without a life are put at 0.
+        buffers: the roots of alias classes; those without bytes or without a life get offset 0.
         effort: QUICK, THOROUGH, EXHAUSTIVE or another.
-        alignment: of every offset, in bytes.
-        capacity: an arena of so many bytes will do, even if a smaller one may exist.
-        seconds: stop when these are over, and keep what is best by then; looked at between the ways to place a part.
+        alignment: alignment of every offset in bytes.
+        capacity: an arena size in bytes that is good enough, even if a smaller one may exist.
+        seconds: time limit, after which the best placement so far is kept; checked between the algorithms of a part.
     """
     sizes = [aligned(buffer.nbytes, alignment) for buffer in buffers]
     unit = gcd(*sizes) or 1
@@ -139,7 +140,7 @@ def place(
 
 
 def _place_part(part: Part, goal: int, effort: Effort, is_over: Callable[[], bool]) -> tuple[_Placed, int]:
-    """The best placement that was found, and the height below which there is none, as far as that is proven."""
+    """Return the best placement that was found, and the height below which it is proven that there is none."""
     ways = _ways(part, effort.steps * len(part.items) + 20_000, is_over)
     if len(part.items) > MOST_FOR_SEARCH:
         best = _place_many(part, ways, goal, effort, is_over)
@@ -158,7 +159,7 @@ def _place_many(part: Part, ways: Iterator[_Placed], goal: int, effort: Effort, 
 
 
 def _best(ways: Iterable[_Placed], enough: int, is_over: Callable[[], bool]) -> _Placed:
-    """The lowest placement up to the first that is low enough."""
+    """Return the lowest placement up to the first that is low enough."""
     best = None
     for placed in ways:
         best = placed if best is None or placed.height < best.height else best
@@ -169,7 +170,7 @@ def _best(ways: Iterable[_Placed], enough: int, is_over: Callable[[], bool]) -> 
 
 
 def _ways(part: Part, steps: int, is_over: Callable[[], bool]) -> Iterator[_Placed]:
-    """The clock may stop a way when another one has placed the part."""
+    """Yield the placement of each algorithm; the clock may stop one after another has placed the part."""
     found = False
     for by in RANKINGS:
         offsets, used = lowest_offsets(part, ranking_of(part, by), steps, is_over if found else lambda: False)
@@ -204,7 +205,7 @@ def _from_peaks(part: Part, goal: int, effort: Effort, is_over: Callable[[], boo
 
 
 def _improve(part: Part, best: _Placed, goal: int, effort: Effort, is_over: Callable[[], bool]) -> tuple[_Placed, int]:
-    """The search and the moves in turns, each with twice the work of the one before, as long as both have some left."""
+    """Alternate search and moves, each time with twice the work, as long as both have some left."""
     near = _near(goal, effort) if len(part.items) > MOST_FOR_SEARCH else goal
     impossible_below, visits, moves, turn = 0, effort.visits, effort.moves, 1
     while (visits or moves) and best.height > max(near, impossible_below) and not is_over():
@@ -226,15 +227,15 @@ def _near(goal: int, effort: Effort) -> int:
 
 
 def _lower(part: Part, best: _Placed, goal: int, moves: int, is_over: Callable[[], bool]) -> _Placed:
-    from runtime.placement.ejection import lowered  # at a use: a program that is loaded makes no moves
+    from runtime.placement.ejection import lowered  # at a use: loading a program makes no moves
 
     found = _placed(part, lowered(part, best.offsets, goal, moves, is_over)[0], "ejection")
     return found if found.height < best.height else best
 
 
 def _search(part: Part, best: _Placed, goal: int, visits: int, is_over: Callable[[], bool]) -> tuple[_Placed, int]:
-    """Half of the visits at the goal, and then a quarter of what is left at each height half-way."""
-    from runtime.placement.attempts import attempt  # at a use: a program that is loaded needs no search
+    """Search with half of the visits at the goal, and then a quarter of the rest at each height half-way."""
+    from runtime.placement.attempts import attempt  # at a use: loading a program needs no search
     from runtime.placement.search import Outcome
 
     impossible_below, height, share = 0, goal, visits // 2
@@ -259,7 +260,7 @@ def _placed(part: Part, offsets: list[int], method: str) -> _Placed:
 
 
 class _Clock:
-    """Whether the time is over, and whether anybody was told so."""
+    """A clock that tells if the time is over, and remembers if anybody was told so."""
 
     def __init__(self, seconds: float | None) -> None:
         self._end = None if seconds is None else monotonic() + seconds

@@ -1,20 +1,20 @@
 """Exact search for a placement below a capacity.
 
-After Moffitt, "MiniMalloc: a lightweight memory allocator for hardware-accelerated machine learning" (2023), whose
-offsets never decrease along a branch; here a branch decides what comes next above one section.
+It follows Moffitt, "MiniMalloc: a lightweight memory allocator for hardware-accelerated machine learning" (2023), whose
+offsets never decrease along a branch. Here a branch decides which item comes next above one section.
 
-1. State: the floor of each section, which is the top of what is placed in it; its slack, which is the capacity less the
-   floor and all that is still to come; and the items that are not placed.
+1. A state has the floor of each section, which is the top of the items placed in it. It also has the slack of each
+   section, which is the capacity less the floor and all unplaced items, and the set of unplaced items.
 2. Where no unplaced item can lie on the floor of a section, because all reach into sections with higher floors, the
    floor rises to the lowest of those, and the slack shrinks by as much. Without slack the state has no solution.
-3. A valley is a run of sections with one floor between higher ones. Whatever covers its floor at one section lives
-   within the valley. So choose a section of a valley, and branch: each item that may lie there, or none. None costs
-   slack: what comes next rests on an item of the valley, or on its wall.
-4. Choose the section by its branches, its slack, and how often it has ended a branch.
-5. When no unplaced item crosses from one section to the next, both sides are solved apart: if one has no solution, the
-   search goes back behind the split at once.
+3. A valley is a run of sections with one floor between higher ones. Every item that covers its floor at one section
+   lives within the valley. So choose a section of a valley, and branch: each item that may lie there, or none. None
+   costs slack: the next item rests on an item of the valley, or on its wall.
+4. Choose the section by its branches, its slack, and the number of branches that it has ended.
+5. When no unplaced item crosses from one section to the next, both sides are solved separately. If one has no solution,
+   the search backtracks behind the split at once.
 
-Sets of items are the bits of integers, the first of the order lowest: what lives within a valley is two operations.
+Sets of items are the bits of integers, the first of the order lowest: two operations give the items within a valley.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from runtime.placement.sections import Item, Part
 
 
 class Outcome(Enum):
-    """How a search ended."""
+    """The outcome of a search."""
 
     FOUND = "found"
     IMPOSSIBLE = "impossible"
@@ -37,7 +37,7 @@ class Outcome(Enum):
 
 
 class _Region(NamedTuple):
-    """A part of the problem: sections [begin, end) with their unplaced items; the number of the branch it is of."""
+    """A subproblem: sections [begin, end) with their unplaced items, and the number of its branch."""
 
     begin: int
     end: int
@@ -48,7 +48,7 @@ class _Region(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """An item to lie on the floor at a section, or none if it is negative: then the floor there rises to `height`."""
+    """An item to lie on the floor at a section; negative for none: then the floor there rises to `height`."""
 
     item: int
     section: int
@@ -65,7 +65,7 @@ class _Branch:
     choices: list[_Choice]
     rest: _Open
     final: bool = False
-    """Whether the choice just made takes nothing from other items, so that no other choice can do better."""
+    """True if the choice takes nothing from other items, so that no other choice can do better."""
 
 
 @dataclass
@@ -73,12 +73,12 @@ class Search:
     """One search; `run` may be called once.
 
     Attributes:
-        part: what to place.
+        part: the part to place.
         order: the items' indices, those to try first in front.
-        capacity: in the units of the sizes.
-        nodes: at most so many states are looked at.
-        blame: for each section how often it ended a branch, at least 1; read, and counted up.
-        stop: asked now and then whether to give up.
+        capacity: capacity in the units of the sizes.
+        nodes: upper bound on the visited states.
+        blame: number of branches that each section ended, plus one; the search reads and increments it.
+        stop: returns True to give up; called now and then.
     """
 
     part: Part
@@ -89,7 +89,7 @@ class Search:
     stop: Callable[[], bool] = lambda: False
     used: int = 0
     offsets: list[int] = field(default_factory=list[int])
-    """After FOUND: of each item."""
+    """The offset of each item after FOUND."""
 
     def __post_init__(self) -> None:
         sections = self.part.sections
@@ -108,7 +108,7 @@ class Search:
         self._branches: list[_Branch] = []
 
     def run(self) -> Outcome:
-        """Look for a placement until one is found, none is left to look at, or the nodes are used up."""
+        """Search until a placement is found, no state is left, or the nodes are used up."""
         slack = [self.capacity - load for load in self.part.load]
         if min(slack, default=0) < 0:
             return Outcome.IMPOSSIBLE
@@ -131,7 +131,7 @@ class Search:
         return Outcome.FOUND
 
     def _solve(self, region: _Region, rest: _Open) -> tuple[bool, _Open]:
-        """Take one region a step further: (whether it has no contradiction yet, what is then to be solved)."""
+        """Advance one region by a step; return False for a contradiction, and the regions to be solved next."""
         if not region.unplaced:
             return True, rest
         walls = self._raise_floors(region)
@@ -148,7 +148,7 @@ class Search:
         return False, self._back(len(self._branches) - 1)
 
     def _raise_floors(self, region: _Region) -> bool | None:
-        """Rule 2, until nothing changes; None if there is no solution."""
+        """Apply rule 2 until nothing changes; return None if there is no solution."""
         begin, end, unplaced, floor, slack, _ = region
         capacity = self.capacity
         alive, born_from, dead_by = self._alive, self._born_from, self._dead_by
@@ -175,7 +175,7 @@ class Search:
         return True
 
     def _pieces(self, region: _Region) -> list[_Region]:
-        """Rule 5: the region's parts that no unplaced item connects; those without items are left out."""
+        """Return the region's parts that no unplaced item connects (rule 5), without those that have no items."""
         begin, end, unplaced, floor, slack, branch = region
         cuts = [begin]
         for section in range(begin + 1, end):
@@ -192,7 +192,7 @@ class Search:
         return pieces
 
     def _choices(self, region: _Region) -> list[_Choice]:
-        """Rules 3 and 4: the branches at the best section, the last to be tried first."""
+        """Return the branches at the best section (rules 3 and 4), the last to be tried first."""
         best = None
         for valley in _valleys(region, self.capacity):
             found = self._best_section(region, *valley)
@@ -212,7 +212,7 @@ class Search:
     def _best_section(
         self, region: _Region, begin: int, end: int, wall: int
     ) -> tuple[tuple[float, int, int], int, int, int, int]:
-        """Of one valley: (the least merit), the section, its candidates, its floor, and where it rises to for none."""
+        """Return for one valley the least merit, the section, its candidates, its floor, and the floor for none."""
         height = region.floor[begin]
         inside = region.unplaced & self._born_from[begin] & self._dead_by[end]
         rise = min(wall, height + min(self._items[bit].size for bit in _bits(inside)))
@@ -232,7 +232,7 @@ class Search:
         return best
 
     def _back(self, number: int) -> _Open:
-        """The next choice of the branch, or of those it is of; None if there is none left anywhere."""
+        """Return to the next choice of this branch or its nearest ancestor with one; None if there is none left."""
         branches = self._branches
         while number >= 0:
             del branches[number + 1 :]
@@ -260,7 +260,7 @@ class Search:
 
 
 def _higher(floor: list[int], begin: int, end: int) -> tuple[list[int], list[int]]:
-    """For each section the nearest one with a higher floor to the left and to the right, or begin - 1 and end."""
+    """Return the nearest section with a higher floor to the left and right of each section, or begin - 1 and end."""
     left, right = [begin - 1] * (end - begin), [end] * (end - begin)
     stack: list[int] = []
     for section in range(begin, end):
@@ -275,7 +275,7 @@ def _higher(floor: list[int], begin: int, end: int) -> tuple[list[int], list[int
 
 
 def _valleys(region: _Region, capacity: int) -> Iterator[tuple[int, int, int]]:
-    """Runs of sections with one floor between higher ones: first section, the one after the last, the lower wall."""
+    """Yield the runs of sections with one floor between higher ones: first section, end, the lower wall."""
     begin, end, _, floor, _, _ = region
     section, left = begin, capacity
     while section < end:

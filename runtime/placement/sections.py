@@ -1,8 +1,8 @@
-"""Time as a placement sees it: sections, and parts that do not touch.
+"""Sections of time, and parts of a placement that do not touch.
 
-A section is a stretch of time that begins with births and ends with deaths; what is alive anywhere in it is alive
-together at its last birth, so a lifetime is a range of sections and nothing is lost. Where no buffer crosses from one
-section to the next, the parts on both sides are placed apart from each other (Moffitt, "MiniMalloc", 2023).
+A section is an interval of time that begins with births and ends with deaths. All buffers that are alive anywhere in it
+are alive together at its last birth. So a lifetime is a range of sections, and no information is lost. Where no buffer
+crosses from one section to the next, the parts on both sides are placed separately (Moffitt, "MiniMalloc", 2023).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """Items whose sections are 0 to `sections`, and which buffers they stand for."""
+    """Items in the sections 0 to `sections`, and the buffers that they stand for."""
 
     items: list[Item]
     buffers: list[int]
@@ -46,9 +46,9 @@ class Part:
 
 
 def parts_of(spans: Sequence[tuple[int, int, int]]) -> list[Part]:
-    """The independent parts of buffers (start, stop, size), the most loaded first.
+    """Return the independent parts of buffers (start, stop, size), the most loaded first.
 
-    Buffers without bytes or without a life are in none.
+    Buffers without bytes or without a life are in no part.
     """
     real = [i for i, (start, stop, size) in enumerate(spans) if size > 0 and start < stop]
     first, last = _sections({spans[i][0] for i in real}, {spans[i][1] for i in real})
@@ -67,7 +67,7 @@ def parts_of(spans: Sequence[tuple[int, int, int]]) -> list[Part]:
 
 
 def _sections(starts: set[int], stops: set[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """The first section of each start, and the section after the last of each stop."""
+    """Return the first section of each start, and the section after the last of each stop."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     count, dying = 0, True

@@ -1,13 +1,13 @@
-"""Place at the lowest offset there is, again and again, without holes below: a skyline over the sections.
+"""Places items at the lowest offset there is, without holes below: a skyline over the sections.
 
-1. The floor of a section is the top of what is placed in it. A valley is a run of sections with one floor between
+1. The floor of a section is the top of the items placed in it. A valley is a run of sections with one floor between
    two higher ones. Take the lowest valley.
-2. Of the items that live within the valley place the first of the ranking on its floor.
+2. Place the first item of the ranking that lives within the valley on its floor.
 3. If there is none, the valley's floor rises to the lower of its two walls, and joins it.
 
-The rule is Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018), who take the longest
-lived, and the first descent of Moffitt, "MiniMalloc" (2023), who takes others. To find the item of 2 without looking at
-all, items wait at sections, see `_Waiting`.
+The rule is that of Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018), who choose
+the longest-lived item. It is also the first descent of Moffitt, "MiniMalloc" (2023), with other choices. Items wait at
+sections, see `_Waiting`, so that rule 2 does not visit all of them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 from runtime.placement.sections import Item, Part
 
 SKY: Final = 1 << 200
-"""The height of what bounds the skyline on both sides; higher than any arena."""
+"""Height of the walls on both sides of the skyline; higher than any arena."""
 
 
 def lowest_offsets(
     part: Part, ranking: Sequence[int], steps: int, is_over: Callable[[], bool] = lambda: False
 ) -> tuple[list[int] | None, int]:
-    """An offset for each item, or None after so many steps or when `is_over` says so; and the steps it took.
+    """Return an offset for each item, or None after `steps` steps or when `is_over` says so; and the steps it took.
 
-    A step is a change of where an item waits; there are a few for each item, more where high towers alternate.
+    A step changes the section where an item waits; there are a few for each item, more where high towers alternate.
     """
     items = [part.items[i] for i in ranking]
     skyline, waiting = _Skyline(part.sections), _Waiting(items, part)
@@ -51,7 +51,7 @@ def lowest_offsets(
 
 
 def _first_inside(items: list[Item], waiting: _Waiting, floor: np.ndarray, begin: int, end: int) -> int | None:
-    """The first of the ranking that lives within the valley; whoever is found to reach out of it waits elsewhere."""
+    """Return the first of the ranking that lives within the valley; items that reach out of it wait elsewhere."""
     while (k := waiting.first(begin, end)) is not None:
         first, last, _ = items[k]
         if begin <= first and last <= end:
@@ -65,7 +65,7 @@ def _first_inside(items: list[Item], waiting: _Waiting, floor: np.ndarray, begin
 
 
 def _watch(floor: np.ndarray, first: int, last: int) -> int:
-    """A section on the highest floor in the range: of all such sections the roundest number.
+    """Return a section on the highest floor in the range: the roundest number of all such sections.
 
     Different ranges over one plateau mostly have the same roundest number, and so their items wait together.
     """
@@ -91,7 +91,7 @@ class _Skyline:
         self._heap = [(0, 0)]
 
     def lowest_valley(self) -> tuple[int, int, int]:
-        """Its floor, its first section, and the one after its last."""
+        """Return its floor, its first section, and the one after its last."""
         while True:
             height, begin = heappop(self._heap)
             if self._height.get(begin) == height:
@@ -114,7 +114,7 @@ class _Skyline:
         self._add(first, last, height + size)
 
     def _add(self, begin: int, end: int, height: int) -> None:
-        """A run, joined with its neighbours if they have the same floor."""
+        """Add a run, merged with its neighbours if they have the same floor."""
         self.floor[begin:end] = height
         left = self._begin_by_end.get(begin, -1)
         if self._height.get(left) == height and self._end[left] == begin:
@@ -128,12 +128,12 @@ class _Skyline:
 
 
 class _Waiting:
-    """Where unplaced items wait, and the first of the ranking in any range of sections.
+    """The sections where unplaced items wait, and the first of the ranking in any range of sections.
 
-    Every item watches two of its sections, and waits at one of them. It cannot be placed in a valley without the other;
-    when that is found out, all who watch the same two sections go there together. If both are in the valley and
-    the item still reaches out of it, it watches a section of the highest floor instead. A tree over the
-    sections has the first who waits in each range.
+    Every item watches two of its sections, and waits at one of them. It cannot be placed in a valley without the other
+    one. When that is found out, all items that watch the same two sections move there together. If both are in the
+    valley and the item still reaches out of it, it watches a section of the highest floor instead. A tree over the
+    sections has the first waiting item of each range.
     """
 
     def __init__(self, items: list[Item], part: Part) -> None:
@@ -159,7 +159,7 @@ class _Waiting:
             self._tree[node] = min(self._tree[2 * node], self._tree[2 * node + 1])
 
     def first(self, begin: int, end: int) -> int | None:
-        """The first of the ranking that waits in the sections [begin, end)."""
+        """Return the first of the ranking that waits in the sections [begin, end), or None."""
         best, tree = self._nobody, self._tree
         begin, end = begin + self._leaves, end + self._leaves
         while begin < end:
@@ -173,12 +173,12 @@ class _Waiting:
         return None if best == self._nobody else best
 
     def other(self, k: int) -> int:
-        """The section that the item watches besides the one where it waits."""
+        """Return the section that the item watches besides the one where it waits."""
         a, b = self._pair[k]
         return a + b - self._home[a, b]
 
     def jump(self, k: int, section: int) -> None:
-        """All who watch the same sections as this item, the first of them, wait at `section` instead."""
+        """Move all items that watch the same sections as this item, the first of them, to wait at `section`."""
         self.steps += 1
         pair = self._pair[k]
         left, self._home[pair] = self._home[pair], section
@@ -187,7 +187,7 @@ class _Waiting:
         self._update(section)
 
     def move(self, k: int, section: int) -> None:
-        """The item watches `section` besides the one where it waits, and goes with those who do."""
+        """Let the item watch `section` besides the one where it waits, together with the items that already do."""
         self.steps += 1
         left = self._home[self._pair[k]]
         self.remove(k)
@@ -202,7 +202,7 @@ class _Waiting:
             self._update(self._home[pair])
 
     def remove(self, k: int) -> None:
-        """The item, the first of those who watch the same sections, waits no more."""
+        """Remove the item, the first of those that watch the same sections, from the waiting ones."""
         pair = self._pair[k]
         group, home = self._groups[pair], self._home[pair]
         heappop(group)
@@ -221,7 +221,7 @@ class _Waiting:
             tree[node] = first
 
     def _first_at(self, section: int) -> int:
-        """The first who waits here; entries of groups that went away or changed their first are dropped."""
+        """Return the first item that waits here; drop outdated entries of groups."""
         heap = self._heaps[section]
         while heap:
             k, pair = heap[0]

@@ -1,4 +1,4 @@
-"""From what the program says and what was asked to a training run that is ready to go."""
+"""The set-up of a training run, from program and options to events."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Fill = Callable[["AnyRows", Mapping[str, Array], int, int], None]
 def begin_training(
     session: Session, standing: Standing, options: TrainingOptions, between: Callable[[], None] | None = None
 ) -> Generator[Event]:
-    """Set a training up and give its events; everything that can be wrong beforehand is found now.
+    """Set up a training and yield its events; check everything that can be checked in advance now.
 
     `between` is called between steps; unless it is given, interrupts act there.
     """
@@ -53,7 +53,7 @@ def begin_training(
 
 
 def _interruptible(bunches: Iterator[Sequence[Event]], interrupts: Interrupts) -> Generator[Event]:
-    """The events; an interrupt while the next ones are made waits until the states are whole."""
+    """Yield the events; an interrupt while the next ones are made waits until the states are whole."""
     while True:
         with interrupts:
             bunch = next(bunches, None)
@@ -71,7 +71,7 @@ def _one_by_one(bunches: Iterator[Sequence[Event]]) -> Generator[Event]:
 def _begun(
     session: Session, standing: Standing, options: TrainingOptions, between: Callable[[], None]
 ) -> Generator[Sequence[Event]]:
-    session.states.require()  # of all: checkpoints have all
+    session.states.require()  # all states: checkpoints have all
     course = course_of(session, options)
     plan, position = course.plan, standing.position
     _check_position(position, session.states.arrays["total_steps"], course, retarget=options.retarget_schedule)
@@ -98,7 +98,7 @@ def _begun(
 
 @contextmanager
 def _claimed(session: Session, standing: Standing, folder: CheckpointFolder | None, *, force: bool) -> Generator[None]:
-    """Claim the folder for the run, and release it if what else there is to do fails."""
+    """Claim the folder for the run, and release it if the rest of the set-up fails."""
     if folder is None:
         yield
         return
@@ -113,22 +113,22 @@ def _claimed(session: Session, standing: Standing, folder: CheckpointFolder | No
 
 
 def _filling(session: Session, rows: AnyRows) -> tuple[Fill, Callable[[], None]]:
-    """What fills feeds with the rows from a position on, so many; and what is to be called at the end."""
+    """Return a function that fills feeds with `count` rows from a position on, and a function to call at the end."""
     if not isinstance(rows, Rows) or not rows.stored:
         return lambda rows, feeds, start, count: rows.fill(feeds, start), lambda: None
-    from runtime.rows.read_ahead import ReadAhead  # for who has large files: start-up time
+    from runtime.rows.read_ahead import ReadAhead  # few runs have large files, and the import costs start-up time
 
     ahead = ReadAhead(session.memory)
     return ahead.fill, ahead.close
 
 
 def _steps_of(session: Session, standing: Standing, course: Course, fetch: Sequence[str], fill: Fill) -> MakeStep:
-    """What makes a step with the rows from a position on; memory for all of the training is taken now."""
+    """Return a function that makes a step with the rows from a position on; all memory of the training is taken now."""
     bindings, lengths, rows, plan = course
     first = bindings[0]
     more = session.tensors(first, fetch)
     for bound in [*bindings[1:], *lengths]:
-        session.tensors(bound, fetch)  # what passes left of it there may have other tensors
+        session.tensors(bound, fetch)  # the parts that passes have left of it may have other tensors
     if plan.keep_best is not None and not standing.keeps_best:
         session.memory.take(session.states.nbytes, "the best states")
         standing.keeps_best = True
@@ -150,7 +150,7 @@ def _steps_of(session: Session, standing: Standing, course: Course, fetch: Seque
 
 
 def _bound_at(course: Course, rows: AnyRows, start: int) -> BoundEntry:
-    """What makes the step with the rows from a position on."""
+    """Return the bound entry for the step with the rows from a position on."""
     first = course.bindings[0]
     if len(rows) - start < first.rows:
         return course.bindings[-1]
@@ -159,7 +159,7 @@ def _bound_at(course: Course, rows: AnyRows, start: int) -> BoundEntry:
 
 
 def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: Sequence[str]) -> MakeSteps:
-    """What makes many steps with the rows from a position on, where the engine takes rows by itself."""
+    """Return a function that makes many steps from a position on, if the engine reads rows by itself."""
     first = course.bindings[0]
     more = session.tensors(first, fetch)
     names = [fetch.name for fetch in scalar_fetches(first)]
@@ -188,7 +188,7 @@ def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: 
 def _checkpoints_of(
     session: Session, standing: Standing, folder: CheckpointFolder, before: Callable[[], None] | None
 ) -> Callable[[], CheckpointWritten]:
-    """What writes a checkpoint into the folder."""
+    """Return a function that writes a checkpoint into the folder."""
 
     def write() -> CheckpointWritten:
         if before is not None:
@@ -218,13 +218,13 @@ def _nothing() -> Generator[Sequence[Event]]:
 
 
 def _watched(bound: BoundEntry, fetched: Mapping[str, Array]) -> list[str]:
-    """The metrics that must be finite: the loss, or every float where none has that name."""
+    """Return the metrics that must be finite: the loss, or every float metric if none has that name."""
     floats = [f.name for f in scalar_fetches(bound) if fetched[f.name].dtype.kind == "f"]
     return ["loss"] if "loss" in floats else floats
 
 
 def _check_position(position: Position, total: Array, course: Course, *, retarget: bool) -> None:
-    """A run goes on with the rows and the number of steps that it began with."""
+    """Raise DataError unless the run goes on with the rows and the number of steps that it began with."""
     rows, plan = course.rows, course.plan
     if not position.steps:
         position.rows = len(rows)
@@ -249,7 +249,10 @@ def _check_position(position: Position, total: Array, course: Course, *, retarge
 def _evaluation(
     session: Session, desc: pb.EvaluateDesc | None, rows: Rows | None
 ) -> Callable[[Callable[[], None]], Metrics]:
-    """Evaluates the current states; the rows were read before, so that a fault shows before the first step."""
+    """Return a function that evaluates the current states.
+
+    The rows are read now, so faults show before the first step.
+    """
     if desc is None or rows is None:
         return lambda between: {}
     entry = desc.entry

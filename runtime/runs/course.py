@@ -1,4 +1,4 @@
-"""What to train, how long and on which rows: from what the program says and what was asked."""
+"""The entry, length and rows of a training, from the program and the options."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _log = logging.getLogger("prograd")
 
 
 class TrainingOptions(NamedTuple):
-    """What can be asked of a training run.
+    """Options of a training run.
 
     Attributes:
-        entry: to train; the one that the program runs unless given.
-        epochs: in all; the program's unless given, else 1.
-        steps: in all, in place of epochs.
+        entry: entry to train; by default the one that the program runs.
+        epochs: total number of epochs; by default the program's, else 1.
+        steps: total number of steps, in place of epochs.
         data: another split, or an array per feed in place of the program's rows, which are then taken in order; or an
-            iterator of such mappings, a function that gives one, or a `Source`: see docs/data.md.
-        steps_per_epoch: of a source, whose length nobody knows; all steps are one epoch unless given.
+            iterator of such mappings, a function that returns one, or a `Source`: see docs/data.md.
+        steps_per_epoch: steps per epoch of a source, whose length is unknown; by default all steps are one epoch.
         fetch: tensors to fetch besides the entry's own; `Run.fetched` has them after the last step.
-        checkpoint: a folder for checkpoints.
-        every: steps between two of them; at the end of each epoch unless given.
-        keep: how many stay.
-        force: remove the checkpoints of another run from the folder, or later ones than that at which the run stands.
-        change_data: go on from a checkpoint with other rows than those that the run began with.
-        before_checkpoint: called before a checkpoint is written, when all events before it were taken: what has to be
-            on the disk with it, such as a file of metrics, is to be there then.
-        ahead: so many steps at most may be made before the first of their events is given, where the engine makes
-            several at once; the states are then those after the last of them. With 1 they are those of the event.
-        retarget_schedule: go on although the run had another number of steps in all, which schedules depend on.
+        checkpoint: folder for checkpoints.
+        every: steps between two checkpoints; by default one is written at the end of each epoch.
+        keep: number of checkpoints that are kept.
+        force: remove the checkpoints of another run from the folder, or those later than the run's position.
+        change_data: continue from a checkpoint with other rows than those that the run began with.
+        before_checkpoint: callback before a checkpoint is written, after all earlier events were taken. It flushes
+            files that must be on the disk with the checkpoint, such as a metrics file.
+        ahead: upper bound on the steps that are made before the first of their events is yielded, if the engine makes
+            several at once; the states are then those after the last step. With 1 they are those of the event.
+        retarget_schedule: continue although the run had another total number of steps, which schedules depend on.
     """
 
     entry: str | None = None
@@ -63,29 +63,29 @@ class TrainingOptions(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How long to train and what to do on the way."""
+    """The length of a training and its intervals."""
 
-    steps: int  # in all
-    batch: int  # rows a step, but for the last of an epoch
-    per_epoch: int  # steps
-    seed: int  # of the order of rows
+    steps: int  # total number
+    batch: int  # rows per step, except for the last of an epoch
+    per_epoch: int  # steps per epoch
+    seed: int  # seed of the order of rows
     shuffle: bool
-    window: int  # of rows that are shuffled together, 0 for all
+    window: int  # number of rows that are shuffled together, 0 for all
     evaluate: pb.EvaluateDesc | None
     keep_best: pb.KeepBestDesc | None
-    stop_after: int  # evaluations without improvement, 0 for never
+    stop_after: int  # evaluations without improvement before the run stops, 0 for never
     every: int | None  # steps between checkpoints; None: at the end of each epoch
-    ahead: int  # steps that may be made before their events are given
+    ahead: int  # upper bound on the steps before their events are yielded
 
 
 class Course(NamedTuple):
-    """What a training run goes through.
+    """The entry, rows and plan of a training run.
 
     Attributes:
-        bindings: of the entry, that of all steps first, and last that of the last step of an epoch if it is another.
+        bindings: bindings of the entry: that of all steps first, and last that of an epoch's last step if it differs.
         lengths: where steps are of several lengths, the binding of each, the shortest first; else that of all steps.
-        rows: to train on, before shuffling.
-        plan: how long, and what on the way.
+        rows: rows to train on, before shuffling.
+        plan: length and intervals.
     """
 
     bindings: list[BoundEntry]
@@ -95,7 +95,7 @@ class Course(NamedTuple):
 
 
 def course_of(session: Session, options: TrainingOptions) -> Course:
-    """What was asked of a program. Raises UsageError or DataError where that contradicts itself, or the rows."""
+    """Return the course for the options; raise UsageError or DataError where they contradict themselves or the rows."""
     _require_sane(options)
     program = session.program
     entry = options.entry or session.training_entry()
@@ -139,12 +139,12 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
 def last_batch(
     rows: Rows | Streamed, bindings: Sequence[BoundEntry], remainder: pb.Remainder | None, split: str | None
 ) -> BoundEntry | None:
-    """What makes the last step of an epoch if that has fewer rows than the others; None if there is no such step.
+    """Return the binding for the last step of an epoch if that has fewer rows than the others; None if there is none.
 
-    A program that says nothing of data (remainder None) takes rows as the steps come that it has. Rows that are given,
-    and of no split, have none.
+    A program without a data description (remainder None) takes as many rows as its steps allow. Arrays that belong to
+    no split have no remainder.
 
-    Raises DataError if the rows make no step, or leave rows where there must be none left or no step takes them.
+    Raises DataError if the rows make no step, or if rows remain that must not or that no step takes.
     """
     batch = bindings[0].rows
     count, left = divmod(len(rows), batch)
@@ -168,8 +168,8 @@ def last_batch(
 
 
 def _streamed(data: object, first: BoundEntry, options: TrainingOptions, epochs: int) -> Streamed:
-    """The rows of a source, an epoch of which has the steps that were asked for."""
-    from runtime.rows.source import as_source  # for who has one: start-up time
+    """Return the rows of a source, an epoch of which has the requested number of steps."""
+    from runtime.rows.source import as_source  # few runs have a source, and the import costs start-up time
     from runtime.rows.streamed import Streamed
 
     source = as_source(data)
@@ -192,7 +192,7 @@ def _require_sane(options: TrainingOptions) -> None:
         value = getattr(options, name)
         if value is not None and not isinstance(value, int | np.integer):
             raise UsageError(f"{name}={value!r}: it is a whole number")
-        if value is not None and value < 1 and name != "keep":  # the folder of checkpoints has a sentence for it
+        if value is not None and value < 1 and name != "keep":  # the folder of checkpoints has its own message for it
             raise UsageError(f"{name}={value}: it starts at 1")
     if options.steps_per_epoch is not None and isinstance(by_feed(options.data), str | Mapping | None):
         raise UsageError("steps_per_epoch belongs to a source of rows; these have a length, which says it")
@@ -201,7 +201,7 @@ def _require_sane(options: TrainingOptions) -> None:
 
 
 def _steps(epochs: int, per_epoch: int) -> int:
-    """The steps of all epochs, which the counter `total_steps` must be able to hold."""
+    """Return the steps of all epochs, which the counter `total_steps` must be able to hold."""
     if epochs * per_epoch >= 1 << 63:
         raise UsageError(f"{epochs} epochs of {per_epoch} steps are more steps than 64 bits count")
     return epochs * per_epoch

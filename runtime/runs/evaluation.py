@@ -1,4 +1,4 @@
-"""Running an entry over rows without training: evaluation and prediction."""
+"""An entry run over rows without training: evaluation and prediction."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from runtime.runs.session import Session
 from runtime.runs.workspaces import Lent
 
 WORTH: Final = 16
-"""Rows of a large step take about as long as one by itself: fewer that are left are computed one by one."""
+"""Number of rows of a step that takes about as long as a step of one row; fewer remaining rows run one by one."""
 
 
 class Results(NamedTuple):
-    """What running an entry over rows gives.
+    """The results of an entry run over rows.
 
-    `metrics` are the scalar fetches, `tables` those arrays that do not count rows, as the last step left them or
-    combined over steps as they say. `arrays` are all fetches: concatenated over rows where their leading extent counts
-    rows.
+    `metrics` are the scalar fetches. `tables` are the arrays that do not count rows, combined over steps as the program
+    says. `arrays` are all fetches: concatenated over rows where their leading extent counts rows.
     """
 
     metrics: Metrics
@@ -47,18 +46,18 @@ def run_over(
 ) -> Results:
     """Run an entry over all rows: as many full steps as there are, the rest with smaller bindings.
 
-    Where each row is made of the same row of the feeds alone, the rest stands in a step that it does not fill, as long
-    as that is not much larger: the rows behind it are copies of the last, and what is made of them is not looked at.
+    If each row of the fetches depends on the same row of the feeds alone, the rest runs in a step that it does not
+    fill, as long as that is not much larger. The rows behind it repeat the last row, and their results are dropped.
 
-    The states are those between two steps of a training, and afterwards what they were: what the entry updates is its
-    own, and starts at its initial value.
+    The states are those between two steps of a training, and are restored afterwards: the states that the entry updates
+    are copies that start at their initial values.
 
     Args:
-        session: of the program.
-        entry: of it.
-        rows: for all of its feeds.
+        session: session of the program.
+        entry: entry of the program.
+        rows: rows for all of its feeds.
         fetch: tensors to fetch besides those that the entry declares, or names of these.
-        between: called before each step; what it raises ends the run.
+        between: called before each step; an exception from it ends the run.
 
     Raises:
         UsageError: there is no such entry, or no tensor of such a name.
@@ -82,7 +81,7 @@ def run_over(
 def steps_over(
     session: Session, entry: str, rows: Rows, fetch: Sequence[str] = ()
 ) -> list[tuple[Part, list[tuple[BoundEntry, int]]]]:
-    """The rows by length, each with its bindings and how many steps of them; see `run_over`, which raises likewise."""
+    """Return the rows by length, each with its bindings and their numbers of steps; raise errors as `run_over` does."""
     first = session.bindings(entry)[0]
     are_left = len(session.lengths(entry)) > 1 or len(rows) % first.rows or is_ragged(rows)
     row_wise = bool(are_left) and session.is_row_wise(first, fetch)
@@ -100,12 +99,12 @@ def _run_part(
     collected: _Collected,
     between: Callable[[], None],
 ) -> None:
-    """Make the steps of rows of one length, and take what they fetch."""
+    """Make the steps of rows of one length, and collect their fetches."""
     rows = part.rows
     count = sum(bound.rows * steps for bound, steps in turns)
     rows_of_steps = rows
     if count != len(rows):
-        from runtime.rows.filled_up import filled_up  # where rows are left: start-up time
+        from runtime.rows.filled_up import filled_up  # needed only where rows remain: start-up time
 
         rows_of_steps = filled_up(rows, count)
     start = 0
@@ -128,7 +127,7 @@ def _run_part(
 
 
 def _turns(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) -> list[tuple[BoundEntry, int]]:
-    """Bindings with how many steps of each take all rows, the larger ones first. Raises DataError if rows are left."""
+    """Return bindings with their numbers of steps for all rows, the larger ones first; DataError if rows remain."""
     turns: list[tuple[BoundEntry, int]] = []
     rest = count
     for i, bound in enumerate(bindings):
@@ -147,13 +146,13 @@ def _turns(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) -> 
 
 
 class _Collected:
-    """Fetched arrays over steps: joined where they have rows, else summed, averaged or the last.
+    """Fetched arrays over steps: concatenated where they have rows, else the sum, the mean or the last.
 
-    Behind what short rows give stand zeros, where others are longer.
+    Short rows are padded with zeros where others are longer.
     """
 
     def __init__(self, bound: BoundEntry, fetch: Sequence[str], rows: int, memory: MemoryLimit) -> None:
-        """For so many rows in all; `memory` is asked before their arrays are made."""
+        """Begin for `rows` rows in all; `memory` is asked before the arrays are allocated."""
         fetches = [*((f.name, f.over) for f in bound.block.fetches), *((name, pb.OVER_LAST) for name in fetch)]
         by_row = bound.row_names
         self._over = {name: over for name, over in fetches if name not in by_row}
@@ -168,7 +167,7 @@ class _Collected:
         self._last: dict[str, Array] = {}
 
     def add(self, fetched: Mapping[str, Array], rows: int, places: Array | None = None) -> None:
-        """Take what a step of that many rows fetched; they stand behind those before, or at these places."""
+        """Add the fetches of a step of `rows` rows, behind the earlier ones or at these positions."""
         for name, array in fetched.items():
             if name in self._joined:
                 self._place(name, array[:rows], places)
@@ -179,7 +178,7 @@ class _Collected:
         self._done += rows
 
     def result(self, rows: int) -> dict[str, Array]:
-        """The arrays after that many rows in all."""
+        """Return the arrays after `rows` rows in all."""
         rest = {name: array for name, array in self._last.items() if name not in self._joined}
         self._memory.take(sum(array.nbytes for array in rest.values()), "the results")
         arrays = {name: array.copy() for name, array in rest.items()}

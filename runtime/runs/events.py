@@ -1,4 +1,4 @@
-"""What a training run reports: frozen records, one kind per occasion. Epochs and steps count from 1."""
+"""The reports of a training run: frozen records, one kind per occasion. Epochs and steps count from 1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EvaluationEnd(NamedTuple):
     entry: str
     split: str
     metrics: Metrics
-    is_best: bool  # these states are the best so far, and kept
+    is_best: bool  # True if these states are the best so far, and kept
 
 
 class CheckpointWritten(NamedTuple):

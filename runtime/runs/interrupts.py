@@ -1,7 +1,7 @@
-"""What signals do: they end a process at once while nothing is under way, and between two steps while it trains.
+"""The handling of signals: they end a process at once while nothing is under way, and between two steps of a training.
 
-SIGINT is what Ctrl-C sends, SIGTERM what a service manager, a container or a batch system sends, SIGHUP what a terminal
-sends that is closed. This module is imported before anything else and therefore imports next to nothing.
+Ctrl-C sends SIGINT, a service manager, a container or a batch system SIGTERM, and a terminal that is closed SIGHUP.
+This module is imported first and therefore imports next to nothing.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 def leave_at_once(command: str) -> None:
-    """From now on end the process at a signal, with one sentence, and 128 and the signal's number as its code.
+    """End the process at a signal from now on, with one sentence and 128 plus the signal's number as exit code.
 
-    For the time in which modules are imported: an exception there comes out as a traceback, or as another error.
-    A signal that is ignored, as under nohup, stays so.
+    This is for the time in which modules are imported: an exception there comes out as a traceback, or as another
+    error. A signal that is ignored, as under nohup, stays so.
     """
     for number in ENDINGS:
         if _is_ours(signal.getsignal(number)):
@@ -38,20 +38,23 @@ def leave_at_once(command: str) -> None:
 
 
 def ignore_all() -> None:
-    """From now on no signal ends the process: all is done, and only the interpreter is taken down."""
+    """Ignore all signals from now on: all work is done, and only the interpreter shuts down."""
     for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)
 
 
 class Interrupts:
-    """While it is entered, a signal is noted, and `check` raises Interrupted; a second Ctrl-C raises at once.
+    """A context in which a signal is noted, and `check` raises Interrupted; a second Ctrl-C raises at once.
 
-    Outside the main thread, where Python has no signals, and for signals that somebody else handles, it does nothing.
-    It can be entered many times.
+    It does nothing outside the main thread, where Python has no signals, and for signals that have another handler. It
+    can be entered many times.
     """
 
     def __init__(self, *signals: signal.Signals, at_once: bool = False) -> None:
-        """Without arguments it is SIGINT alone; `at_once`: the first signal raises where it comes, until `hold`."""
+        """Handle these signals, SIGINT alone by default.
+
+        With `at_once` the first one raises where it comes, until `hold`.
+        """
         self._signals = signals or (signal.SIGINT,)
         self._at_once = at_once
         self._noted: int | None = None
@@ -59,9 +62,9 @@ class Interrupts:
         self._previous: list[tuple[int, object]] = []
 
     def hold(self, ask: Callable[[Callable[[], BaseException]], None] = lambda error: None) -> None:
-        """From now on a signal waits for `check`: there is something that must become whole before.
+        """Let signals wait for `check` from now on: there are states that must become whole first.
 
-        `ask` is given what makes its error, for a step that is so long that it is cut.
+        `ask` gets a function that makes the error, for a step that is too long to be waited for.
         """
         self._at_once = False
         self._ask = ask
@@ -90,7 +93,7 @@ class Interrupts:
             signal.signal(number, handler)  # pyright: ignore[reportArgumentType]: it came from signal.getsignal
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        """Only a second Ctrl-C is impatience: SIGTERM and SIGHUP are sent twice by systems that take no care."""
+        """Note a signal; only a second Ctrl-C raises at once, as some systems send SIGTERM and SIGHUP twice."""
         del frame
         impatient = self._noted is not None and number == signal.SIGINT
         self._noted = number if self._noted is None else self._noted
@@ -100,7 +103,7 @@ class Interrupts:
 
 
 class _Leave:
-    """Ends the process at once."""
+    """A handler that ends the process at once."""
 
     def __init__(self, command: str) -> None:
         self._sentence = f"{command}: interrupted\n".encode()
@@ -108,11 +111,11 @@ class _Leave:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         try:  # noqa: SIM105 (contextlib is slow to import)
             os.write(2, self._sentence)
-        except OSError:  # nobody is there to read it
+        except OSError:  # nobody reads stderr
             pass
         os._exit(128 + number)
 
 
 def _is_ours(handler: object) -> bool:
-    """Whether a signal does what it does by default, or what `leave_at_once` lets it do."""
+    """Return True if a signal has its default handler, or the one of `leave_at_once`."""
     return handler in (signal.default_int_handler, signal.SIG_DFL) or isinstance(handler, _Leave)

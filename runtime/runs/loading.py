@@ -1,8 +1,8 @@
-"""Taking parameters and buffers from a file of tensors: all of them or some, by its names or by those of PyTorch.
+"""Parameters and buffers from a file of tensors: all of them or some, by its names or by those of PyTorch.
 
-1. Slots, counters and what a checkpoint says of the best evaluation are left out.
+1. Slots, counters and the checkpoint's best evaluation are left out.
 2. The other tensors get the names that the rules give them.
-3. Every state that is asked for finds its tensor.
+3. Every requested state finds its tensor.
 4. Each tensor is checked, and only then is any state written.
 """
 
@@ -26,16 +26,16 @@ from runtime.runs.torch_names import IGNORED, Source, torch_sources
 
 Layout = Literal["prograd", "torch"]
 SHOWN = 3
-"""Names that a sentence lists before it counts."""
+"""Number of names that a sentence lists before it counts."""
 
 
 class Loaded(NamedTuple):
-    """What was taken from a file; as text, a sentence.
+    """The result of loading a file; as text, a sentence.
 
     Attributes:
-        loaded: by state, the tensor of the file.
+        loaded: tensor of the file by state.
         left: tensors of the file that no state took.
-        kept: parameters and buffers that have the values that they had before.
+        kept: parameters and buffers that keep their earlier values.
     """
 
     loaded: dict[str, str]
@@ -57,21 +57,20 @@ def load_parameters(
     rename: Mapping[str, str] | None = None,
     layout: Layout = "prograd",
 ) -> Loaded:
-    """Put parameters and buffers of a file into the states, and leave slots and counters as they are.
+    """Copy parameters and buffers of a file into the states, and leave slots and counters as they are.
 
     Args:
         checkpoint: the file.
-        program: says which states are parameters and buffers.
-        states: are written.
-        only: patterns of the states that are taken, as "trunk.*"; unless given, all are, and the file has no others.
-        rename: what tensors of the file are called: for "old.": "new." all that begin with old. begin with new., and
-            for "a*b": "c*d" the same at both ends. The first rule that fits counts.
-        layout: "torch" finds tensors by the names that PyTorch's modules give them, turns their axes, and widens
-            16-bit floats for states of float32 and float64, which have all their numbers.
+        program: tells which states are parameters and buffers.
+        states: the arrays that are written.
+        only: patterns of the states to load, as "trunk.*"; by default all, and then the file must have no others.
+        rename: rules for the names of the file's tensors: "old.": "new." replaces the beginning old. by new., and
+            "a*b": "c*d" replaces both ends. The first rule that fits counts.
+        layout: "torch" finds tensors by the names that PyTorch's modules give them, transposes their axes, and widens
+            16-bit floats for states of float32 and float64 without rounding.
 
     Raises:
-        DataError: a state that is asked for has no tensor, or one of another type; or a tensor is left and `only` was
-            not given.
+        DataError: a requested state has no tensor, or one of another type; or a tensor is left and `only` is not given.
         UsageError: a pattern or a rule fits nothing.
     """
     path, tensors, about = checkpoint
@@ -100,7 +99,7 @@ def load_parameters(
 
 
 def _renamed(path: Path, names: Iterable[str], rules: Mapping[str, str]) -> dict[str, str]:
-    """The tensors of a file by the names that the rules give them."""
+    """Return the tensors of a file by the names that the rules give them."""
     for old, new in rules.items():
         if old.count("*") != new.count("*") or old.count("*") > 1 or not old:
             raise UsageError(
@@ -131,7 +130,7 @@ def _replaced(old: str, new: str, name: str) -> str:
 
 
 def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """The names that match any of the patterns."""
+    """Return the names that match any of the patterns."""
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise UsageError(f"only: no parameter and no buffer matches {pattern!r}{closest(pattern, names)}")
@@ -139,7 +138,7 @@ def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 
 def _source(path: Path, state: str, there: Collection[str], layout: Layout) -> Source:
-    """Where a state lies: under its own name, or under that of PyTorch."""
+    """Return the source of a state: under its own name, or under that of PyTorch."""
     tried = [Source(state, turned=False), *(torch_sources(state) if layout == "torch" else ())]
     found = next((source for source in tried if source.tensor in there), None)
     if found is None:
@@ -160,6 +159,6 @@ def _require_type(path: Path, tensor: str, state: str, array: Array, wanted: Arr
 
 
 def _listed(names: Collection[str]) -> str:
-    """How many, and the first of them."""
+    """Return the number of names, and the first of them."""
     more = len(names) - SHOWN
     return f"{len(names)} ({', '.join([*names][:SHOWN])}{f' and {more} more' if more > 0 else ''})"

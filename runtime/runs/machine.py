@@ -1,4 +1,4 @@
-"""What a result may depend on besides the program: versions of packages, and the CPU as NumPy and BLAS use it."""
+"""The versions and the CPU that a result may depend on, besides the program."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from runtime.blas import blas_core
 
 
 def this_machine(instructions: str = "") -> dict[str, str]:
-    """By name, words that differ where bits may differ; docs/reproducibility.md says what each one can change.
+    """Return words by name that differ where bits may differ; docs/reproducibility.md says what each one can change.
 
-    `instructions` are those of the engine that computes, if its bits depend on them.
+    `instructions` are those of the engine, if its bits depend on them.
     """
     config = cast(dict[str, Any], np.show_config(mode="dicts"))
     simd = config.get("SIMD Extensions", {})

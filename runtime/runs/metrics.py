@@ -1,4 +1,4 @@
-"""Metrics: scalar fetches, and how they combine over steps."""
+"""Metrics: scalar fetches, and their combination over steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Metrics = dict[str, Number]
 
 
 def scalar_fetches(bound: BoundEntry) -> list[pb.FetchDesc]:
-    """The fetches with one element, whatever the number of rows."""
+    """Return the fetches with one element, whatever the number of rows."""
     return [
         fetch
         for fetch in bound.block.fetches
@@ -24,7 +24,7 @@ def scalar_fetches(bound: BoundEntry) -> list[pb.FetchDesc]:
 class Totals:
     """Scalar fetches combined over steps: the last value, the mean weighted by rows, or the sum.
 
-    Sums are in Python's float64, in the order of the steps. `sums` and `rows` are all there is to remember.
+    Sums are Python's float64, in the order of the steps. `sums` and `rows` are the whole state.
     """
 
     def __init__(self, fetches: Iterable[pb.FetchDesc]) -> None:
@@ -34,27 +34,27 @@ class Totals:
 
     @property
     def names(self) -> list[str]:
-        """Of the fetches."""
+        """The names of the fetches."""
         return list(self._over)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Begin again with no steps."""
         self.sums = {}
         self.rows = 0
 
     def of_step(self, fetched: Mapping[str, Array]) -> Metrics:
-        """What a step fetched, as numbers."""
+        """Return the scalar fetches of a step, as numbers."""
         return {name: fetched[name].item() for name in self._over}
 
     def of_steps(self, kept: Mapping[str, Array], count: int) -> list[Metrics]:
-        """Likewise of so many steps, whose values lie along axis 0."""
+        """Return the scalar fetches of `count` steps, whose values lie along axis 0."""
         columns: list[list[Number]] = [kept[name].reshape(-1)[:count].tolist() for name in self._over]
         return [dict(zip(self._over, values, strict=True)) for values in zip(*columns, strict=True)] or [
             {} for _ in range(count)
         ]
 
     def add(self, steps: Sequence[Metrics], rows: int) -> None:
-        """Take the numbers of steps of that many rows each."""
+        """Add the numbers of steps of `rows` rows each."""
         self.rows += rows * len(steps)
         for name, over in self._over.items() if steps else ():
             if over not in (pb.OVER_MEAN, pb.OVER_SUM):
@@ -67,6 +67,6 @@ class Totals:
             self.sums[name] = total
 
     def result(self) -> Metrics:
-        """The combined values; none before the first step."""
+        """Return the combined values; empty before the first step."""
         means = {name for name, over in self._over.items() if over == pb.OVER_MEAN}
         return {name: value / self.rows if name in means else value for name, value in self.sums.items()}

@@ -1,8 +1,8 @@
-"""Steps of an entry with rows that are given, each by itself.
+"""Steps of an entry with given rows, one at a time.
 
-Arrays are often as earlier ones were: the same feeds, dtypes and shapes. What was found out for the first of them is
-kept as a `Script` and followed at once for those that come later. A script looks at no value; the errors of a step are
-said as for the first one.
+Calls often pass arrays of the same feeds, dtypes and shapes as earlier ones. The decisions for the first of them are
+kept as a `Script`, which later calls follow at once. A script looks at no value; the errors of a step are reported as
+for the first call.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from runtime.runs.turns import Turn
 from runtime.runs.workspaces import Lent
 
 MAX_SCRIPTS: Final = 64
-"""Upper bound on the scripts that are kept: arrays of ever other shapes are rare, and must not fill the memory."""
+"""Upper bound on the scripts that are kept: ever new shapes are rare, and must not fill the memory."""
 
 _Key = tuple[object, ...]
 
 
 class Script(NamedTuple):
-    """How to make a step for arrays of certain dtypes and shapes.
+    """The way to make a step for arrays of certain dtypes and shapes.
 
     Attributes:
         bound: the entry, bound to the rows of the arrays.
         fetch: the tensors to fetch besides the entry's own.
         trains: True if the step changes states that live on.
-        reads_length: True if the entry reads how many steps the run has in all.
+        reads_length: True if the entry reads the total number of steps of the run.
     """
 
     bound: BoundEntry
@@ -44,7 +44,7 @@ class Script(NamedTuple):
 
 
 class OneStep:
-    """The steps that callers of a session make one by one; threads may make them side by side."""
+    """The steps that callers of a session make one by one; threads may make them concurrently."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -53,8 +53,8 @@ class OneStep:
     def __call__(self, entry: str | None, given: object, fetch: Sequence[str]) -> dict[str, Array]:
         """Make a step of an entry, the training entry if None, and return what it fetches by name.
 
-        Raises DataError for rows that no binding takes, UsageError if nobody has said how many steps there will be, or
-        for rows that are no mapping of arrays by feed.
+        Raises DataError for rows that no binding takes. Raises UsageError if the total number of steps is needed and
+        unknown, or for rows that are no mapping of arrays by feed.
         """
         key = _key(entry, given, fetch)
         script = None if key is None else self._scripts.get(key)
@@ -110,7 +110,7 @@ def _stepped(lent: Lent, script: Script, feeds: Mapping[str, Array] | None, rows
 
 
 def _key(entry: str | None, given: object, fetch: Sequence[str]) -> _Key | None:
-    """Return what arrays have in common that take the same script; None for what is no dictionary of arrays."""
+    """Return the key that arrays with the same script share; None for anything but a dictionary of arrays."""
     if type(given) is not dict:
         return None
     feeds = cast(dict[object, object], given)

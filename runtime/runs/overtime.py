@@ -1,14 +1,14 @@
-"""Ends a run that goes on after it was asked to end: a limit of time holds within a step, and before the first one.
+"""The end of a run that goes on after it was asked to end: a limit of time holds within a step, and before the first.
 
-1. While a run is loaded, checked and initialised, there is nothing to keep: the limit is raised wherever the process
-   is, by an alarm of the system (setitimer), so no op is any slower for it.
-2. From `hold` on, the limit is seen between steps, where the states are whole. A step under way is cut: at once if
-   nothing of the run would be kept anyway, else when it has had a second more than the longest step so far. What the
-   states hold after a cut is of no use, so nothing is written of them. Nothing but a step is ever cut.
-3. Python hears of an alarm between two calls of NumPy, so a cut comes at most one call late. Where one call takes
-   longer than `PATIENCE`, a thread says so and ends the process.
+1. While a run is loaded, checked and initialised, there is nothing to keep. The limit is raised wherever the process
+   is, by an alarm of the system (setitimer), so no op is slower for it.
+2. From `hold` on, the limit is checked between steps, where the states are whole. A step is interrupted: at once
+   if nothing of the run would be kept anyway, else when it has had a second more than the longest step so far. The
+   states are unusable then, so nothing is written of them. Only steps are ever interrupted.
+3. Python handles an alarm between two calls of NumPy, so the interruption comes at most one call late. Where one call
+   takes longer than `PATIENCE`, a thread says so and ends the process.
 
-Without alarms, on Windows and outside the main thread, only what happens between steps is left.
+Without alarms, on Windows and outside the main thread, the limit acts only between steps.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from typing import Final
 from runtime.errors import OutOfTime
 
 AGAIN: Final = 0.1
-"""Seconds between alarms: Python drops an exception that comes up while it frees an object, with words on stderr."""
+"""Seconds between alarms: Python drops an exception raised while it frees an object, with a message on stderr."""
 
 ROOM: Final = 1.0
-"""Seconds that a step under way is given, beyond those of the longest before, where a checkpoint is to follow."""
+"""Seconds that a step may take beyond the longest earlier step, where a checkpoint is to follow."""
 
 PATIENCE: Final = 1.0
-"""Seconds that one call of NumPy may go on after it should have been cut."""
+"""Seconds that one call of NumPy may go on after it should have been interrupted."""
 
 _EXIT_LIMIT: Final = 6
 
 
 class Overtime:
-    """A limit of seconds from now on, None for no limit; nothing happens before `begin`, or the block of a `with`."""
+    """A limit of seconds from now on, None for no limit; it acts from `begin`, or the start of a `with` block."""
 
     def __init__(self, seconds: float | None, say: Callable[[str], object] = lambda text: None) -> None:
-        """`say` puts the last sentence of a process that is ended in the middle of a call on stderr."""
+        """Begin with no alarm; `say` prints the last sentence of a process that is ended in the middle of a call."""
         self._seconds = seconds
         self._say = say
-        self._asked = float("inf") if seconds is None else perf_counter() + seconds  # when the end is asked for
+        self._asked = float("inf") if seconds is None else perf_counter() + seconds  # time at which the end is due
         self._error: Callable[[], BaseException] = self._out_of_time
-        self._anywhere = True  # nothing to keep yet: an alarm raises wherever it comes
+        self._anywhere = True  # True while there is nothing to keep: an alarm raises wherever it comes
         self._stepping = False
         self._keeps = False
         self._begun = 0.0
@@ -53,14 +53,14 @@ class Overtime:
         self._alarms = False
 
     def ask(self, error: Callable[[], BaseException]) -> None:
-        """Ask for the end now, by another error than that of the time; for the handler of a signal."""
+        """Ask for the end now, with another error than that of the time; for the handler of a signal."""
         if perf_counter() < self._asked:
             self._error = error
             self._asked = perf_counter()
             self._set_alarm(AGAIN / 100)
 
     def hold(self, *, keeps: bool) -> None:
-        """From now on nothing but a step is cut; `keeps`: a step under way is given time to become whole."""
+        """Interrupt nothing but steps from now on; with `keeps` a current step gets time to become whole."""
         self._anywhere = False
         self._keeps = keeps
 
@@ -70,7 +70,7 @@ class Overtime:
             raise self._error()
 
     def step(self, step: Callable[[], object]) -> None:
-        """Make a step, which may be cut."""
+        """Make a step, which may be interrupted."""
         self._begun = perf_counter()
         self._stepping = True
         try:
@@ -91,7 +91,7 @@ class Overtime:
         self.close()
 
     def begin(self) -> None:
-        """From here on alarms come; whoever calls this has seen to it that `close` is called."""
+        """Let alarms come from now on; the caller ensures that `close` is called."""
         self._alarms = _can_set_alarms()
         if self._alarms:
             signal.signal(signal.SIGALRM, self._ring)
@@ -100,7 +100,7 @@ class Overtime:
             self._set_alarm(max(self._asked - perf_counter(), 1e-6))
 
     def close(self) -> None:
-        """No alarm comes any more."""
+        """Stop all alarms."""
         self._anywhere = self._stepping = False
         self._left.set()
         if self._alarms:
@@ -117,16 +117,16 @@ class Overtime:
             if _frees(frame):
                 self._set_alarm(AGAIN / 10)
                 return
-            self._set_alarm(10 * AGAIN)  # not again before what is under way has been left
+            self._set_alarm(10 * AGAIN)  # not again before the current work has been left
             raise self._error()
 
     def _is_due(self, patience: float) -> bool:
-        """Whether what the process does now is to be cut, and was already so many seconds ago."""
+        """Return True if the present work is to be interrupted, and has been for `patience` seconds."""
         room = self._longest + ROOM if self._keeps else 0.0
         return (self._anywhere or self._stepping) and perf_counter() >= self._asked + room + patience
 
     def _watch(self) -> None:
-        """A thread: end the process if the cut does not come, because one call does not return."""
+        """End the process, from a thread, if the interruption does not come because one call does not return."""
         assert self._seconds is not None, "only begun with a limit"
         if self._left.wait(max(self._asked + PATIENCE - perf_counter(), 0.0)):
             return
@@ -140,7 +140,7 @@ class Overtime:
 
 
 def _frees(frame: FrameType | None) -> bool:
-    """Whether an object is being freed, by its own method or by who waits for its end: no exception comes out there."""
+    """Return True if the frame frees an object, or waits for that: no exception can leave there."""
     while frame is not None:
         if frame.f_code.co_name == "__del__" or frame.f_globals.get("__name__") in ("weakref", "_weakrefset"):
             return True
@@ -149,7 +149,7 @@ def _frees(frame: FrameType | None) -> bool:
 
 
 def _can_set_alarms() -> bool:
-    """Whether alarms are there, may be set from here, and belong to nobody else."""
+    """Return True if alarms exist, may be set from this thread, and have no other user."""
     here = threading.current_thread() is threading.main_thread()
     return (
         here and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN)

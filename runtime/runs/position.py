@@ -1,4 +1,4 @@
-"""Where a run stands: everything besides the states that a later process needs to go on as if nothing happened."""
+"""The position of a run: everything besides the states that a later process needs to continue it."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from runtime.runs.metrics import Metrics, Number
 
 
 class Position:
-    """How far a run is, what its metrics are so far, and its best states.
+    """The progress of a run, its metrics so far, and its best states.
 
     Attributes:
-        epoch: epochs that are over.
-        step: steps done in the epoch that is not.
-        steps: steps done in all.
+        epoch: number of finished epochs.
+        step: number of finished steps in the current epoch.
+        steps: total number of finished steps.
         closed: `steps` when metrics were last combined and evaluated.
-        rows: how many rows an epoch reads; 0 before the first step.
-        sums, summed_rows: the metrics of the epoch that is not over.
-        metrics: combined, of the last epoch that was closed.
+        rows: number of rows that an epoch reads; 0 before the first step.
+        sums, summed_rows: the metrics of the current epoch.
+        metrics: combined metrics of the last closed epoch.
         evaluation: metrics of the last evaluation.
-        best: the states of the best evaluation by name; none before the first, or if nothing is kept.
+        best: the states of the best evaluation by name; empty before the first, or if nothing is kept.
         best_metric: the value by which they are the best.
-        best_at: epoch, step and steps of it.
-        best_evaluation: all metrics of it.
-        stale: evaluations since.
+        best_at: epoch, step and steps of the best evaluation.
+        best_evaluation: all metrics of the best evaluation.
+        stale: number of evaluations since the best one.
         rows_sha256: fingerprints of the rows to "train" and to "evaluate" on; older files have none.
-        is_resumed: the run has made no step since it was put here from a file; not saved.
-        cursor, best_cursor: where the source of the rows stood then, if they come from one: values that JSON has.
-        stopped: whether that was often enough to stop.
-        reached: `steps` at the end, before the best states were put back; not saved.
+        is_resumed: True if the run has made no step since it was read from a file; not saved.
+        cursor, best_cursor: JSON values for the position of the source of the rows now and at the best evaluation;
+            None if the rows come from no source.
+        stopped: True if `stale` has reached the limit.
+        reached: `steps` at the end, before the best states were restored; not saved.
     """
 
     def __init__(self) -> None:
@@ -54,7 +55,7 @@ class Position:
         self.best_cursor: Any = None
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the arrays, as values that JSON has."""
+        """Return everything but the arrays, as JSON values."""
         values = {
             "epoch": self.epoch,
             "step": self.step,
@@ -76,7 +77,7 @@ class Position:
 
     @classmethod
     def from_json(cls, values: object) -> Position:
-        """What `to_json` gave. Raises ValueError, saying what is wrong, for anything else."""
+        """Return the position that `to_json` described; raise ValueError with the fault for anything else."""
         if not isinstance(values, dict):
             raise ValueError("there is no position")
         found = _Found(cast(dict[str, object], values))
@@ -102,7 +103,7 @@ class Position:
         return position
 
     def require_fitting(self, steps_per_epoch: int, names: Collection[str]) -> None:
-        """Raise DataError unless a run of so many steps an epoch, with metrics of these names, can stand here."""
+        """Raise DataError unless a run with these steps per epoch and metrics can have this position."""
         places = ((self.epoch, self.step, self.steps), self.best_at)
         if any(epoch * steps_per_epoch + step != steps for epoch, step, steps in places):
             raise DataError(
@@ -118,7 +119,7 @@ class Position:
 
 
 class _Found:
-    """The fields of a position that was read; every question raises ValueError for what does not answer it."""
+    """The fields of a position that was read; each query raises ValueError for a field of another type."""
 
     def __init__(self, values: dict[str, object]) -> None:
         self._values = values
@@ -161,12 +162,12 @@ class _Found:
 
 
 def _written(metrics: Metrics) -> list[list[Number | str]]:
-    """Pairs of name and value, because a JSON object with sorted keys would forget the order of the fetches."""
+    """Return pairs of name and value, because a JSON object with sorted keys would lose the order of the fetches."""
     return [[name, _written_number(value)] for name, value in metrics.items()]
 
 
 def _written_number(value: Number) -> Number | str:
-    """JSON has no NaN and no infinity: they are written as strings."""
+    """Return the value for JSON, which has no NaN and no infinity: they are written as strings."""
     return value if math.isfinite(value) else str(value)
 
 

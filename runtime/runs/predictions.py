@@ -1,8 +1,8 @@
-"""What entries fetch for rows that are given, any number of them.
+"""The fetches of entries for any number of given rows.
 
-Arrays are often as earlier ones were: the same feeds, dtypes and shapes. What was found out for the first of them is
-kept as a *script*, the steps that take such rows, and followed at once for those that come later. A script looks at no
-value: where a step refuses one, the prediction is made again from the beginning, which says what is wrong in words.
+Calls often pass arrays of the same feeds, dtypes and shapes as earlier ones. The decisions for the first of them are
+kept as a *script*, the steps that take such rows, which later calls follow at once. A script looks at no value: where a
+step rejects one, the prediction is recomputed from the beginning, which gives the error message.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from runtime.runs.session import Session
 from runtime.runs.untrained import warn_if_untrained
 
 MOST: Final = 64
-"""Scripts that are kept at a time: rows of ever other shapes are rare, and must not fill the memory."""
+"""Upper bound on the scripts that are kept: ever new shapes are rare, and must not fill the memory."""
 
 
 class Predictions:
-    """The predictions of a session; threads may make them side by side."""
+    """The predictions of a session; threads may make them concurrently."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._scripts: dict[_Key, _Script] = {}
 
     def __call__(self, entry: str, x: object) -> dict[str, Array]:
-        """What an entry fetches, by name, for an array for its only feed, or an array per feed, or a frame."""
+        """Return an entry's fetches by name, for an array for its only feed, or an array per feed, or a frame."""
         key = _key(entry, x)
         script = None if key is None else self._scripts.get(key)
         arrays = None if script is None else self._followed(script, x)
@@ -56,7 +56,7 @@ class Predictions:
         return {next(iter(feeds)): x}
 
     def _followed(self, script: _Script, x: object) -> dict[str, Array] | None:
-        """What the steps of a script fetch; None if that is no answer, for which there is a sentence elsewhere."""
+        """Return the fetches of a script's steps; None if a step fails, whose error another way reports."""
         feeds = cast(Mapping[str, Array], x if type(x) is dict else {script.only: x})
         try:
             return _follow(self._session, script, feeds)
@@ -75,7 +75,7 @@ _Key = tuple[object, ...]
 
 
 def _key(entry: str, x: object) -> _Key | None:
-    """What arrays have in common that take the same script; None for what is no array."""
+    """Return the key that arrays with the same script share; None for anything but arrays."""
     if type(x) is np.ndarray:
         return entry, x.dtype, x.shape
     if type(x) is not dict:
@@ -90,10 +90,10 @@ class _Script(NamedTuple):
     """The steps for arrays of certain dtypes and shapes.
 
     Attributes:
-        only: a feed, which is the only one where its array has no name.
-        bindings: of the steps, each once.
-        steps: in order, with the first row and the one after the last; what a step has behind that repeats the last.
-        fetches: each with dtype, shape and bytes.
+        only: the only feed, if its array has no name.
+        bindings: bindings of the steps, each once.
+        steps: steps in order, with the first row and the one after the last; further rows of a step repeat the last.
+        fetches: dtype, shape and bytes of each fetch.
     """
 
     only: str
@@ -103,7 +103,7 @@ class _Script(NamedTuple):
 
 
 def _script(session: Session, entry: str, feeds: Mapping[str, Array], arrays: Mapping[str, Array]) -> _Script | None:
-    """The steps for such arrays, for which these were fetched; None where there is more to it than copies and steps."""
+    """Return the steps for such arrays, whose fetches these are; None if they need more than copies and steps."""
     bound = session.bindings(entry)[0]
     by_row = all(fetch.name in bound.row_names and fetch.over == pb.OVER_LAST for fetch in bound.block.fetches)
     fed = bound.feeds and all(feed.by_row for feed in bound.feeds.values())
@@ -124,7 +124,7 @@ def _script(session: Session, entry: str, feeds: Mapping[str, Array], arrays: Ma
 
 
 def fill(executor: Executor, feeds: Mapping[str, Array], start: int, count: int) -> None:
-    """Give a step these rows of arrays; if it has more, the last of them again."""
+    """Fill the feeds of a step with these rows of arrays; further rows repeat the last one."""
     for name, out in executor.feeds.items():
         out[:count] = feeds[name][start : start + count]
         if count < len(out):

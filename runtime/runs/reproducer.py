@@ -1,7 +1,7 @@
-"""A failed step as a program of its own: a file, and beside it the states that it began with and the rows it was fed.
+"""A failed step as a program of its own: a file, with the states at its start and its rows beside it.
 
-`runtime execute` runs it with nothing else said, and its first step is that step: all states are read from a file,
-the run has the number of steps that it had, and the data has exactly those rows, in their order.
+`runtime execute` runs it without options, and its first step is that step. All states are read from a file, the run has
+the same total number of steps, and the data has exactly those rows, in their order.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ PROGRAM, STATES, ROWS = "program.pb", "states.safetensors", "rows.safetensors"
 def write_reproducer(
     program: pb.ProgramDesc, step: FailedStep, folder: str | Path, *, force: bool = False
 ) -> list[str]:
-    """Write `program.pb`, `states.safetensors` and `rows.safetensors` into a folder, which is made if it is not there.
+    """Write `program.pb`, `states.safetensors` and `rows.safetensors` into a folder, which is created if missing.
 
-    Feeds that have no rows cannot be columns of a data file. If there are any, every feed is a .npy file instead, and
-    what comes back are the options that `runtime execute` needs for them; else it needs none.
+    Feeds that have no rows cannot be columns of a data file. If there are any, every feed is a .npy file instead.
+    Return the options that `runtime execute` needs for them, or an empty list.
 
-    Raises UsageError if files of these names are there and not `force`, or the folder cannot be made; ResourceLimit if
+    Raises UsageError if files of these names exist and not `force`, or the folder cannot be created; ResourceLimit if
     the disk is full, DataError if a file cannot be written.
     """
     folder = Path(folder)
@@ -67,7 +67,7 @@ def require_folder(folder: Path, *, force: bool) -> None:
 
 
 def _entry_of(program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
-    """The name of the entry that runs the block, or one that is equal."""
+    """Return the name of the entry that runs the block, or an equal one."""
     names = [e.name for e in program.entries for binding in e.bindings if program.blocks[binding.block] == block]
     if not names:
         raise UsageError("the step is of another program")
@@ -75,7 +75,7 @@ def _entry_of(program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
 
 
 def _begin_with(program: pb.ProgramDesc, states: Mapping[str, Array]) -> None:
-    """Let every state begin with what the file of states holds, but the seed and settings: the program has these."""
+    """Give every state an initial value from the file of states, but for seed and settings, which the program has."""
     program.seed = int(states["seed"])
     for state in program.states:
         if is_setting(state):
@@ -85,7 +85,7 @@ def _begin_with(program: pb.ProgramDesc, states: Mapping[str, Array]) -> None:
 
 
 def _feed(program: pb.ProgramDesc, entry: str, feeds: Mapping[str, Array], folder: Path, *, force: bool) -> list[str]:
-    """Let the program read the feeds from a file of rows, or else write them one by one and give the options."""
+    """Let the program read the feeds from a file of rows, or else write them one by one and return the options."""
     by_row = all(feed.by_row for feed in bound_entries(program, entry)[0].feeds.values())
     program.ClearField("data")
     if by_row and feeds:
@@ -104,7 +104,7 @@ def _feed(program: pb.ProgramDesc, entry: str, feeds: Mapping[str, Array], folde
 
 
 def _run_once(program: pb.ProgramDesc, entry: str, step: FailedStep) -> None:
-    """Let the program run the entry. Its epochs are one step each, so as many make the number of steps in all."""
+    """Let the program run the entry, with epochs of one step, as many as the run's total number of steps."""
     program.ClearField("run")
     program.run.entry, program.run.split = entry, "train"
     program.run.epochs = max(1, int(step.states["total_steps"])) if trains(program, step.block) else 1

@@ -1,4 +1,4 @@
-"""The library: a facade for a session with a program, and for where its training stands."""
+"""The library: a facade for a session with a program, and for the standing of its training."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ Path_ = str | os.PathLike[str]
 def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
     """Load and check a program file, and give its states their initial values.
 
-    `plugins` are used before, as by `use_plugin`: the program imports nothing by itself. `options` are those of `Run`,
-    without `program` and `folder`. A file of initial values that is missing, or another one, is an error when they are
-    used: `load` and `resume` of a Run may replace them before.
+    `plugins` are used first, as by `use_plugin`: the program imports nothing by itself. `options` are those of `Run`,
+    without `program` and `folder`. A file of initial values that is missing or differs is an error when the values are
+    used, because `load` and `resume` of a Run may replace them before.
 
     Raises:
-        PluginError: a plugin is not there, or cannot be used.
+        PluginError: a plugin is missing, or cannot be used.
         ProgramError: the file is no program that this runtime can run; nothing was allocated.
         ResourceLimit: the states do not fit into `max_memory`.
     """
@@ -70,7 +70,7 @@ def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
 
 
 def _require_path(call: str, path: object) -> None:
-    """Raise UsageError for what is no path of a file."""
+    """Raise UsageError unless `path` is a path of a file."""
     if not isinstance(path, str | os.PathLike):
         what = type(path).__name__
         hint = "; a Program runs as prograd.Run(program.compile(batch=32))" if what in ("Program", "Compiled") else ""
@@ -78,42 +78,43 @@ def _require_path(call: str, path: object) -> None:
 
 
 class Compiled(Protocol):
-    """What a compiler gives: a program that has not been saved."""
+    """The result of a compiler: a program that has not been saved."""
 
     def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
-        """The program as it would be saved into that folder, beside its files."""
+        """Return the program as it would be saved into that folder, beside its files."""
         ...
 
 
 class Run:
     """A program that is ready to run. Threads may share it.
 
-    Each sees the states as they are between two steps of training: evaluations and predictions run side by side, each
-    thread with an arena of its own as far as `max_memory` allows, and steps that train wait for them.
+    Each thread sees the states as they are between two steps of training. Evaluations and predictions run
+    concurrently, each thread with an arena of its own as far as `max_memory` allows. Training steps wait for them.
 
     Args:
-        program: checked before anything is allocated; or what `compile` gives, as if it were saved into the folder.
-        folder: where the files lie that the program names.
-        engine: what computes; "reference", which does unless another one is named, is NumPy, one function per op.
+        program: program, checked before anything is allocated; or the result of `compile`, as if it were saved into
+            the folder.
+        folder: folder of the files that the program names.
+        engine: name of the engine; the default "reference" is NumPy, one function per op.
         math: "exact" computes as the program says.
-        threads: how many threads run ops, one for each core that the process may use unless given; the results do not
-            depend on it.
-        schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts an op when it can.
-        seed: in place of the program's.
-        check_nan: look at every output of every op, and raise NonFinite at the first NaN or Inf; its `step` is what
-            `write_reproducer` takes. Copies of what a step changes count for `max_memory`.
+        threads: number of threads that run ops, by default one for each core that the process may use; the results do
+            not depend on it.
+        schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts ops when inputs are ready.
+        seed: seed in place of the program's.
+        check_nan: check every output of every op, and raise NonFinite at the first NaN or Inf; its `step` is the
+            argument of `write_reproducer`. Copies of the states that a step changes count for `max_memory`.
         max_memory: bytes that the run may allocate, as docs/limits.md counts them, or an account that counts them.
-        spill: a folder for the file beside the arena, which a program that spills needs; nothing is left in it.
-        data: a file in place of the program's own data file, with the same keys.
+        spill: folder for the file beside the arena, which a program that spills needs; nothing is left in it.
+        data: file in place of the program's own data file, with the same keys.
         settings: values of the program's settings, by name, in place of its own.
 
     Attributes:
         program: the message.
-        settings: the program's, by name; `set` gives them other values.
-        states: their arrays, which steps update; `state` reads and writes them by name.
-        memory: what is counted of it, for the limit.
-        session: the program with its engine and its rows, for who makes steps of his own.
-        standing: where training stands in this process.
+        settings: the program's settings, by name; `set` gives them other values.
+        states: the states' arrays, which steps update; `state` reads and writes them by name.
+        memory: the account of allocated memory.
+        session: the program with its engine and its rows, for callers with a training loop of their own.
+        standing: the state of the training in this process.
     """
 
     def __init__(
@@ -158,14 +159,14 @@ class Run:
         return f"<Run {self.program.name!r}: step {self.position.steps}, entries {entries}, {len(self.state)} states>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: where the run stands, entries, settings and states."""
+        """Return the HTML that a notebook shows: the position of the run, entries, settings and states."""
         from runtime.runs.shown.html_tables import run_html
 
         return run_html(self)
 
     @property
     def sha256(self) -> str:
-        """The program's identity."""
+        """The hash of the program."""
         return self.session.sha256
 
     @property
@@ -175,17 +176,17 @@ class Run:
 
     @property
     def entries(self) -> Entries:
-        """What each entry is fed and fetches, by name."""
+        """The feeds and fetches of each entry, by name."""
         return Entries(self.program)
 
     @property
     def position(self) -> Position:
-        """Where training stands."""
+        """The position of the training."""
         return self.standing.position
 
     @property
     def fetched(self) -> Mapping[str, Array]:
-        """What the last training step fetched."""
+        """The fetches of the last training step."""
         return Fetched(self.standing.fetched)
 
     @property
@@ -196,28 +197,28 @@ class Run:
     def step(
         self, feeds: Mapping[str, object] | None = None, *, entry: str | None = None, fetch: Sequence[str] = ()
     ) -> dict[str, Array]:
-        """Make one step of an entry, the training entry unless named, and give what it fetches.
+        """Make one step of an entry, by default the training entry, and return its fetches.
 
-        If the entry does not train, its metrics are of this step alone, and the states are afterwards what they were.
-        A schedule that reads how many steps the run has in all needs to be told: `run.state["total_steps"] = 1000`.
+        If the entry does not train, its metrics are of this step alone, and the states are restored afterwards. For a
+        schedule that reads the total number of steps, set it first: `run.state["total_steps"] = 1000`.
 
         Args:
             feeds: an array per feed, with exactly the rows of a step.
-            entry: which one.
+            entry: name of the entry.
             fetch: names of tensors to fetch besides the entry's own.
         """
         return Fetched(self._one_step(entry, {} if feeds is None else feeds, fetch))
 
     def train(self, *unnamed: Never, between: Callable[[], None] | None = None, **options: Any) -> Generator[Event]:
-        """Train, and report steps, epochs, evaluations and checkpoints; see `TrainingOptions` for the options.
+        """Train, and yield steps, epochs, evaluations and checkpoints; see `TrainingOptions` for the options.
 
-        The run goes on where it stands: at its start, where an earlier call was left, or where `resume` put it.
-        At the end the best states are put back if the program keeps them. An interrupt acts between two steps.
+        The run continues at its position: the start, the end of an earlier call, or the position of `resume`. At the
+        end the best states are restored if the program keeps them. An interrupt acts between two steps.
 
         Raises (the first three before the first step):
             UsageError: an option does not fit the program or the run, or an earlier call still trains.
             DataError: rows are missing or do not fit.
-            ResourceLimit: memory, or the disk for a checkpoint.
+            ResourceLimit: memory, or the disk for a checkpoint, is exhausted.
             NonFinite: the loss is NaN or Inf.
         """
         if unnamed:
@@ -231,11 +232,11 @@ class Run:
         return events
 
     def evaluate(self, data: str | Mapping[str, object] | None = None, *, entry: str | None = None) -> dict[str, Any]:
-        """The metrics of an entry over rows, numbers and arrays; the states are afterwards what they were.
+        """Return the metrics of an entry over rows, numbers and arrays; the states are restored afterwards.
 
         Args:
-            data: a split, or an array per feed; the split that the program evaluates on unless given, else all rows.
-            entry: the one that the program evaluates with unless given.
+            data: a split, or an array per feed; by default the split that the program evaluates on, else all rows.
+            entry: name of the entry; by default the one that the program evaluates with.
         """
         asked = self.program.run.evaluate
         entry = entry or asked.entry or "evaluate"
@@ -246,25 +247,25 @@ class Run:
         return Fetched(results.metrics | results.tables)
 
     def predict(self, x: object, *, entry: str = "predict") -> dict[str, Array]:
-        """What an entry fetches for any number of rows, always by name.
+        """Return an entry's fetches for any number of rows, always by name.
 
         Args:
             x: an array for the entry's one feed, or an array per feed, or a frame of pandas with a column for each.
-            entry: which one.
+            entry: name of the entry.
         """
         return Fetched(self._predictions(entry, x))
 
     def set(self, *unnamed: Never, **values: float) -> None:
-        """Give settings of the program other values, for all steps from now on.
+        """Set settings of the program to other values, for all steps from now on.
 
-        Raises UsageError, and changes nothing, for a setting that there is not, or a value that it may not have.
+        Raises UsageError, and changes nothing, for a setting that does not exist, or a value out of its range.
         """
         if unnamed:
             raise UsageError("set: a setting is given by name, as in set(rate=0.01)")
         self.settings.put(values)
 
     def save(self, path: Path_, *, force: bool = False) -> None:
-        """Write all states, and where the run stands, to a safetensors file that `resume` and `load` take.
+        """Write all states, and the position of the run, to a safetensors file that `resume` and `load` read.
 
         Raises UsageError if the file exists and not `force`, or if its name stands for another format, as in "x.pt";
         for other errors see `write_output`.
@@ -276,12 +277,12 @@ class Run:
             write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
 
     def resume(self, path: Path_, *, change_settings: bool = False) -> None:
-        """Go on where a saved run stood, from a file or from the newest checkpoint of a folder.
+        """Continue a saved run at its position, from a file or from the newest checkpoint of a folder.
 
-        Settings are those of the saved run; with `change_settings`, those that this one was given take their place.
+        Settings are those of the saved run; with `change_settings`, the settings passed to this run replace them.
 
         Raises ProgramError for a checkpoint of another program, DataError for a missing or damaged one, UsageError
-        while the run trains, or was given a setting that the saved one has otherwise.
+        while the run trains, or if a setting passed to this run differs from the saved one.
         """
         self.standing.require_no_training("resume")
         _require_path("resume", path)
@@ -306,20 +307,20 @@ class Run:
         rename: Mapping[str, str] | None = None,
         layout: Layout = "prograd",
     ) -> Loaded:
-        """Take parameters and buffers from a file; slots, counters and where the run stands stay as they are.
+        """Load parameters and buffers from a file; slots, counters and the position of the run stay as they are.
 
         Args:
-            path: of a safetensors file, such as `save` writes, or PyTorch's state dict saved by safetensors.
-            only: patterns of the states that are taken, as "trunk.*"; unless given, all, and the file has no others.
-            rename: what tensors of the file are called here, as {"backbone.": "trunk."}; see docs/commands.md.
+            path: path of a safetensors file, as `save` writes, or of PyTorch's state dict saved by safetensors.
+            only: patterns of the states to load, as "trunk.*"; by default all states, and the file has no others.
+            rename: new names for tensors of the file, as {"backbone.": "trunk."}; see docs/commands.md.
             layout: "torch" for names and axes of PyTorch's modules; see docs/layers.md.
 
         Returns:
-            What was loaded, what was left in the file, and which states are as before.
+            The loaded states, the tensors left in the file, and the states that are as before.
 
-        Raises DataError or UsageError, and changes nothing, for what cannot be taken.
+        Raises DataError or UsageError, and changes nothing, for tensors that cannot be loaded.
         """
-        from runtime.runs.loading import load_parameters  # for those who load: start-up time
+        from runtime.runs.loading import load_parameters  # only some runs load, and the import costs start-up time
 
         _require_path("load", path)
         checkpoint = read_checkpoint(Path(path))
@@ -330,14 +331,14 @@ class Run:
             return loaded
 
     def load_state(self, path: Path_) -> None:
-        """Take all parameters and buffers from a file; see `load`."""
+        """Load all parameters and buffers from a file; see `load`."""
         self.load(path)
 
     def close(self) -> None:
-        """Let all threads end but the caller's."""
+        """End all threads but the caller's."""
         self.session.workspaces.close()
 
-    if not TYPE_CHECKING:  # a type checker knows the attributes that there are
+    if not TYPE_CHECKING:  # a type checker knows the existing attributes
 
         def __getattr__(self, name: str) -> Any:
             raise no_attribute("a Run", name, Run, _ELSEWHERE)
@@ -352,11 +353,14 @@ _ELSEWHERE: Final = {
     "state_dict": "run.state, or run.save(path)",
     "summary": "program.summary(), or compiler summary program.pb",
 }
-"""By what runs and models have elsewhere, what to write."""
+"""Replacements for names that runs and models have in other frameworks."""
 
 
 def _compiled(given: object) -> Compiled:
-    """What compile gave. Raises UsageError for a path, and for what is no program; a Program says it by itself."""
+    """Return the result of `compile`.
+
+    Raises UsageError for a path, and for anything that is no program; a Program raises its own error.
+    """
     if isinstance(given, str | os.PathLike):
         raise UsageError(f"Run takes a program; prograd.load({os.fspath(given)!r}) reads one from its file")
     if not hasattr(type(given), "beside") and type(given).__name__ != "Program":

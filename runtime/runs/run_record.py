@@ -1,6 +1,6 @@
-"""A run in a small JSON file: what it was asked, what it gave, and on what machine; `runtime replay` takes it.
+"""A run in a small JSON file: its inputs, results and machine; `runtime replay` reads it.
 
-Files are there by their SHA-256 and not by their paths, so a record says what was read and not where it lay.
+Files are recorded by their SHA-256 and not by their paths: the record tells their content, not their location.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runtime.files.output import write_output
 
 FORMAT: Final = 1
 MAX_BYTES: Final = 1 << 20
-"""The largest record that is read: 1 MiB."""
+"""Upper bound in bytes on a record that is read: 1 MiB."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,20 @@ class RunRecord:
     """One run.
 
     Attributes:
-        program_sha256: of the program, which names its data files by their hashes.
-        entry: that ran.
-        seed: of the run.
-        steps: in all, 0 for an entry that does not train.
-        split: of the rows; "" for those that the program names.
+        program_sha256: hash of the program, which names its data files by their hashes.
+        entry: the entry that ran.
+        seed: seed of the run.
+        steps: total number of steps, 0 for an entry that does not train.
+        split: split of the rows; "" for those that the program names.
         data: SHA-256 of the file in place of the program's own data, "" if there was none.
-        load: SHA-256 of the file that parameters were taken from, likewise.
+        load: SHA-256 of the file that parameters were loaded from, "" if there was none.
         feeds: by name, the SHA-256 of a file after "@", or a JSON value.
-        resumed: whether it went on from a checkpoint, whose own beginning the record does not know.
-        engine: that computed.
-        math: how.
-        state_sha256: of all states at the end.
-        machine: of `this_machine`.
-        settings: by name, numbers in all their digits; records of programs without settings, and older ones, have none.
+        resumed: True if it continued from a checkpoint, whose own beginning the record does not know.
+        engine: name of the engine.
+        math: arithmetic of the engine.
+        state_sha256: hash of all states at the end.
+        machine: result of `this_machine`.
+        settings: numbers with all their digits by name; older records have none.
     """
 
     program_sha256: str
@@ -69,7 +69,7 @@ def write_record(path: Path, record: RunRecord, *, force: bool) -> None:
 
 
 def read_record(path: Path) -> RunRecord:
-    """The record in a file. Raises DataError if there is none, or it is damaged or of a newer prograd."""
+    """Return the record in a file; raise DataError if there is none, or it is damaged or of a newer prograd."""
     try:
         with open_regular(path) as file:
             raw = file.read(MAX_BYTES + 1)
@@ -90,7 +90,7 @@ def read_record(path: Path) -> RunRecord:
 
 
 def file_sha256(path: Path) -> str:
-    """The hash of a file, or of several by one name as if they were one, in hexadecimal digits.
+    """Return the hexadecimal hash of a file, or of several files with one name as if they were one.
 
     Raises DataError if it cannot be read.
     """

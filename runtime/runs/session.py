@@ -1,4 +1,4 @@
-"""A program that is ready to make steps: what training, evaluation and prediction work with."""
+"""A program that is ready to make steps: the basis of training, evaluation and prediction."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from runtime.target import TARGET
 
 
 class Session:
-    """A checked program with its states, its rows and an engine; of training it knows nothing.
+    """A checked program with its states, its rows and an engine; it knows nothing of training.
 
     Attributes:
         program: the message.
-        memory: what is counted of it, for the limit.
+        memory: the account of allocated memory.
         data: the program's own rows.
-        engine: what computes.
-        why_not_native: a word, where native code was meant and cannot be made here.
-        threads: how many threads compute.
-        states: of the program, not yet initialised.
-        workspaces: of the engine, for the threads of the run.
+        engine: the engine.
+        why_not_native: one word, if native code was requested and cannot be made here.
+        threads: number of threads that compute.
+        states: states of the program, not yet initialised.
+        workspaces: workspaces of the engine, for the threads of the run.
         stepper: makes the steps of trainings and evaluations.
     """
 
     def __init__(
         self, program: pb.ProgramDesc, folder: Path, engine: str | None, options: EngineOptions, data: Path | None
     ) -> None:
-        """Check the program before anything is allocated; `folder` has its files, `data` is in place of its own."""
+        """Check the program before anything is allocated; `folder` has its files, `data` replaces its own data file."""
         check_program(program, TARGET)
         self.program = program
         self.memory = options.memory
@@ -66,15 +66,18 @@ class Session:
 
     @cached_property
     def sha256(self) -> str:
-        """The program's identity."""
+        """The hash of the program."""
         return program_sha256(self.program)
 
     def bindings(self, entry: str) -> list[BoundEntry]:
-        """The bindings of an entry for its longest rows, the one with the most rows first; raises as `lengths`."""
+        """Return the bindings of an entry for its longest rows, by falling number of rows.
+
+        Raise errors as `lengths` does.
+        """
         return self.lengths(entry)[-1]
 
     def lengths(self, entry: str) -> list[list[BoundEntry]]:
-        """The bindings of an entry by how long its rows are, the shortest first; one of them for most entries.
+        """Return the bindings of an entry by the length of its rows, the shortest first; most entries have one length.
 
         Raises UsageError if there is no such entry, or no folder for the file that it needs.
         """
@@ -87,7 +90,7 @@ class Session:
         return self._bound[entry]
 
     def training_entry(self) -> str:
-        """The entry that the program runs, else `train`, else its only one."""
+        """Return the entry that the program runs, else `train`, else its only one."""
         names = [entry.name for entry in self.program.entries]
         if self.program.run.entry or "train" in names:
             return self.program.run.entry or "train"
@@ -96,7 +99,7 @@ class Session:
         raise UsageError(f"the program does not say which entry it runs; name one of {', '.join(names)}")
 
     def rows(self, entry: str, data: str | Mapping[str, object] | None) -> Rows:
-        """Rows for an entry: of a split, of all of the data if it is None, or of arrays for all feeds."""
+        """Return rows for an entry: of a split, of all of the data for None, or of arrays for all feeds."""
         data = cast(str | Mapping[str, object] | None, by_feed(data))
         if not isinstance(data, str | None):
             return self._given(entry, named_arrays(data))
@@ -104,11 +107,11 @@ class Session:
         if not bound.feeds:
             return given_rows(bound, {}, self.memory)
         if not self.data.exists:
-            return given_rows(bound, {})  # says which feed is not given
+            return given_rows(bound, {})  # the error names the missing feed
         return self._own(entry, data)
 
     def fitting(self, entry: str, given: Mapping[str, object]) -> list[BoundEntry]:
-        """The bindings for rows as long as those of the arrays given, else for the longest."""
+        """Return the bindings for rows of the length of these arrays, else for the longest."""
         lengths = self.lengths(entry)
         arrays = {name: cast(Array, value) for name, value in given.items() if isinstance(value, np.ndarray)}
         shapes = {name: array.shape[1:] for name, array in arrays.items()}
@@ -116,9 +119,9 @@ class Session:
         return fit[-1] if fit else lengths[-1]
 
     def parts(self, entry: str, rows: Rows, *, apart: bool) -> list[Part]:
-        """Rows with the bindings that take them: by length, where they are of several.
+        """Return rows with the bindings that take them, by length where the rows have several.
 
-        With `apart`, rows that do not fill a step of their length stay by themselves, and else go to the next one.
+        With `apart`, rows that do not fill a step of their length stay separate; else they go to the next length.
 
         Raises DataError for a row that is longer than the entry takes.
         """
@@ -130,7 +133,7 @@ class Session:
         return parts_of(entry, lengths, rows, apart=apart)
 
     def steps(self, entry: str, rows: Rows) -> Steps:
-        """What makes steps of rows, and the rows in an order of which every step takes those of one length.
+        """Return the bindings that make steps of rows, and the rows in an order where every step has one length.
 
         Raises DataError for a row that is longer than the entry takes.
         """
@@ -143,7 +146,7 @@ class Session:
     def _given(self, entry: str, data: Mapping[str, object]) -> Rows:
         bound = self.fitting(entry, data)[0]
         if any(isinstance(value, list | tuple) for value in data.values()):
-            from runtime.rows.ragged_given import ragged_rows  # for few
+            from runtime.rows.ragged_given import ragged_rows  # few runs need it
 
             keys = {column.feed: column.key for column in self.program.data.columns}
             found = ragged_rows(bound, data, keys)
@@ -152,7 +155,7 @@ class Session:
         return given_rows(bound, data, self.memory)
 
     def _own(self, entry: str, split: str | None) -> Rows:
-        """The rows of a split. If they are not of the longest length, they are of another one."""
+        """Return the rows of a split; they may have another than the longest length."""
         first, *others = reversed(self.lengths(entry))
         try:
             return self.data.rows(first[0], split)
@@ -163,7 +166,7 @@ class Session:
             raise
 
     def tensors(self, bound: BoundEntry, fetch: Sequence[str]) -> list[str]:
-        """The tensors among `fetch` that the entry does not fetch by itself. Raises UsageError for an unknown name."""
+        """Return the tensors of `fetch` that the entry does not fetch itself; raise UsageError for an unknown name."""
         if not fetch:
             return []
         declared = {f.name for f in bound.block.fetches}
@@ -175,11 +178,11 @@ class Session:
         return [name for name in fetch if name not in declared]
 
     def reads_length(self, bound: BoundEntry) -> bool:
-        """Whether an entry reads how many steps the run has in all."""
+        """Return True if an entry reads the total number of steps of the run."""
         return any(parameter.state == "total_steps" for parameter in bound.block.parameters)
 
     def require_length(self, bound: BoundEntry) -> None:
-        """Raise UsageError if an entry reads how many steps the run has in all, and nobody has said so."""
+        """Raise UsageError if an entry reads the total number of steps of the run, and nobody has set it."""
         total = int(self.states.arrays["total_steps"])
         if total < 1 and self.reads_length(bound):
             raise UsageError(
@@ -188,23 +191,24 @@ class Session:
             )
 
     def trains(self, bound: BoundEntry) -> bool:
-        """Whether a bound entry changes states that live on."""
+        """Return True if a bound entry changes states that live on."""
         return trains(self.program, bound.block)
 
     def is_row_wise(self, bound: BoundEntry, fetch: Sequence[str]) -> bool:
-        """Whether each row of what an entry fetches is made of the same row of its feeds alone."""
+        """Return True if each row of an entry's fetches depends on the same row of its feeds alone."""
         key = bound.number, frozenset(fetch)
         if key not in self._row_wise:
-            from runtime.rows.row_wise import is_row_wise  # where rows are left: start-up time
+            from runtime.rows.row_wise import is_row_wise  # needed only where rows remain: start-up time
 
             self._row_wise[key] = is_row_wise(bound, fetch)
         return self._row_wise[key]
 
     @contextmanager
     def apart(self, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> Generator[Lent]:
-        """A workspace for steps of an entry that have no effect on the states, beside other threads if it trains not.
+        """Lend a workspace for steps of an entry that have no lasting effect on the states.
 
-        An entry that trains is alone, and the states that it updates are put back at the end.
+        An entry that does not train shares the states with other threads. An entry that trains has the exclusive
+        lock, and the states that it updates are restored at the end.
         """
         states = self.states
         if not self.trains(bindings[0]):
@@ -225,7 +229,7 @@ class Session:
                         np.copyto(states.arrays[name], array)
 
     def _require_file(self, bound: BoundEntry) -> None:
-        """Raise UsageError if a bound entry needs a file beside the arena, and no folder is there for it."""
+        """Raise UsageError if a bound entry needs a file beside the arena, and no folder is given for it."""
         if not self.engine.needs(bound).file:
             return
         if self._spill is None:

@@ -1,4 +1,4 @@
-"""Settings of a run: numbers that a program lets it choose, which are states that no step changes."""
+"""Settings of a run: numbers that a program lets it choose, held in states that no step changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Number = int | float
 
 
 class Settings(Mapping[str, Number]):
-    """The settings of a program by name, with the values that a run has; `given` are those that it was told."""
+    """The settings of a program by name, with their values in a run; `given` are those that the user set."""
 
     def __init__(self, program: pb.ProgramDesc, states: States) -> None:
         self._descs = {state.name: state for state in settings_among(program.states)}
@@ -46,7 +46,7 @@ class Settings(Mapping[str, Number]):
         return len(self._descs)
 
     def put(self, values: Mapping[str, object]) -> None:
-        """Give settings other values: all of them, or none and UsageError where one cannot be."""
+        """Set settings to other values: all of them, or none and raise UsageError if one is not allowed."""
         checked = {name: checked_setting(self._descs, name, value) for name, value in values.items()}
         with self._states.turns.alone():
             for name, number in checked.items():
@@ -54,7 +54,7 @@ class Settings(Mapping[str, Number]):
         self.given |= {name: self[name] for name in checked}
 
     def require_same(self, tensors: Mapping[str, Array], where: str) -> None:
-        """Raise UsageError if a saved run had another value than this one was given."""
+        """Raise UsageError if a saved run had another value than the user set for this one."""
         for name, number in self.given.items():
             there = tensors.get(name)
             if there is not None and there.shape == () and there.item() != number:
@@ -66,7 +66,7 @@ class Settings(Mapping[str, Number]):
 
 
 def checked_setting(descs: Mapping[str, pb.StateDesc], name: str, value: object) -> Number:
-    """A value for one of the settings; raises UsageError for one that there is not, or a value that it may not have."""
+    """Return a value for one of the settings; raise UsageError for an unknown setting, or a value out of its range."""
     if name not in descs:
         names = ", ".join(descs)
         hint = closest(name, descs) or (f"; its settings are: {names}" if names else "; it has no settings")

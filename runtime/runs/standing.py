@@ -1,4 +1,4 @@
-"""Where the training of a run stands in this process: its position, and what only this process needs to know."""
+"""The state of a run's training in this process: its position, and facts that only this process needs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from runtime.runs.position import Position
 
 
 class Standing:
-    """What one call of `train` leaves to the next.
+    """The state that one call of `train` leaves to the next.
 
     Attributes:
-        position: how far the training is, as checkpoints have it.
-        fetched: what the last step fetched.
-        keeps_best: the memory of the best states is counted.
-        done: steps of the training that was taken to its end; 0 if it was not.
-        home: the folder with the checkpoints of this run's past.
-        events: gives the last call's events, as long as somebody has them.
+        position: position of the training, as in checkpoints.
+        fetched: fetches of the last step.
+        keeps_best: True if the memory of the best states is counted.
+        done: number of steps of a training that ran to its end; 0 before that.
+        home: folder with the earlier checkpoints of this run.
+        events: the events of the last call, as long as a caller holds them.
     """
 
     def __init__(self) -> None:

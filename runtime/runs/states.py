@@ -28,15 +28,18 @@ from runtime.runs.turns import Turns
 class States:
     """Every state of a program by name.
 
-    `arrays` are the very memory that steps update, `passing` the names of those that last an epoch, `sums` of the slots
-    in which gradients wait for an update that several steps make, `turns` what keeps threads from reading what another
-    one changes: who touches an array has a turn. `were_given` says that values were loaded or set, and `is_told` that a
-    user knows of those that were not. A file of initial values that cannot be read is an error when one of them is
-    used, so whoever replaces them all needs no file.
+    `arrays` are the memory that steps update. `passing` are the names of the states that last an epoch. `sums` are the
+    names of the slots in which gradients accumulate for an update over several steps. `turns` is the lock on the
+    states: a thread that touches an array holds it. `were_given` tells that values were loaded or set, and `is_told`
+    that the user was warned of those that were not. A file of initial values that cannot be read is an error when one
+    of them is used, so a caller that replaces them all needs no file.
     """
 
     def __init__(self, program: pb.ProgramDesc, folder: Path, memory: MemoryLimit = NO_LIMIT) -> None:
-        """`memory` is asked for what initial values take beside the states, which are counted already."""
+        """Allocate the states.
+
+        `memory` is asked for the temporaries of initial values, as the states are counted already.
+        """
         self._held = held(program)
         self.arrays: dict[str, Array] = _beside_each_other({s.name: type_of(s) for s in self._held})
         self.nbytes = sum(array.nbytes for array in self.arrays.values())
@@ -49,17 +52,17 @@ class States:
         self._folder = folder
         self._memory = memory
         self._outside: dict[str, Array] = {}  # initial values from files
-        self._unread: dict[str, str] = {}  # by state, why its file gave none
+        self._unread: dict[str, str] = {}  # by state, the reason why its file gave none
 
     def aside(self) -> States:
-        """The same states, but for those that last an epoch, which have memory of their own."""
+        """Return the same states, but with separate memory for those that last an epoch."""
         other = copy(self)
         own = {name: aligned_array(array_type(self.arrays[name])) for name in sorted(self.passing)}
         other.arrays = self.arrays | own
         return other
 
     def initialise(self, seed: int | None = None) -> None:
-        """Give every state its initial value; `seed` replaces the program's. Of files see `require`."""
+        """Give every state its initial value; `seed` replaces the program's. For values from files see `require`."""
         self._read_external()
         self.arrays["seed"][...] = self._program.seed if seed is None else seed
         for state in self._held:
@@ -68,18 +71,21 @@ class States:
         self._outside = {name: tensor for name, tensor in self._outside.items() if name in self.passing}
 
     def require(self, names: Collection[str] | None = None) -> None:
-        """Raise DataError if one of these states, or of all, has no value: its file gave none, and nobody else did."""
+        """Raise DataError if one of these states, or of all, has no value: it was not set and its file gave none."""
         for name, why in self._unread.items():
             if names is None or name in names:
                 raise DataError(why)
 
     @property
     def without_value(self) -> Collection[str]:
-        """The states that `require` refuses."""
+        """Return the states that `require` rejects."""
         return self._unread.keys()
 
     def are_given(self, names: Collection[str]) -> None:
-        """Know that these were loaded or set. What lasts an epoch still starts the next one from its file."""
+        """Record that these states were loaded or set.
+
+        States that last an epoch still start the next from their file.
+        """
         self.were_given = True
         for name in {*names} - self.passing:
             self._unread.pop(name, None)
@@ -91,7 +97,7 @@ class States:
                 self._initialise(state)
 
     def sha256(self) -> str:
-        """The hash of all states; see docs/format.md."""
+        """Return the hash of all states; see docs/format.md."""
         with self.turns.together():
             self.require()
             return state_sha256(
@@ -124,13 +130,13 @@ class States:
             call_of(op.type, attributes, inputs, [out], random_stream=op.random_stream)()
 
     def _at_start(self, name: str) -> Array:
-        """The operand of an initial op, one of the counters: initial values are those before the first step, always."""
+        """Return the operand of an initial op, one of the counters; initial values are those before the first step."""
         return self.arrays[name] if name == "seed" else np.zeros((), np.int64)
 
     def _read_external(self) -> None:
-        """Have the tensors of all files, as far as a later epoch needs them, which may find other files.
+        """Read the tensors of all files now, because a later epoch may find other files.
 
-        What is read is verified before anything is made of it; why a file cannot be read is kept for `require`.
+        Each file is verified before its content is used. The reason why one cannot be read is kept for `require`.
         """
         states = [s for s in self._held if s.WhichOneof("initial") == "external"]
         for path in sorted({state.external.path for state in states}):
@@ -151,14 +157,14 @@ class States:
 
 
 def _beside_each_other(types: Mapping[str, TensorType]) -> dict[str, Array]:
-    """Zeroed arrays in one stretch of memory, for which systems use large pages where it is long."""
+    """Return zeroed arrays in one range of memory, for which systems use large pages where it is long."""
     offsets = [0, *accumulate(aligned(type.nbytes) for type in types.values())]
     memory = aligned_bytes(offsets[-1])
     return {name: view(memory, at, type) for (name, type), at in zip(types.items(), offsets, strict=False)}
 
 
 def new_states(program: pb.ProgramDesc, folder: Path, memory: MemoryLimit) -> States:
-    """The states of a program, not yet initialised. Raises ResourceLimit if they do not fit."""
+    """Return the states of a program, not yet initialised; raise ResourceLimit if they do not fit."""
     memory.take(sum(type_of(state).nbytes for state in held(program)), "the states")
     try:
         return States(program, folder, memory)

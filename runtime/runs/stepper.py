@@ -1,4 +1,4 @@
-"""How the steps of a run are made: within its limit of time, and recorded by its trace."""
+"""The making of a run's steps: within its limit of time, and recorded by its trace."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from runtime.first_touch import begins_small, make_large
 from runtime.runs.overtime import Overtime
 
 A_WHILE: Final = 2.0
-"""Seconds of steps after which large pages are worth what they take."""
+"""Seconds of steps after which large pages are worth their cost."""
 
 
 class Trace(Protocol):
-    """Something that looks at the time of every part of a step."""
+    """A recorder of the time of every part of a step."""
 
     def step(self, executor: Executor) -> None:
-        """Make a step of the executor, and note it."""
+        """Make a step of the executor, and record it."""
         ...
 
 
@@ -27,8 +27,8 @@ class Stepper:
     """Makes steps.
 
     Attributes:
-        trace: sees them, if there is one.
-        overtime: cuts them, if there is a limit of time.
+        trace: recorder of the steps, or None.
+        overtime: limit of time that interrupts them, or None.
     """
 
     def __init__(self) -> None:
@@ -37,11 +37,11 @@ class Stepper:
         self._begun = 0.0
 
     def step(self, executor: Executor) -> None:
-        """Make a step of the executor; raises what it raises, and OutOfTime."""
+        """Make a step of the executor; raise its errors, and OutOfTime."""
         self.call(executor.step if self.trace is None else partial(self.trace.step, executor))
 
     def call(self, step: Callable[[], None]) -> None:
-        """Make one or more steps by a call that nobody looks into; raises likewise."""
+        """Make one or more steps by a call without traces; raise errors as `step` does."""
         if self.overtime is None:
             step()
         else:
@@ -50,6 +50,6 @@ class Stepper:
             make_large()
 
     def _goes_on(self) -> bool:
-        """Whether steps have been made for a while."""
+        """Return True if steps have been made for a while."""
         self._begun = self._begun or perf_counter()
         return perf_counter() > self._begun + A_WHILE

@@ -1,4 +1,4 @@
-"""Where the states of layers lie in a state dict of PyTorch: the names of its modules, and the order of their axes.
+"""The position of the states of layers in a state dict of PyTorch: the names of its modules, and the order of axes.
 
 A layer of prograd has names of its own for its states, and for each this says which tensor of which module it is:
 
@@ -26,7 +26,7 @@ import numpy as np
 from runtime.dtypes import Array
 
 IGNORED: Final = "num_batches_tracked"
-"""The last word of what a state dict counts and no layer needs."""
+"""Last word of the name of a counter in state dicts that no layer needs."""
 
 _WORDS: Final = {
     "w": "weight",
@@ -49,14 +49,14 @@ _THIRDS: Final = {"q": 0, "k": 1, "v": 2}
 
 
 class Source(NamedTuple):
-    """A tensor of a state dict, or one of three equal parts of it; one to be turned begins with the axes out, in."""
+    """A tensor of a state dict, or one of three equal parts of it; a transposed one begins with the axes out, in."""
 
     tensor: str
     turned: bool
     third: int | None = None
 
     def arranged(self, array: Array) -> Array:
-        """The part of the tensor that is a state, with the axes of prograd: window, in, out."""
+        """Return the part of the tensor that is a state, with the axes of prograd: window, in, out."""
         if self.third is not None:
             size = len(array) // 3
             array = array[self.third * size : (self.third + 1) * size]
@@ -66,7 +66,7 @@ class Source(NamedTuple):
 
 
 def torch_sources(state: str) -> Iterator[Source]:
-    """The tensors that a state may be, the likeliest first."""
+    """Yield the tensors that a state may be, the likeliest first."""
     *modules, word = state.split(".")
     turned = word in _TURNED
     if word in _RECURRENT:
@@ -83,7 +83,7 @@ def torch_sources(state: str) -> Iterator[Source]:
 
 
 def _recurrent(modules: list[str], word: str) -> str:
-    """The tensor of a layer and direction: encoder.layer1.back becomes encoder.weight_ih_l1_reverse."""
+    """Return the tensor of a layer and direction: encoder.layer1.back becomes encoder.weight_ih_l1_reverse."""
     back = modules[-1:] == ["back"]
     modules = modules[:-1] if back else modules
     numbered = re.fullmatch(r"layer([0-9]+)", modules[-1]) if modules else None

@@ -1,6 +1,6 @@
 """The training loop: steps, epochs, evaluations, the best states, checkpoints.
 
-Between any two events the states are whole, and `position` says all that is needed to go on later.
+Between any two events the states are whole, and `position` has everything that is needed to continue later.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _log = logging.getLogger("prograd")
 MakeSteps = Callable[["Rows | Streamed", int, int], Mapping[str, Array] | None]
 
 AT_ONCE: Final = 0.02
-"""Seconds of steps that are made at once, about: what waits for their end, a bar or an interrupt, waits no longer."""
+"""Seconds of steps that are made at a time, about: a progress bar or an interrupt waits no longer than that."""
 
 
 class Deeds(NamedTuple):
-    """What the loop has others do.
+    """Callbacks of the training loop.
 
     Attributes:
-        step: makes a step with the rows from a position on, which updates the states; gives what it fetches.
-        steps: makes so many at once, and gives the scalars of each; or None, and has made none, where it cannot.
-        evaluate: gives the metrics of the current states; its argument is to be called between its steps.
-        checkpoint: writes one and gives its path; None for no checkpoints.
-        between: called before each step; KeyboardInterrupt or ResourceLimit from it ends the run, after a
-            checkpoint if there are any.
+        step: makes a step with the rows from a position on, which updates the states; returns its fetches.
+        steps: makes several steps at once, and returns the scalars of each; returns None, without a step, if it cannot.
+        evaluate: returns the metrics of the current states; it calls its argument between its steps.
+        checkpoint: writes a checkpoint and returns its path; None for no checkpoints.
+        between: called before each step; KeyboardInterrupt or ResourceLimit from it ends the run, after a checkpoint if
+            there are any.
     """
 
     step: Callable[[Rows | Streamed, int], Mapping[str, Array]]
@@ -60,12 +60,12 @@ class Training:
     """A run of a training entry.
 
     Args:
-        course: the rows, how long, and what on the way.
-        states: of the program.
-        position: where the run stands; kept up to date.
+        course: the rows, length and intervals.
+        states: states of the program.
+        position: position of the run, which the training updates.
         watched: the metrics that must be finite.
-        deeds: what others do.
-        memory: is asked for what shuffling takes, as far as it changes.
+        deeds: the callbacks.
+        memory: account that is asked for the memory of shuffling, as far as it changes.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class Training:
         self._memory = memory
         self._totals = totals = Totals(scalar_fetches(course.bindings[0]))
         self._at_once = min(course.plan.ahead, 2)
-        self._ended = False  # the source of the rows
+        self._ended = False  # True if the source of the rows has ended
         self._saved_at: tuple[int, int] | None = None
         self._stopped_by: BaseException | None = None
         totals.sums, totals.rows = dict(position.sums), position.summed_rows
 
     def events(self) -> Iterator[Sequence[Event]]:
-        """Train to the end, then put the best states back if they are kept; gives events as many as come at once.
+        """Train to the end, then restore the best states if they are kept; yield the events of each batch of steps.
 
         Raises:
             NonFinite: the loss is NaN or Inf; no checkpoint has it.
-            ResourceLimit, DataError: a checkpoint cannot be written, or what `between` raises.
+            ResourceLimit, DataError: a checkpoint cannot be written, or `between` raises it.
         """
         position, total = self._position, self._plan.steps
         self._order()
@@ -113,7 +113,7 @@ class Training:
                 if self._plan.every and position.steps % self._plan.every == 0 and not self._is_at_end():
                     yield from self._write_checkpoint()
         except (KeyboardInterrupt, ResourceLimit) as error:
-            if error is self._stopped_by:  # the states are whole, as they are not in the middle of a step
+            if error is self._stopped_by:  # the states are whole, unlike in the middle of a step
                 for [event] in self._write_checkpoint():
                     _log.info("checkpoint %s", event.path)
             raise
@@ -131,17 +131,20 @@ class Training:
             raise
 
     def _is_at_end(self) -> bool:
-        """Whether the epoch, or the run, has had its last step."""
+        """Return True if the epoch, or the run, has had its last step."""
         return self._position.step == self._plan.per_epoch or self._position.steps == self._plan.steps
 
     def _order(self) -> None:
         if self._plan.shuffle:
-            self._ordered = self._rows  # what the last epoch took of the memory is free before the next one takes it
+            self._ordered = self._rows  # frees the memory of the last epoch before the next one allocates
             plan, epoch = self._plan, self._position.epoch
             self._ordered = self._rows.shuffled(plan.seed, epoch, plan.window, self._memory)
 
     def _steps_at_once(self) -> list[StepEnd]:
-        """Steps that may be made before their events are given; none if that is one, or the engine makes no more."""
+        """Make steps before their events are yielded.
+
+        Return none if only one may be made, or the engine makes no more.
+        """
         position, plan = self._position, self._plan
         first = position.step * plan.batch
         count = min(self._at_once, plan.steps - position.steps, (len(self._ordered) - first) // plan.batch)
@@ -162,7 +165,7 @@ class Training:
         return self._made(self._totals.of_steps(kept, made), plan.batch)
 
     def _step_if_rows_come(self) -> list[StepEnd]:
-        """A step; none if the source of the rows has ended."""
+        """Make a step, or none if the source of the rows has ended."""
         try:
             return self._step()
         except SourceEnded as end:
@@ -189,7 +192,7 @@ class Training:
         return self._made([self._totals.of_step(fetched)], count)
 
     def _made(self, metrics: Sequence[Metrics], count: int) -> list[StepEnd]:
-        """What there is to say of steps of so many rows that were made."""
+        """Return the events of steps of `count` rows that were made."""
         position, first, before = self._position, self._position.step, self._position.steps
         position.step += len(metrics)
         position.steps += len(metrics)
@@ -224,7 +227,7 @@ class Training:
             events = self._closed(metrics, evaluation)
         yield events
         if plan.every is None or position.steps % plan.every == 0:
-            yield from self._write_checkpoint()  # which has what these events say: who keeps them has them now
+            yield from self._write_checkpoint()  # with these events in it, which the caller has by now
 
     def _closed(self, metrics: Metrics, evaluation: Metrics | None) -> list[Event]:
         position, plan = self._position, self._plan
@@ -244,7 +247,7 @@ class Training:
         return events
 
     def _judge(self, evaluation: Metrics) -> bool:
-        """Keep the states if they are the best; count how long they were not."""
+        """Keep the states if they are the best; count the evaluations without improvement."""
         position, keep = self._position, self._plan.keep_best
         position.evaluation = evaluation
         if keep is None:
@@ -265,7 +268,7 @@ class Training:
         return is_best
 
     def _write_checkpoint(self) -> list[list[CheckpointWritten]]:
-        """A checkpoint, unless there are none or the last one is of this very position; its event comes alone."""
+        """Write a checkpoint, unless there are none or the last one has this position; its event comes alone."""
         now = self._position.steps, self._position.closed
         if self._do.checkpoint is None or now == self._saved_at:
             return []
@@ -274,7 +277,7 @@ class Training:
         return [[written]]
 
     def _say_what_waits(self) -> None:
-        """Warn of gradients that made no update; they are in the states, so a run that goes on loses nothing."""
+        """Warn of gradients that made no update; they are in the states, so a run that continues loses nothing."""
         waiting = [name for name in self._states.sums if self._states.arrays[name].any()]
         if waiting:
             _log.warning(
@@ -285,7 +288,7 @@ class Training:
             )
 
     def _say_what_is_kept(self) -> None:
-        """Of a run that ended early, and of states that are not the last ones."""
+        """Report that a run ended early, and that the states are not the last ones."""
         position, keep = self._position, self._plan.keep_best
         if keep is None or not position.best:
             return
@@ -302,7 +305,7 @@ class Training:
             )
 
     def _restore_best(self) -> None:
-        """Go back to the best states, and to where the run stood with them."""
+        """Restore the best states, and the position of the run at that time."""
         position = self._position
         position.reached = position.steps
         if not position.best:

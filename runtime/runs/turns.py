@@ -1,9 +1,9 @@
-"""Turns at the states: several threads read them at once, or one thread alone changes them.
+"""A lock on the states: shared by threads that read them, exclusive for one thread that changes them.
 
-A thread that waits to change them goes before those that come later to read, and those that waited meanwhile go before
-the next one that changes them, as in a phase-fair lock (Brandenburg and Anderson, 2010): so neither a training, which
-takes one turn after the other, nor readers without end keep others waiting for more than one turn. Who has a turn may
-take another one inside it, but no reader may change what it reads.
+It is phase-fair (Brandenburg and Anderson, 2010). A thread that waits for the exclusive lock goes before later readers.
+Readers that waited meanwhile go before the next exclusive lock. So neither a training, which takes one exclusive lock
+after the other, nor an endless sequence of readers delays others by more than one turn. The lock is reentrant, but a
+thread that holds it shared may not take it exclusively.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runtime.errors import UsageError
 
 
 class Turn(Protocol):
-    """The context of a turn."""
+    """The context of a held lock."""
 
     def __enter__(self) -> None: ...
 
@@ -23,29 +23,29 @@ class Turn(Protocol):
 
 
 class Turns:
-    """The turns of the threads of one run."""
+    """The lock on the states of one run."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._changed = Condition(self._lock)
-        self._readers: dict[int, int] = {}  # by thread, how many turns it has inside each other
+        self._readers: dict[int, int] = {}  # by thread, the depth of its nested locks
         self._writer = 0
         self._depth = 0
         self._waiting = 0
-        self._changes = 0  # turns alone that are over
-        self._queued = 0  # readers that wait
-        self._due = 0  # those of them that waited when the last turn alone ended
+        self._changes = 0  # number of finished exclusive locks
+        self._queued = 0  # number of waiting readers
+        self._due = 0  # number of readers that waited when the last exclusive lock ended
 
     def together(self) -> _Together:
-        """A turn in which nobody changes the states."""
+        """Return the context of the shared lock, in which no thread changes the states."""
         return _Together(self)
 
     def alone(self) -> _Alone:
-        """A turn in which nobody else reads or changes the states. Raises UsageError inside a turn with others."""
+        """Return the context of the exclusive lock; raise UsageError inside a shared one."""
         return _Alone(self)
 
     def begin_alone(self) -> None:
-        """Begin such a turn, which `end_alone` ends."""
+        """Take the exclusive lock, which `end_alone` releases."""
         me = get_ident()
         with self._lock:
             if self._writer != me:
@@ -53,7 +53,7 @@ class Turns:
             self._writer, self._depth = me, self._depth + 1
 
     def end_alone(self) -> None:
-        """End a turn that `begin_alone` began."""
+        """Release the exclusive lock of `begin_alone`."""
         with self._lock:
             self._depth -= 1
             if not self._depth:
@@ -63,7 +63,7 @@ class Turns:
                 self._changed.notify_all()
 
     def begin_together(self) -> None:
-        """Begin such a turn, which `end_together` ends."""
+        """Take the shared lock, which `end_together` releases."""
         me = get_ident()
         with self._lock:
             if self._writer != me and me not in self._readers and (self._writer or self._waiting):
@@ -71,7 +71,7 @@ class Turns:
             self._readers[me] = self._readers.get(me, 0) + 1
 
     def end_together(self) -> None:
-        """End it."""
+        """Release the shared lock."""
         me = get_ident()
         with self._lock:
             left = self._readers.pop(me) - 1
@@ -81,15 +81,17 @@ class Turns:
                 self._changed.notify_all()
 
     def version(self) -> int | None:
-        """Another number after every turn alone; None outside of a turn with others, and inside one alone.
+        """Return a number that every exclusive lock changes.
 
-        So who gets the number twice knows that nobody has changed the states in between.
+        It is None outside of a shared lock, and inside an exclusive one.
+
+        If two calls return the same number, no thread has changed the states in between.
         """
         me = get_ident()
         return self._changes if me in self._readers and self._writer != me else None
 
     def _wait_together(self) -> None:
-        """Wait until nobody changes the states, and nobody waits for that who came before."""
+        """Wait until no thread changes the states, and no earlier thread waits for that."""
         came = self._changes
         self._queued += 1
         try:
@@ -112,7 +114,7 @@ class Turns:
 
 
 class _Alone:
-    """The context of a turn alone: a class, as `_Together`."""
+    """The context of the exclusive lock: a class, as `_Together`."""
 
     __slots__ = ("_turns",)
 
@@ -127,7 +129,7 @@ class _Alone:
 
 
 class _Together:
-    """The context of a turn with others: a class, as small predictions take little longer than a generator."""
+    """The context of the shared lock: a class, as a generator would slow down small predictions."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns

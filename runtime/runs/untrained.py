@@ -1,4 +1,4 @@
-"""Entries that compute with values that nobody has trained, loaded or set: that is rarely what was meant."""
+"""A warning for entries that compute with values that were not trained, loaded or set, which is rarely intended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _log = logging.getLogger("prograd")
 
 
 def computes_with_initial_values(session: Session, entry: str) -> bool:
-    """Whether an entry reads a parameter whose value is still its first one, and that was made up."""
+    """Return True if an entry reads a parameter that still has its initial value, which was not read from a file."""
     states = session.states
     if states.were_given or int(states.arrays["step"]):
         return False

@@ -15,14 +15,14 @@ from runtime.memory_limit import MemoryLimit
 from runtime.runs.states import States
 
 NOTHING: Final = frozenset[str]()
-"""What most callers fetch besides."""
+"""Empty set of additional fetches, which most callers pass."""
 
 
 class Workspaces:
-    """Workspaces that share the states of one program, made when they are first needed.
+    """Workspaces that share the states of one program, created when they are first needed.
 
-    There are as many as threads made steps at the same time, or as fit into the memory: then threads wait. One
-    thread alone always has the same one.
+    There are as many as threads that made steps at the same time, or as fit into the memory: then threads wait. A
+    single thread always has the same one.
     """
 
     def __init__(self, program: pb.ProgramDesc, states: States, engine: Engine, memory: MemoryLimit) -> None:
@@ -32,37 +32,37 @@ class Workspaces:
         self._memory = memory
         self._changed = Condition(RLock())
         self._all: list[Lent] = []
-        self._idle: list[Lent] = []  # the one used last stands last
+        self._idle: list[Lent] = []  # the most recently used comes last
         self._holders: list[int] = []  # a thread for each workspace that is not idle
         self._is_full = False
 
     @property
     def arena_bytes(self) -> int:
-        """Of all allocations for arenas: one, unless a later executor needed a larger one, or threads met."""
+        """Bytes of all arenas: one, unless a later executor needed a larger one, or threads ran concurrently."""
         return sum(lent.workspace.footprint.arena for lent in list(self._all))
 
     @property
     def file_bytes(self) -> int:
-        """Of all files beside the arenas, likewise; 0 if nothing is spilled."""
+        """Bytes of all files beside the arenas, likewise; 0 if nothing is spilled."""
         return sum(lent.workspace.footprint.file for lent in list(self._all))
 
     def lent(self, bindings: Sequence[BoundEntry], fetch: Sequence[str] = ()) -> _Lending:
-        """A workspace that no other thread has for as long, with executors for these; waits where memory is short.
+        """Lend a workspace to one thread, with executors for these bindings; wait where memory is short.
 
-        Who asks has a turn at the states already: who holds a workspace never waits for one.
+        The caller holds the lock on the states already: a thread that holds a workspace never waits for the lock.
 
-        Raises ResourceLimit if the memory of one is more than the limit or than there is, or the disk has no room for
-        its file, and UsageError if that cannot be made.
+        Raises ResourceLimit if the memory of one exceeds the limit or the free memory, or its file the disk. Raises
+        UsageError if the file cannot be created.
         """
         return _Lending(self, bindings, fetch)
 
     def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
-        """An executor for a thread that is alone with the run; raises what `lent` does."""
+        """Return an executor for a thread that has the run for itself; raise errors as `lent` does."""
         with self.lent([bound], fetch) as lent:
             return lent.executor(bound, fetch)
 
     def close(self) -> None:
-        """Let the threads of all workspaces end."""
+        """End the threads of all workspaces."""
         for lent in list(self._all):
             lent.workspace.close()
 
@@ -83,7 +83,7 @@ class Workspaces:
                 return lent
 
     def _taken(self) -> Lent:
-        """An idle workspace, a new one if there is room, else the first that becomes idle."""
+        """Return an idle workspace, a new one if there is room, else the first that becomes idle."""
         with self._changed:
             while not self._idle:
                 if not self._is_full:
@@ -99,14 +99,14 @@ class Workspaces:
             return self._idle.pop()
 
     def give_back(self, lent: Lent) -> None:
-        """Have it again."""
+        """Take a workspace back."""
         with self._changed:
             self._holders.remove(get_ident())
             self._idle.append(lent)
             self._changed.notify()
 
     def _gives_up(self, lent: Lent) -> bool:
-        """Do without a workspace that needs more than there is, and say whether there is another one to wait for."""
+        """Drop a workspace that needs more memory than is free; return True if there is another one to wait for."""
         with self._changed:
             self.give_back(lent)
             if len(self._all) == 1:
@@ -136,10 +136,10 @@ class _Lending:
 
 
 class Lent:
-    """A workspace, and what was prepared in it for the run that lends it.
+    """A workspace, and the executors prepared in it for the run that lends it.
 
     Attributes:
-        workspace: of the engine.
+        workspace: workspace of the engine.
     """
 
     def __init__(self, program: pb.ProgramDesc, states: States, engine: Engine, memory: MemoryLimit) -> None:
@@ -151,7 +151,10 @@ class Lent:
         self._executors: dict[tuple[int, frozenset[str]], Executor] = {}
 
     def executor(self, bound: BoundEntry, fetch: Sequence[str] = ()) -> Executor:
-        """The executor of a bound entry that also fetches those tensors; raises what `Workspaces.lent` does."""
+        """Return the executor of a bound entry that also fetches those tensors.
+
+        Raise errors as `Workspaces.lent` does.
+        """
         key = bound.number, frozenset(fetch) if fetch else NOTHING
         if key not in self._executors:
             try:
@@ -162,19 +165,19 @@ class Lent:
         return self._executors[key]
 
     def reset(self) -> None:
-        """Begin an epoch for what does not train."""
+        """Begin an epoch for entries that do not train."""
         if self._aside is not None:
             self._aside.reset_epoch()
 
     def leave(self) -> None:
-        """Let its threads end, and give back what was taken of the memory."""
+        """End its threads, and give back its memory to the account."""
         footprint = self.workspace.footprint
         own = 0 if self._aside is None else self._bytes_aside()
         self._memory.give_back(footprint.arena + footprint.copies + own)
         self.workspace.close()
 
     def _states_of(self, bound: BoundEntry) -> States:
-        """What an entry reads and updates, which has to have values: one that does not train has totals of its own."""
+        """Return the states that an entry reads and updates; an entry that does not train has totals of its own."""
         self._states.require({parameter.state for parameter in bound.block.parameters})
         if not bound.block.updates or trains(self._program, bound.block):
             return self._states

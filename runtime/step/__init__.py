@@ -1,14 +1,14 @@
-"""One step of a bound block, for any engine: who lies where, how long, and what must wait for what.
+"""One step of a bound block, for any engine: the memory of its tensors, their lifetimes, and the order of its ops.
 
-aliases    which tensors of a block are the same bytes: views, and what ops write in place
-in_place   the law of what may be written over what
-scratch    memory that kernels overwrite while their op runs, and what plans call it
-target     what of this depends on the engine: scratch, and what its kernels write in place
+aliases    the tensors of a block that share bytes: views, and outputs written in place
+in_place   the law of in-place writes
+scratch    memory that kernels overwrite while their op runs, and its names in plans
+target     the properties of an engine that planning depends on: scratch, and in-place pairs of its kernels
 lifetimes  from a bound block to buffers on a two-phase clock
-places     where the buffers lie: by a plan that is safe, else placed anew
-effects    what ops touch besides their tensors, and what follows from it
-hazards    what must be done before what, from the bytes that ops touch and from their effects
-arithmetic how many operations an op is, for who measures
+places     the offsets of the buffers: by a plan that is safe, else placed anew
+effects    the effects of ops besides their tensors, and their consequences
+hazards    dependencies between ops, from the bytes that they touch and from their effects
+arithmetic the number of operations of an op, for measurements
 """
 
 from runtime.step.aliases import Aliases as Aliases

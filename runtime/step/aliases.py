@@ -1,7 +1,7 @@
-"""Which tensors lie in the same memory: views, and outputs that are written in place.
+"""The tensors that share memory: views, and outputs that are written in place.
 
-A class of tensors lies in the memory of its root. A view has the bytes of its operand. An op in place writes over
-them and so begins a new version of the class: only the tensors of the newest version have their values.
+A class of tensors lies in the memory of its root. A view has the bytes of its operand. An in-place op overwrites them
+and so begins a new version of the class: only the tensors of the newest version have their values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runtime.step.effects import spills
 
 
 class Storage(NamedTuple):
-    """Where a tensor's value lies: the tensor that gives the memory, and how often that was written over before."""
+    """The memory of a tensor's value: its root tensor, and the number of earlier versions that were overwritten."""
 
     root: str
     version: int
@@ -30,7 +30,7 @@ class Aliases(NamedTuple):
 
 
 def aliases_of(block: Reading, pinned: Collection[str] = ()) -> Aliases:
-    """The storage of a block's tensors, as its ops say in `in_place`; nothing is written over a pinned tensor.
+    """Return the storage of a block's tensors, as its ops say in `in_place`; no op overwrites a pinned tensor.
 
     Pinned tensors are read by the end of the step, like those that are fetched.
     """
@@ -61,7 +61,7 @@ def _aliases_of(block: Reading, pinned: frozenset[str]) -> Aliases:
 
 @question()
 def made_outside(block: Reading) -> set[str]:
-    """The tensors that ops make and that lie outside the arena: constants, and what is spilled."""
+    """Return the tensors that ops make and that lie outside the arena: constants, and spilled tensors."""
     types = {op_type for op_type in set(block.op_types) if op_type == "constant" or spills(op_type)}
     columns = zip(block.op_types, block.outputs, strict=True)
     return {name for op_type, outputs in columns if op_type in types for name in outputs}
@@ -69,11 +69,11 @@ def made_outside(block: Reading) -> set[str]:
 
 @question()
 def views_of(block: Reading) -> list[int]:
-    """The positions of the ops that make views, in order."""
+    """Return the positions of the ops that make views, in order."""
     types = {op_type for op_type in set(block.op_types) if is_view(op_type)}
     return [i for i, op_type in enumerate(block.op_types) if op_type in types]
 
 
 def is_view(op_type: str) -> bool:
-    """Whether output 0 of such ops has the bytes of input 0."""
+    """Return True if output 0 of such ops has the bytes of input 0."""
     return op_type in CONTRACTS and CONTRACTS[op_type].view

@@ -1,6 +1,6 @@
-"""How many operations an op is: a multiplication and an addition are two, anything else one for each element.
+"""The number of operations of an op: a multiply-add counts as two, anything else as one for each element.
 
-For who measures: it is not counted what a kernel does besides, nor that an exponential takes longer than a sum.
+The number is for measurements. It leaves out auxiliary work of kernels, and counts an exponential like a sum.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ Count = Callable[[Types, Types, Mapping[str, Any]], int]
 
 
 def operations(op_type: str, inputs: Types, outputs: Types, attributes: Mapping[str, Any]) -> int:
-    """Of an op with operands and results of these static types; absent operands are None."""
+    """Return the number of operations of an op with operands and results of these static types.
+
+    None for an absent one.
+    """
     return PRODUCTS.get(op_type, _elements)(inputs, outputs, attributes)
 
 
 def _elements(inputs: Types, outputs: Types, attributes: Mapping[str, Any]) -> int:
-    """One for each element of the largest operand or result."""
+    """Return one operation for each element of the largest operand or result."""
     return max((_size(type) for type in (*inputs, *outputs)), default=0)
 
 
@@ -35,9 +38,10 @@ def _outer_sum(inputs: Types, outputs: Types, attributes: Mapping[str, Any]) -> 
 
 
 def _convolution(results: int, filters: int) -> Count:
-    """`results` is the operand, or -1 the result, that a convolution makes; `filters` likewise those of the filters.
+    """Return a counter for a convolution.
 
-    Filters are rows, columns, channels in, channels out.
+    `results` is the operand, or -1 the result, that the convolution makes. `filters` is the operand or result of the
+    filters, whose axes are rows, columns, channels in, channels out.
     """
 
     def count(inputs: Types, outputs: Types, attributes: Mapping[str, Any]) -> int:
@@ -49,7 +53,7 @@ def _convolution(results: int, filters: int) -> Count:
 
 
 def _attention(products: int) -> Count:
-    """So many products of queries and keys."""
+    """Return a counter for `products` products of queries and keys."""
 
     def count(inputs: Types, outputs: Types, attributes: Mapping[str, Any]) -> int:
         return 2 * products * _size(inputs[0]) * _shape(inputs[1])[-2]
@@ -58,7 +62,7 @@ def _attention(products: int) -> Count:
 
 
 def _recurrent(passes: int) -> Count:
-    """So many products of every step of every sequence with the recurrent weights."""
+    """Return a counter of the multiply-adds of `passes` recurrent products per time step."""
 
     def count(inputs: Types, outputs: Types, attributes: Mapping[str, Any]) -> int:
         return 2 * passes * prod(_shape(inputs[0])[:2]) * _size(inputs[1])
@@ -85,4 +89,4 @@ PRODUCTS: Final[dict[str, Count]] = {
     **{f"{kind}_layer": _recurrent(1) for kind in ("rnn", "gru", "lstm")},
     **{f"{kind}_layer_gradient": _recurrent(2) for kind in ("rnn", "gru", "lstm")},
 }
-"""Ops that are products of matrices."""
+"""Counters by op type, for ops that are products of matrices."""

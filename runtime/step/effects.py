@@ -1,15 +1,15 @@
-"""What ops touch besides their operands and results, and what follows from it for a step.
+"""The effects of ops besides their operands and results, and their consequences for a step.
 
-1. Ops with effects on one resource are ordered by it: what reads it comes after the last op that wrote it, and what
-   writes it after that one and after all that have read since. Everything else may change places.
-2. An op whose effect others can see is needed, whether or not anything reads its results.
-3. An op with an effect is computed as often as the program says: it is not merged with one that is alike, not
-   computed beforehand, and not repeated to save memory.
+1. Ops with effects on one resource are ordered by it. An op that reads the resource comes after the last op that wrote
+   it. An op that writes it comes after that one and after all that have read since. All other ops may be reordered.
+2. An op with an observable effect is needed, whether or not any op reads its results.
+3. An op with an effect runs exactly as often as the program says. It is not merged with an equal one, not computed in
+   advance, and not rematerialised to save memory.
 
-A confined effect is the exception to 1 and 2, and may be repeated: the op touches the resource only where its own
-tensors lie, so what reads them, and the bytes where they lie, order it.
+A confined effect is the exception to 1 and 2, and may be rematerialised. The op touches the resource only where its own
+tensors lie, so the readers of these tensors, and their bytes, order it.
 
-Random numbers are no effect. They are counted, so nothing depends on what was drawn before.
+Random numbers are no effect. They are counter-based, so nothing depends on earlier draws.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from runtime.operators import CONTRACTS
 
 
 def effects_of(op_type: str) -> tuple[Effect, ...]:
-    """What such ops touch besides their tensors; nothing for an unknown op."""
+    """Return the effects of such ops besides their tensors; empty for an unknown op."""
     return CONTRACTS[op_type].effects if op_type in CONTRACTS else ()
 
 
 def runs_once(op_type: str) -> bool:
-    """Whether it matters how often such ops run, and when: they touch what does not lie in their own tensors."""
+    """Return True if number and order of such ops matter: they touch resources outside their own tensors."""
     return any(not effect.confined for effect in effects_of(op_type))
 
 
 def is_observable(op_type: str) -> bool:
-    """Whether others can see that such ops ran, other than by their results."""
+    """Return True if such ops are observable by anything but their results."""
     return any(effect.access == "writes" and not effect.confined for effect in effects_of(op_type))
 
 
 def is_transfer(op_type: str) -> bool:
-    """Whether such ops only move a tensor to the file beside the arena, or back."""
+    """Return True if such ops only move a tensor to the file beside the arena, or back."""
     return any(effect.resource == FILE and effect.confined for effect in effects_of(op_type))
 
 
 def spills(op_type: str) -> bool:
-    """Whether the output of such ops lies in the file beside the arena."""
+    """Return True if the output of such ops lies in the file beside the arena."""
     return Effect(FILE, "writes", confined=True) in effects_of(op_type)
 
 
 @dataclass
 class _Use:
-    """Of a resource: the last op that wrote it, and those that have read it since."""
+    """The last op that wrote a resource, and those that have read it since."""
 
     writer: int | None = None
     readers: list[int] = field(default_factory=list[int])
 
 
 def ordered_by_effects(ops: Sequence[Sequence[Effect]]) -> dict[int, set[int]]:
-    """For each op that is ordered by its effects the earlier ops that must be done before it starts.
+    """Return, for each op that is ordered by its effects, the earlier ops that must be done before it starts.
 
     Args:
         ops: the effects of each op.

@@ -1,8 +1,8 @@
-"""What must be done before what: read after write, write after read, write after write.
+"""Dependencies between ops: read after write, write after read, write after write.
 
-The hazards follow from the bytes that each op touches, so buffers that share a place in the arena, scratch, and states
-updated in place need no special case. What an op touches besides is a named resource: see `effects`. Any order that
-respects both computes the same bits, and does the same to what lies outside.
+The hazards follow from the bytes that each op touches, so buffers that share bytes in the arena, scratch, and states
+updated in place need no special case. Other effects of an op concern a named resource: see `effects`. Any order that
+respects both computes the same bits, and has the same effects outside.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Range = tuple[int, int]
 
 
 class Touched(NamedTuple):
-    """The half-open ranges of addresses that an op reads and writes, and what else it touches."""
+    """The half-open ranges of addresses that an op reads and writes, and its effects."""
 
     reads: list[Range]
     writes: list[Range]
@@ -35,7 +35,7 @@ class _Segment:
 
 
 def dependencies(ops: Sequence[Touched]) -> list[set[int]]:
-    """For each op the earlier ops that must be done before it starts."""
+    """Return, for each op, the earlier ops that must be done before it starts."""
     before = _ordered_by_bytes(ops)
     for i, earlier in ordered_by_effects([op.effects for op in ops]).items():
         before[i] |= earlier
@@ -43,7 +43,10 @@ def dependencies(ops: Sequence[Touched]) -> list[set[int]]:
 
 
 def _ordered_by_bytes(ops: Sequence[Touched]) -> list[set[int]]:
-    """One pass that keeps disjoint segments of memory, sorted, each with its last writer and the readers since."""
+    """Return the dependencies by bytes.
+
+    One pass keeps disjoint segments of memory, sorted, each with its last writer and the readers since.
+    """
     before: list[set[int]] = [set() for _ in ops]
     starts: list[int] = []
     segments: list[_Segment] = []
@@ -64,7 +67,7 @@ def _ordered_by_bytes(ops: Sequence[Touched]) -> list[set[int]]:
 
 
 def _cover(starts: list[int], segments: list[_Segment], start: int, stop: int) -> list[_Segment]:
-    """Segments that together are exactly [start, stop), split and added as needed."""
+    """Return segments that together are exactly [start, stop), split and added as needed."""
     _split(starts, segments, start)
     _split(starts, segments, stop)
     first = last = bisect_right(starts, start - 1)

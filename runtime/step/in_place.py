@@ -1,14 +1,14 @@
-"""The in-place law: which output of an op may be written over which of its operands.
+"""The in-place law: the outputs of an op that may overwrite one of its operands.
 
 1. The op has that output and that operand, and its kernel allows the pair.
 2. The two have one type. A view has the bytes of its operand, so nothing is written: for it the law ends here.
-3. Outside the arena nothing is written over a constant or a value that waits in the file, and over a state only if the
-   block updates it.
+3. Outside the arena no op overwrites a constant or a value that waits in the file. It overwrites a state only if the
+   block updates that state.
 4. The op reads the memory by that operand alone, and nothing reads it afterwards: no later op, no fetch, no update.
-5. No output is written over two operands, and no operand lies under two outputs.
+5. No output overwrites two operands, and no operand is overwritten by two outputs.
 
-Rules 1 to 3 and the first half of 4 hold whatever the order of the ops: `never` asks them. `objection` asks all but 5,
-which is about several pairs; `faults` asks all of every pair that a block has.
+Rules 1 to 3 and the first half of 4 hold whatever the order of the ops: `never` checks them. `objection` checks all but
+5, which concerns several pairs. `faults` checks all rules for every pair of a block.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from runtime.step.target import Pair, Target
 
 
 class InPlaceLaw:
-    """What the law says of a block, for as long as nobody edits anything but its pairs.
+    """The in-place law for a block, valid while only the in-place pairs of the block are edited.
 
     Args:
-        block: in which every op reads only what is defined before it.
+        block: block in which every op reads only tensors that are defined before it.
         views: the positions of the ops whose output is the memory of their operand, in order.
         target: the engine that is to run it.
     """
@@ -36,13 +36,13 @@ class InPlaceLaw:
         self._target = target
         self._views = set(views)
         self.begins: dict[str, str] = {}
-        """The tensor that each view has the bytes of, views of views included."""
+        """The tensor whose bytes each view has, views of views included."""
         for i in views:
             x, y = block.inputs[i][0], block.outputs[i][0]
             self.begins[y] = self.begins.get(x, x)
 
     def never(self, i: int, output: int, position: int) -> str | None:
-        """Why op number i cannot write this output over this operand in any order of the ops; None if it can."""
+        """Return why op number i cannot overwrite this operand by this output in any order of ops; None if it can."""
         block, inputs, outputs = self._block, self._block.inputs[i], self._block.outputs[i]
         has_both = 0 <= output < len(outputs) and 0 <= position < len(inputs) and inputs[position]
         if not has_both or (output, position) not in self._target.in_place(block.op_types[i]):
@@ -60,7 +60,7 @@ class InPlaceLaw:
         return None
 
     def objection(self, i: int, output: int, position: int) -> str | None:
-        """Why op number i cannot write this output over this operand where it is; None if it can."""
+        """Return why op number i cannot overwrite this operand by this output at its position; None if it can."""
         why = self.never(i, output, position)
         if why is not None or i in self._views:
             return why
@@ -81,7 +81,7 @@ class InPlaceLaw:
 
     @cached_property
     def _kept(self) -> dict[str, str]:
-        """In words, the tensors outside the arena over which nothing is written."""
+        """Return the tensors outside the arena that no op overwrites, each with the reason in words."""
         block = self._block
         states = block.state_of.items()
         kept = {name: f"the state {state!r}, which stays" for name, state in states if state not in block.updates}
@@ -93,7 +93,7 @@ class InPlaceLaw:
 
 @question(of_each_op=True)
 def possible_pairs(block: Reading, target: Target) -> list[Sequence[Pair]]:
-    """Of each op the pairs that the law allows in some order of the ops; none of a view, which is in place anyway."""
+    """Return for each op the pairs that the law allows in some order of the ops; none for a view."""
     views = set(views_of(block))
     law = InPlaceLaw(block, views_of(block), target)
     pairs_of = {op_type: target.in_place(op_type) for op_type in set(block.op_types)}
@@ -106,7 +106,7 @@ def possible_pairs(block: Reading, target: Target) -> list[Sequence[Pair]]:
 
 
 def faults(block: Reading, target: Target) -> Iterator[tuple[int, str]]:
-    """The position of each op with a pair that breaks the law, and why it does."""
+    """Yield the position of each op with a pair that breaks the law, and the reason."""
     if not any(block.in_place):
         return
     law = InPlaceLaw(block, [i for i in views_of(block) if block.in_place[i]], target)
@@ -117,14 +117,14 @@ def faults(block: Reading, target: Target) -> Iterator[tuple[int, str]]:
 
 
 def chosen(pairs: Sequence[Pair], over_a_state: Callable[[int], bool], may: Callable[[int, int], bool]) -> list[Pair]:
-    """Of pairs (written, read) those that an op is given, in order.
+    """Return the pairs (written, read) that an op gets, in order.
 
-    Those over a state come first, because what lies there takes no memory of the arena; nothing is in two pairs.
+    Pairs over a state come first, because a state takes no memory of the arena. No tensor is in two pairs.
 
     Args:
-        pairs: that the law allows in some order of the ops.
-        over_a_state: whether an operand lies in the memory of a state.
-        may: whether a pair is allowed where the op is.
+        pairs: pairs that the law allows in some order of the ops.
+        over_a_state: returns True if an operand lies in the memory of a state.
+        may: returns True if a pair is allowed at the position of the op.
     """
     if len(pairs) == 1:
         return [*pairs] if may(*pairs[0]) else []
@@ -136,10 +136,10 @@ def chosen(pairs: Sequence[Pair], over_a_state: Callable[[int], bool], may: Call
 
 
 def leaves_no_copy(new_value: bool, lasts: bool) -> bool:
-    """Whether a tensor in the memory of a state is out of the way when the state gets its new value.
+    """Return True if a tensor in the memory of a state needs no copy before the state gets its new value.
 
-    It is if it is that value, or if the end of the step does not read it; else it would be copied out before, to memory
-    that no plan has.
+    That holds if the tensor is the new value, or if the end of the step does not read it. Otherwise it would be copied
+    to memory that no plan has.
     """
     return new_value or not lasts
 

@@ -1,9 +1,9 @@
-"""When each buffer of a step lives.
+"""The lifetime of each buffer of a step.
 
-The clock has two ticks an op: op number i reads at 2i and writes at 2i + 1. A buffer lives from the write that
-defines it until after the write of the last op that reads it, so that an op writes over its own inputs only where
-it says so. Tensors that share memory are one buffer, of the name of the first.
-Scratch lives for both ticks of its op. What a fetch or an update reads lives to the end.
+The clock has two ticks per op: op number i reads at 2i and writes at 2i + 1. A buffer lives from the write that defines
+it until after the write of the last op that reads it. So an op overwrites its own inputs only where its in-place pairs
+say so. Tensors that share memory are one buffer, with the name of the first. Scratch lives for both ticks of its op.
+Tensors that a fetch or an update reads live to the end.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from runtime.step.effects import spills
 
 
 def buffers_of(block: Reading, aliases: Aliases, scratch: Sequence[Sequence[tuple[str, int]]]) -> list[Buffer]:
-    """The buffers of a bound block that belong in the arena, in the order of their definition.
+    """Return the buffers of a bound block that belong in the arena, in the order of their definition.
 
     Args:
-        block: with static types; tensors of states, constants and what is spilled are left out.
-        aliases: which of its tensors are one buffer, and what lives to the end.
+        block: block with static types; tensors of states, constants and spilled tensors are left out.
+        aliases: the tensors that are one buffer, and those that live to the end.
         scratch: for each op, the names and bytes of its scratch arrays.
     """
     outside = {*block.state_of, *made_outside(block)}
@@ -35,14 +35,14 @@ def buffers_of(block: Reading, aliases: Aliases, scratch: Sequence[Sequence[tupl
 
 
 def spilled_of(block: Reading, aliases: Aliases) -> list[Buffer]:
-    """The buffers of a bound block that lie in the file beside the arena, as `buffers_of` gives those of the arena."""
+    """Return the buffers of a bound block that lie in the file beside the arena, as `buffers_of` does for the arena."""
     columns = enumerate(zip(block.op_types, block.outputs, strict=True))
     start = {name: 2 * i + 1 for i, (op_type, outputs) in columns if spills(op_type) for name in outputs}
     return _from_the_start(start, block, aliases)
 
 
 def _from_the_start(start: Mapping[str, int], block: Reading, aliases: Aliases) -> list[Buffer]:
-    """The buffers with these starts, each until after it is last read."""
+    """Return the buffers with these starts, each until after its last read."""
     stop = {name: tick + 1 for name, tick in start.items()}
     end = 2 * len(block.ops) + 1
     for (root, _), i in aliases.last_read.items():

@@ -1,4 +1,4 @@
-"""Where the buffers of a block lie: at the offsets of its plan, once these are proven safe, or else at our own."""
+"""The offsets of a block's buffers: those of its plan, if they are proven safe, or else newly placed ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Placed = list[tuple[Buffer, int]]
 
 
 class Places(NamedTuple):
-    """What lies in the arena, and what is spilled to the file beside it."""
+    """The buffers of the arena, and those that are spilled to the file beside it."""
 
     in_arena: Placed
     arena_bytes: int
@@ -34,7 +34,7 @@ def places_of(
     scratch: Sequence[Sequence[tuple[str, TensorType]]],
     plan: pb.MemoryPlan | None = None,
 ) -> Places:
-    """The places of a block's buffers, by its plan if it has one that is not for kernels with other scratch.
+    """Return the offsets of a block's buffers, by its plan unless that is for kernels with other scratch.
 
     Raises ProgramError if the plan is of another block, wastes memory, or puts two buffers into the same bytes while
     both are needed.
@@ -70,7 +70,7 @@ def _placed(buffers: list[Buffer], alignment: int = ALIGNMENT) -> tuple[Placed, 
 
 
 def _planned(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan) -> Placed | None:
-    """The plan's offsets; None if it would do but for scratch, which may change from runtime to runtime."""
+    """Return the plan's offsets; None if only its scratch, which may change between runtimes, does not fit."""
     tensors = [buffer for buffer in buffers if buffer.name not in scratch]
     planned = planned_offsets(plan.placements, tensors, lambda name: name in scratch or is_scratch(name))
     apart = sum(aligned(buffer.nbytes) for buffer in buffers)

@@ -12,22 +12,22 @@ from runtime.step.target import Target
 
 @question(of_each_op=True)
 def scratch_of(block: Reading, target: Target) -> list[list[tuple[str, TensorType]]]:
-    """For each op the scratch arrays that its kernel of the target asks for, named by the file, else here."""
+    """Return the scratch arrays that the target's kernel asks for, for each op, named by the file if it names them."""
     wanted = {kind: target.scratch(kind.op_type, kind.inputs, kind.attributes) for kind in dict.fromkeys(block.kinds)}
     columns = enumerate(zip(block.kinds, block.scratch, strict=True))
     return [_named(block, i, wanted[kind]) if named or wanted[kind] else [] for i, (kind, named) in columns]
 
 
 def is_scratch(name: str) -> bool:
-    """Whether a plan means scratch by that name, be it of this engine's kernels or of others.
+    """Return True if a plan's name is that of scratch, of this engine's kernels or of others.
 
-    Scratch is no tensor of the block, so its name in a plan is all that tells it from a tensor of another block.
+    Scratch is no tensor of the block, so only its name in a plan distinguishes it from a tensor of another block.
     """
     return re.fullmatch(_NAME.format(r"\d+", r"\d+") + "_*", name) is not None
 
 
 _NAME = "scratch {} of op {}"
-"""What plans in files call the scratch of an op that does not name it: its number, and the op's id."""
+"""Name of the scratch in plans for an op that does not name it: its number, and the op's id."""
 
 
 def _named(block: Reading, i: int, wanted: Sequence[TensorType]) -> list[tuple[str, TensorType]]:

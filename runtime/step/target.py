@@ -1,4 +1,4 @@
-"""What planning a step must know of the engine that will run it; everything else is the same for all engines."""
+"""The properties of an engine that planning a step depends on; everything else is the same for all engines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Scratch = Callable[[str, Sequence[TensorType | None], dict[str, Attribute]], tup
 
 
 class Target(NamedTuple):
-    """An engine as far as memory is concerned.
+    """The memory-related properties of an engine.
 
     Attributes:
-        in_place: by op type, the (output, input) positions that its kernel allows to be the same memory.
-        scratch: by op type, input types and attributes, what its kernel may overwrite while the op runs.
+        in_place: by op type, the (output, input) positions that its kernel allows to share memory.
+        scratch: by op type, input types and attributes, the arrays that its kernel may overwrite while the op runs.
     """
 
     in_place: Callable[[str], Sequence[Pair]]

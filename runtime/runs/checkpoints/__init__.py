@@ -1,7 +1,7 @@
 """A run in files: written while it trains, and read back to go on.
 
-checkpoint         all states of a run and where it stands, in one safetensors file
+checkpoint         all states of a run and its position, in one safetensors file
 checkpoint_folder  a folder of checkpoints: named by step, the newest few kept
-same_rows          whether a run goes on with the rows that it began with
-folder_lock        one process at a time writes into a folder
+same_rows          the check that a run goes on with the rows that it began with
+folder_lock        a lock by which one process at a time writes into a folder
 """

@@ -1,9 +1,9 @@
-"""Checkpoints: all states of a run and where it stands, in one safetensors file.
+"""Checkpoints: all states of a run and its position, in one safetensors file.
 
-One tensor per state, by its name; the states of the best evaluation as `run:best:<state>`; under the metadata key
-`prograd` a line of JSON with sorted keys, which has the hash of the tensors, and under `prograd_sha256` the hash of
-that line: so every bit that means something is covered. Nothing in it is a time or a path: equal runs write equal
-files. docs/format.md describes the fields.
+The file has one tensor per state, by its name, and the states of the best evaluation as `run:best:<state>`. The
+metadata key `prograd` holds a line of JSON with sorted keys, which has the hash of the tensors. The key
+`prograd_sha256` holds the hash of that line. So every bit that has a meaning is covered. No field is a time or a path:
+equal runs write equal files. docs/format.md describes the fields.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from runtime.files.tensor_files import read_metadata, read_safetensors, write_sa
 from runtime.runs.position import Position
 from runtime.runs.states import States
 
-FORMAT: Final = 2  # 1 had no hash of the description, and is read
+FORMAT: Final = 2  # format 1, without a hash of the description, is read as well
 KEY: Final = "prograd"
 HASH_KEY: Final = "prograd_sha256"
 BEST: Final = "run:best:"
@@ -33,7 +33,7 @@ _OWN: Final = "run:"  # no state has a name with a colon
 
 
 class Checkpoint(NamedTuple):
-    """What a file holds: tensors by name, and its own line of JSON, empty for files of other programs' making."""
+    """The content of a file: tensors by name, and its line of JSON, which is empty for files of other programs."""
 
     path: Path
     tensors: dict[str, Array]
@@ -52,11 +52,11 @@ def write_checkpoint(
     """Write a run to a file, whole or not at all; for errors see `write_output`.
 
     Args:
-        path: of the file.
-        program: of the run.
-        sha256: of the program.
-        states: all of them are written.
-        position: where the run stands.
+        path: path of the file.
+        program: program of the run.
+        sha256: hash of the program.
+        states: states of the run, all of which are written.
+        position: position of the run.
         force: replace a file that exists.
     """
     from json import dumps
@@ -75,9 +75,9 @@ def write_checkpoint(
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """The content of a file, if it is whole.
+    """Return the content of a file.
 
-    Raises Damaged if it is not, DataError if it is missing, cannot be read, or is of a newer format.
+    Raises Damaged if it is corrupt, DataError if it is missing, cannot be read, or is of a newer format.
     """
     tensors, metadata = read_safetensors(path)
     about = _description(path, metadata)
@@ -92,14 +92,14 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def read_description(path: Path) -> dict[str, Any]:
-    """What a file says of itself, without a look at its tensors; for errors see `read_checkpoint`."""
+    """Return the description in a file, without reading its tensors; for errors see `read_checkpoint`."""
     return _description(path, read_metadata(path))
 
 
 def resume(checkpoint: Checkpoint, sha256: str, states: States) -> Position:
-    """Put all states back, and give where the run stood.
+    """Restore all states, and return the position of the run.
 
-    Raises ProgramError if the checkpoint is of another program, DataError if it is of none or not whole.
+    Raises ProgramError if the checkpoint is of another program, DataError if it is of no program or not whole.
     """
     path, tensors, about = checkpoint
     if not about:
@@ -120,12 +120,12 @@ def resume(checkpoint: Checkpoint, sha256: str, states: States) -> Position:
 
 
 def is_of_run(name: str) -> bool:
-    """Whether a tensor belongs to the run, as those of the best evaluation do, and is no state."""
+    """Return True if a tensor belongs to the run, as those of the best evaluation do, and is no state."""
     return name.startswith(_OWN)
 
 
 def tensors_sha256(tensors: Mapping[str, Array]) -> str:
-    """The hash of named arrays, made like that of states."""
+    """Return the hash of named arrays, computed like that of states."""
     return state_sha256(
         (name, array_type(a).dtype, a.shape, as_little(a).reshape(-1).view(np.uint8).data)
         for name, a in tensors.items()
@@ -133,7 +133,7 @@ def tensors_sha256(tensors: Mapping[str, Array]) -> str:
 
 
 def _description(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """The line of JSON, with every field of its kind; nothing if there is no such line."""
+    """Return the line of JSON, with every field of its type; empty if there is no such line."""
     if KEY not in metadata:
         return {}
     text = metadata[KEY]
@@ -169,7 +169,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _check_description(about: Mapping[str, Any], *, hashed: bool) -> None:
-    """Raise ValueError unless every field is there and of its kind."""
+    """Raise ValueError unless every field is present and of its type."""
     format = about.get("format")
     if type(format) is not int or not 1 <= format <= FORMAT or (format > 1 and not hashed):
         raise ValueError("it has no format, or no hash, which its format wants")
@@ -200,7 +200,7 @@ def _restore(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]
 
 
 def _checked(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
-    """Raise DataError unless exactly the wanted tensors are there, each of its type."""
+    """Raise DataError unless exactly the wanted tensors are present, each of its type."""
     from prograd_proto.spelling import closest
 
     for name in wanted:

@@ -1,8 +1,8 @@
 """A folder of checkpoints: named by step, the newest few kept, of one run, and written by one process at a time.
 
-What is removed is what this process wrote, or read and knew as a checkpoint of its program. What cannot be read, for
-permissions, a fault of the disk or a newer format, is never removed, renamed or written over: the run ends instead.
-What can be read and is damaged is set aside under another name.
+The process removes only files that it wrote, or that it read as checkpoints of its program. It never removes, renames
+or overwrites files that it cannot read, for permissions, a fault of the disk or a newer format: the run ends instead.
+Files that it can read and that are damaged are renamed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("prograd")
 
 
 class CheckpointFolder:
-    """The checkpoints `step-0000000640.safetensors` of one run; older ones than the newest `keep` are removed."""
+    """The checkpoints `step-0000000640.safetensors` of one run; only the newest `keep` are kept."""
 
     def __init__(self, path: str | os.PathLike[str], *, keep: int = 3) -> None:
         if keep < 1:
@@ -38,10 +38,10 @@ class CheckpointFolder:
         self.path = Path(path)
         self._keep = keep
         self._lock: FolderLock | None = None
-        self._ours: list[Path] = []  # of this run's past, the oldest first
+        self._ours: list[Path] = []  # earlier checkpoints of this run, the oldest first
 
     def files(self) -> list[Path]:
-        """All checkpoints, the oldest first. Raises DataError if the folder cannot be listed."""
+        """Return all checkpoints, the oldest first; raise DataError if the folder cannot be listed."""
         try:
             return sorted((self.path / name for name in os.listdir(self.path) if _NAME.fullmatch(name)), key=_step)
         except FileNotFoundError:
@@ -50,9 +50,9 @@ class CheckpointFolder:
             raise DataError(f"{self.path}: the folder cannot be listed: {error.strerror or error}") from None
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole; None if there are none at all.
+        """Return the newest checkpoint that is whole; None if there are none at all.
 
-        A damaged one is passed over with a warning. Raises DataError if one cannot be read, or all are damaged.
+        A damaged one is skipped with a warning. Raises DataError if one cannot be read, or all are damaged.
         """
         files = self.files()
         for file in reversed(files):
@@ -67,16 +67,16 @@ class CheckpointFolder:
         return None
 
     def claim(self, program_sha256: str, at: int | None, *, force: bool = False) -> None:
-        """Take the folder for a run of this program, until `release`; nothing in it is changed before all is well.
+        """Claim the folder for a run of this program, until `release`; change nothing in it unless all checks pass.
 
         Args:
-            program_sha256: of the program.
-            at: the step at which the run stands, if its past is in this folder; None if it is not.
+            program_sha256: hash of the program.
+            at: the present step of the run, if its earlier checkpoints are in this folder; None if they are not.
             force: remove the checkpoints of another run, or those that are later than `at`.
 
         Raises:
-            UsageError: another process has the folder, or there are checkpoints that are not of this run's past.
-            DataError: one of those that are in the way cannot be read, or the folder cannot be written.
+            UsageError: another process has the folder, or there are checkpoints that are not earlier ones of this run.
+            DataError: one of the conflicting checkpoints cannot be read, or the folder cannot be written.
             ResourceLimit: the disk is full.
         """
         make_folder(self.path)
@@ -104,7 +104,7 @@ class CheckpointFolder:
     def write(self, program: pb.ProgramDesc, sha256: str, states: States, position: Position) -> Path:
         """Write a checkpoint, then remove the oldest; for errors see `write_checkpoint`.
 
-        The folder is claimed. One that cannot be removed stays, with a warning.
+        The folder must be claimed. A checkpoint that cannot be removed stays, with a warning.
         """
         make_folder(self.path)
         file = self.path / f"step-{position.steps:010}.safetensors"
@@ -122,7 +122,7 @@ class CheckpointFolder:
         return file
 
     def _is_whole(self, file: Path, at: int, *, force: bool) -> bool:
-        """Whether a later checkpoint than ours is whole and may go; False if it is damaged."""
+        """Return True if a checkpoint later than ours is whole and may be removed; False if it is damaged."""
         try:
             read_checkpoint(file)
         except Damaged:
@@ -135,13 +135,13 @@ class CheckpointFolder:
         return True
 
     def _require_damaged(self, file: Path) -> None:
-        """Raise UsageError unless what came into the way of our next checkpoint is damaged."""
+        """Raise UsageError unless the file with the name of our next checkpoint is damaged."""
         with suppress(Damaged):
             read_checkpoint(file)
             raise UsageError(f"{file}: there is another checkpoint in the place of the one to be written")
 
     def _clear(self, later: list[Path], damaged: list[Path]) -> None:
-        """Remove what is whole and later, set aside what is damaged, and sweep up what killed processes left."""
+        """Remove whole later checkpoints, rename damaged ones, and remove the temporary files of killed processes."""
         try:
             for file in later:
                 if file in damaged:
@@ -165,7 +165,7 @@ def _is_of(file: Path, program_sha256: str) -> bool:
 
 
 def _set_aside(file: Path) -> None:
-    """Give a damaged checkpoint a name that is none of a checkpoint; nothing is written over."""
+    """Rename a damaged checkpoint so that it no longer counts as one; overwrite nothing."""
     number, aside = 1, file.with_name(f"{file.name}.damaged")
     while os.path.lexists(aside):
         number += 1
@@ -184,10 +184,10 @@ def _step(file: Path) -> int:
 
 
 def _is_left(temporary: Path, process: int) -> bool:
-    """Whether nobody writes a temporary file any more; in a container, processes often have equal numbers."""
+    """Return True if no process writes a temporary file any more; in containers, process numbers often repeat."""
     if process == os.getpid():
         return os.path.realpath(temporary) not in LIVE
-    if os.name != "posix":  # signal 0 would end it elsewhere
+    if os.name != "posix":  # signal 0 would end the process elsewhere
         return False
     try:
         os.kill(process, 0)

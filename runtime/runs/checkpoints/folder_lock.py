@@ -1,7 +1,7 @@
-"""One process at a time writes into a folder: a lock that the system takes back when its process ends, however it does.
+"""A lock by which one process at a time writes into a folder; the system releases it when its process ends.
 
-The lock is POSIX's (`fcntl`), on a file in the folder that also says who holds it; it works on NFS, and children of the
-process do not have it. Threads of one process are kept apart by a set. Windows has no such locks, and gets none.
+The lock is POSIX's (`fcntl`), on a file in the folder that also names its holder. It works on NFS, and child processes
+do not inherit it. A set excludes other threads of the process. Windows has no such locks, and gets none.
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ _log = logging.getLogger("prograd")
 
 
 class FolderLock:
-    """A folder that this process alone writes into, until it lets go of it."""
+    """A folder that this process alone writes into, until it releases the lock."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises UsageError if another process, or another run of this one, has the folder; else as `unwritable`."""
+        """Lock the folder.
+
+        Raises UsageError if another process, or another run of this one, holds the lock, and other errors as
+        `unwritable`.
+        """
         self._folder = os.path.realpath(folder)
         self._file = os.path.join(self._folder, NAME)
         self._process = os.getpid()
@@ -43,14 +47,14 @@ class FolderLock:
             _ours.add(self._folder)
 
     def release(self) -> None:
-        """Let go of the folder; a second time does nothing."""
+        """Release the folder; a second call does nothing."""
         if self._descriptor is None or os.getpid() != self._process:
             return
         descriptor, self._descriptor = self._descriptor, None
         with _guard:
             _ours.discard(self._folder)
             with suppress(OSError):
-                os.unlink(self._file)  # while it is locked: who opened it meanwhile finds another file there
+                os.unlink(self._file)  # while it is locked: a process that opened it meanwhile finds another file there
             with suppress(OSError):
                 os.close(descriptor)
 
@@ -59,7 +63,7 @@ class FolderLock:
             self.release()
 
     def _locked(self, folder: Path) -> int:
-        """The descriptor of the lock file, which is the one that has the name."""
+        """Return the descriptor of the lock file, checked to be the file that has the name."""
         while True:
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
             descriptor = os.open(self._file, flags, 0o666)
@@ -70,7 +74,7 @@ class FolderLock:
                         os.ftruncate(descriptor, 0)
                         os.write(descriptor, f"{self._process}\n".encode())
                     return descriptor
-            except FileNotFoundError:  # whoever had it has just let go
+            except FileNotFoundError:  # its holder has just released it
                 pass
             except BaseException:
                 os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Whether a run goes on with the rows that it began with: else its end would be that of no run that can be repeated."""
+"""The check that a run goes on with the rows that it began with: otherwise no run could repeat its result."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def require_same_rows(
     shuffled: bool,
     change: bool,
 ) -> None:
-    """Note the rows of a run for its checkpoints; what comes from a checkpoint needs those that it names.
+    """Note the rows of a run for its checkpoints; a run from a checkpoint needs the rows that the checkpoint names.
 
-    Rows of a source have a cursor in their place, and checkpoints of older versions name none: that is said. With
-    `change` the run goes on with the others.
+    Rows of a source have a cursor instead, and checkpoints of older versions name no rows: a message says so. With
+    `change` the run goes on with the other rows.
 
     Raises DataError for other rows.
     """

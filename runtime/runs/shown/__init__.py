@@ -1,6 +1,6 @@
-"""What prompts and notebooks are shown of a run, by name.
+"""Displays of a run for prompts and notebooks, by name.
 
 state_view    the states of a run, to read and to write
-fetched       what an entry fetched
+fetched       the fetches of an entry
 html_tables   both, and a run with its entries, as tables
 """

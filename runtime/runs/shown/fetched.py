@@ -1,4 +1,4 @@
-"""What an entry fetched, by name: a dict that a notebook shows as a table, and that says what there is."""
+"""The fetches of an entry by name: a dict that a notebook shows as a table, and whose KeyError lists its keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prograd_proto.spelling import closest_and_all
 
 
 class Fetched(dict[str, Any]):
-    """Arrays and numbers by name. A KeyError for a name that is not there lists those that are."""
+    """Arrays and numbers by name; a KeyError for a missing name lists the existing ones."""
 
     def __missing__(self, name: object) -> NoReturn:
         raise KeyError(f"nothing was fetched as {name!r}{closest_and_all(str(name), self)}")
@@ -21,7 +21,7 @@ class Fetched(dict[str, Any]):
         return list(self)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: numbers, and of arrays type and range."""
+        """Return the HTML that a notebook shows: numbers, and type and range of arrays."""
         from runtime.runs.shown.html_tables import described, table
 
         return table(("name", "type", "value"), [(name, *described(value)) for name, value in self.items()])

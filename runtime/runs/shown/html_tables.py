@@ -1,4 +1,4 @@
-"""What notebooks show of runs, states and results: tables in HTML."""
+"""HTML tables of runs, states and results for notebooks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from runtime.runs.run import Run
 
 ROWS: Final = 60
-"""Of a table; those beyond them are counted."""
+"""Upper bound on the rows of a table; further rows are counted."""
 
 LOOKED_AT: Final = 1 << 24
-"""Elements of an array whose range is shown: what takes no longer than one notices."""
+"""Upper bound on the elements of an array whose range is shown, so that the display takes no noticeable time."""
 
 
 def run_html(run: Run) -> str:
-    """Where a run stands, its entries, its settings and its states."""
+    """Return the position of a run, its entries, its settings and its states."""
     program = run.program
     entries = [
         (view.name, _listed(f"{n} {type}" for n, type in view.feeds.items()), _listed(view.fetches))
@@ -41,7 +41,7 @@ def run_html(run: Run) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in HTML whose cells are escaped."""
+    """Return a table in HTML whose cells are escaped."""
     more = [f"and {len(rows) - ROWS} more", *[""] * (len(head) - 1)] if len(rows) > ROWS else None
     shown = [*rows[:ROWS], *([more] if more else [])]
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in shown)
@@ -49,7 +49,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def described(value: Any) -> tuple[str, str]:
-    """The type of a number or an array, and its value, or from where to where its elements reach."""
+    """Return the type of a number or an array, and its value or the range of its elements."""
     if isinstance(value, float | int):
         return type(value).__name__, f"{value:.6g}"
     array = np.asarray(value)

@@ -15,9 +15,9 @@ from runtime.runs.states import States
 
 
 class StateView(Mapping[str, Array]):
-    """`view["w"]` is a copy of a state; `view["w"] = array` replaces its value, of equal dtype and shape.
+    """A view of the states: `view["w"]` is a copy, and `view["w"] = array` replaces a value of equal dtype and shape.
 
-    A bfloat16 state is read as float32, and takes float32 numbers that bfloat16 has.
+    A bfloat16 state is read as float32, and accepts float32 numbers that bfloat16 represents.
 
     Raises UsageError for a state that the program does not have, DataError for another type, and for one whose file
     could not be read.
@@ -35,7 +35,7 @@ class StateView(Mapping[str, Array]):
         return list(self._arrays)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: types and ranges."""
+        """Return the HTML that a notebook shows: types and ranges."""
         from runtime.runs.shown.html_tables import described, table
 
         with self._turns.together():
