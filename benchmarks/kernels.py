@@ -26,8 +26,8 @@ from numpy.lib.stride_tricks import sliding_window_view  # noqa: E402 - likewise
 import runtime.engines.reference.kernels  # noqa: E402, F401 - fills KERNELS
 from prograd_proto import TensorType, attributes_of  # noqa: E402 - needs NumPy
 from registry import OPS, Block  # noqa: E402 - needs NumPy
-from runtime.aligned_memory import aligned_array  # noqa: E402 - needs NumPy
 from runtime.kernel import KERNELS  # noqa: E402 - needs NumPy
+from runtime.memory.aligned import aligned_array  # noqa: E402 - needs NumPy
 
 SECONDS = float(os.environ.get("SECONDS", "0.3"))
 """Of measuring, per case."""

@@ -1,4 +1,4 @@
-"""Fits the polynomials of runtime/engines/native/math and prints them, with the error of each in bits.
+"""Fits the polynomials of runtime/codegen/math and prints them, with the error of each in bits.
 
     python benchmarks/minimax.py            all of them
     python benchmarks/minimax.py exp erf    those whose name has one of the words

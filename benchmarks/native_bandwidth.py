@@ -20,13 +20,13 @@ import numpy as np
 
 from prograd_proto import TensorType
 from registry import OPS, Block
-from runtime.aligned_memory import aligned_array, aligned_bytes
+from runtime.codegen.ir import FLOAT32, INT64, Module, pointer
+from runtime.codegen.ir.words import fma
 from runtime.engines.native import jit
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.helpers import Helpers
-from runtime.engines.native.ir import FLOAT32, INT64, Module, pointer
-from runtime.engines.native.ir.words import fma
 from runtime.engines.native.step import bind_compiled, lowered
-from runtime.engines.native.target import this_machine
+from runtime.memory.aligned import aligned_array, aligned_bytes
 
 Call = Callable[[], None]
 TURNS = 7

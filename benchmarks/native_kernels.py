@@ -27,13 +27,15 @@ ask_for_one_thread()
 import numpy as np  # noqa: E402 - BLAS counts its threads when it is loaded
 
 from prograd_proto import TensorType  # noqa: E402 - likewise
-from runtime.aligned_memory import aligned_array  # noqa: E402 - likewise
-from runtime.engines.native import jit, math  # noqa: E402 - likewise
-from runtime.engines.native.forms import FORMS, Loops, Work  # noqa: E402 - likewise
-from runtime.engines.native.ir import FLOAT32, FLOAT64, Function, Index, Module, Value, pointer  # noqa: E402 - likewise
-from runtime.engines.native.product import Matrix, plan_product, product, stored  # noqa: E402 - likewise
-from runtime.engines.native.reduction import LARGEST, SUM, along_row  # noqa: E402 - likewise
-from runtime.engines.native.target import Target, target, this_machine  # noqa: E402 - likewise
+from runtime.codegen import math  # noqa: E402 - likewise
+from runtime.codegen.ir import FLOAT32, FLOAT64, Function, Index, Module, Value, pointer  # noqa: E402 - likewise
+from runtime.codegen.kernels.matmul import Matrix, plan_product, product, stored  # noqa: E402 - likewise
+from runtime.codegen.kernels.reduction import LARGEST, SUM, along_row  # noqa: E402 - likewise
+from runtime.codegen.machine import Target, target  # noqa: E402 - likewise
+from runtime.codegen.rules import FORMS, Loops, Work  # noqa: E402 - likewise
+from runtime.engines.native import jit  # noqa: E402 - likewise
+from runtime.engines.native.cpu import this_machine  # noqa: E402 - likewise
+from runtime.memory.aligned import aligned_array  # noqa: E402 - likewise
 
 ELEMENTS = {"float32": FLOAT32, "float64": FLOAT64}
 PRODUCTS = [

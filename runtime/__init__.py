@@ -21,9 +21,6 @@ one_op          one op by its kernel, for constant folding and initial values
 constants       the constants of a program as arrays
 conversion      conversion of arrays that enter and leave the runtime
 dtypes          arrays in memory, and NumPy's dtypes for those of programs
-aligned_memory  aligned bytes, and typed views of them
-first_touch     the pages of large memory: large pages, unless those are slow to arrive
-memory_limit    the account of allocated memory
 address_space   the system's limit on addresses, checked before a library reaches it
 philox          random bits of streams
 blas            BLAS on one thread
@@ -32,7 +29,8 @@ entries         entries with their bindings and feeds
 errors          errors of a run
 extras          packages that only some commands need
 
-check, step, placement, engines, runs, rows, files, serving, pictures, commands and command_line are packages.
+check, step, placement, memory, codegen, engines, runs, rows, files, serving, pictures, commands and command_line are
+packages.
 """
 
 from __future__ import annotations

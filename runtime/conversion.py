@@ -11,8 +11,8 @@ from functools import partial
 import numpy as np
 
 from prograd_proto import TensorType
-from runtime.aligned_memory import aligned_bytes, view
 from runtime.dtypes import BFLOAT16, Array, array_type, numpy_dtype
+from runtime.memory.aligned import aligned_bytes, view
 from runtime.one_op import call_of
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from prograd_proto import Attribute, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
-from runtime.aligned_memory import aligned_array, aligned_bytes, view
 from runtime.constants import constant_array
 from runtime.dtypes import Array, array_type
 from runtime.engines.reference.kernels import KERNELS
+from runtime.memory.aligned import aligned_array, aligned_bytes, view
 from runtime.operators import CONTRACTS
 
 

@@ -14,7 +14,7 @@ from prograd_proto.ragged_names import OFFSETS, PADDING
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
 from runtime.files.tensor_files import keys_of, read_metadata, unverified
-from runtime.memory_limit import NO_LIMIT
+from runtime.memory.limit import NO_LIMIT
 from runtime.rows.data_files import Columns, read_columns
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.encoding import KEY, Encoding

@@ -19,7 +19,7 @@ from runtime.commands.reports.metric_fields import engine_fields
 from runtime.engines.engine import Executor
 from runtime.engines.parts import Part
 from runtime.entries import BoundEntry
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.runs.run import Run, load
 from runtime.step.arithmetic import operations

@@ -27,7 +27,7 @@ from runtime.commands.settings import setting_fields
 from runtime.dtypes import Array
 from runtime.errors import OutOfTime, UsageError
 from runtime.files.output import require_form
-from runtime.memory_limit import MemoryLimit, peak_rss
+from runtime.memory.limit import MemoryLimit, peak_rss
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import Event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from runtime.commands.settings import chosen_settings
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.runs.run import Run, load
 
 

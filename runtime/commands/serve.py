@@ -10,7 +10,7 @@ from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.streams import put
 from runtime.commands.loaded import loaded_run
 from runtime.errors import UsageError
-from runtime.memory_limit import peak_rss
+from runtime.memory.limit import peak_rss
 from runtime.runs.run import Run
 from runtime.runs.untrained import computes_with_initial_values
 from runtime.serving.endpoints import Limits

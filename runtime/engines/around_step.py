@@ -10,9 +10,9 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from runtime.aligned_memory import view
 from runtime.conversion import conversion, given_dtype
 from runtime.dtypes import Array, array_type
+from runtime.memory.aligned import view
 
 Call = Callable[[], object]
 Allocate = Callable[[int], Array]

@@ -57,7 +57,7 @@ def with_instructions(engine: str, instructions: str) -> str:
     """Return the name of an engine with an instruction set, or without it where engine or machine lack it."""
     if f"{engine}.{instructions}" not in ENGINES:
         return engine
-    from runtime.engines.native.target import instruction_sets
+    from runtime.engines.native.cpu import instruction_sets
 
     return f"{engine}.{instructions}" if instructions in instruction_sets() else engine
 

@@ -24,7 +24,7 @@ from runtime.dtypes import Array
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 MathName = Literal["exact"]
 ScheduleName = Literal["fifo", "parallel"]

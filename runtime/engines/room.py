@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
-from runtime.aligned_memory import aligned_bytes
 from runtime.dtypes import Array
 from runtime.engines.engine import no_folder
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.aligned import aligned_bytes
+from runtime.memory.limit import MemoryLimit
 
 
 def no_file(nbytes: int = 0) -> NoReturn:

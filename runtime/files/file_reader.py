@@ -10,7 +10,7 @@ import os
 from io import BufferedReader
 from typing import Final, Protocol
 
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 _CHUNK: Final = 1 << 20
 

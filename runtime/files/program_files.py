@@ -11,7 +11,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError
 from runtime.files.file_reader import FileReader
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 
 def verified_file(program: pb.ProgramDesc, folder: Path, path: str) -> Path:

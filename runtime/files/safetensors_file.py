@@ -18,7 +18,7 @@ from prograd_proto.dtypes import ITEM_BYTES
 from runtime.dtypes import BFLOAT16, Array
 
 if TYPE_CHECKING:
-    from runtime.memory_limit import MemoryLimit
+    from runtime.memory.limit import MemoryLimit
 
 WORDS: Final = {
     "float32": "F32",

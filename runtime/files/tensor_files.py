@@ -20,7 +20,7 @@ from runtime.errors import Damaged, DataError, ExecutionError
 from runtime.files.file_reader import FileReader
 from runtime.files.output import write_output
 from runtime.files.safetensors_file import read_header, read_tensors, safetensors_header
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 if TYPE_CHECKING:
     from zipfile import ZipFile  # slow to import

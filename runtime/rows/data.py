@@ -21,7 +21,7 @@ from runtime.errors import DataError, UsageError
 from runtime.files.file_reader import FileReader
 from runtime.files.program_files import verified
 from runtime.files.tensor_files import metadata_of, require_keys, unverified
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.rows.casts import cast_rows, is_cast, say_cast
 from runtime.rows.data_files import Columns, read_columns
 from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span

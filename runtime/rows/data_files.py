@@ -23,7 +23,7 @@ from runtime.files.file_reader import FileReader
 from runtime.files.held_file import CAN_HOLD, HeldFile, OpenFiles
 from runtime.files.safetensors_file import Extent, dtype_of, read_header
 from runtime.files.tensor_files import read_arrays, require_keys, unreadable
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.rows.stored_column import FileColumn, Part, StoredColumn
 
 IN_MEMORY: Final = 256 << 20

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from runtime.dtypes import Array
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.rows.streamed import Streamed
 

@@ -14,7 +14,7 @@ from runtime.conversion import converted, taken_in
 from runtime.dtypes import Array, array_type, count_nonfinite, is_float, numpy_dtype
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.philox import permutation
 from runtime.rows.casts import cast_rows, is_cast, say_cast
 from runtime.rows.orders import NUMBER_BYTES, Listed, Order, ShuffledBySteps, Span

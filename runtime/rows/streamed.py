@@ -11,7 +11,7 @@ import numpy as np
 from runtime.dtypes import Array, count_nonfinite, is_float
 from runtime.entries import BoundEntry
 from runtime.errors import SourceEnded, UsageError
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.rows.rows import check_names, checked_array
 from runtime.rows.source import Source
 

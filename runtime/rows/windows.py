@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from runtime.dtypes import Array
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.philox import permutation
 from runtime.rows.orders import NUMBER_BYTES, Order
 from runtime.rows.stored_column import StoredColumn

@@ -12,7 +12,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite, OutOfRange
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.rows.parts import Part, is_ragged
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches

@@ -18,7 +18,7 @@ from runtime.dtypes import Array
 from runtime.engines.engine import EngineOptions, MathName, ScheduleName
 from runtime.errors import DataError, UsageError
 from runtime.files.output import require_form
-from runtime.memory_limit import PARSED, MemoryLimit
+from runtime.memory.limit import PARSED, MemoryLimit
 from runtime.plugins import use_plugins
 from runtime.runs.begin_training import begin_training
 from runtime.runs.checkpoints.checkpoint import read_checkpoint, resume, write_checkpoint

@@ -13,13 +13,13 @@ from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
 from prograd_proto.lifespans import held
-from runtime.aligned_memory import aligned_array, aligned_bytes, view
 from runtime.conversion import converted
 from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import DataError, ResourceLimit
 from runtime.files.program_files import verified
 from runtime.files.tensor_files import read_arrays
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.aligned import aligned_array, aligned_bytes, view
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.one_op import call_of, scratch_bytes
 from runtime.placement.alignment import aligned
 from runtime.runs.turns import Turns

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Final, Protocol
 
 from runtime.engines.engine import Executor
-from runtime.first_touch import begins_small, make_large
+from runtime.memory.first_touch import begins_small, make_large
 from runtime.runs.overtime import Overtime
 
 A_WHILE: Final = 2.0

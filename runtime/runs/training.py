@@ -17,7 +17,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError, NonFinite, OutOfRange, ResourceLimit, SourceEnded, UsageError
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.runs.course import Course
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd

@@ -11,7 +11,7 @@ from prograd_proto.lifespans import trains
 from runtime.engines.engine import Engine, Executor
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.runs.states import States
 
 NOTHING: Final = frozenset[str]()

@@ -28,7 +28,7 @@ from prograd_proto.printable import sentence
 from runtime.dtypes import Array, array_type
 from runtime.entries import BoundEntry
 from runtime.errors import ExecutionError, ResourceLimit
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.serving.bodies import Body, Bytes
 from runtime.serving.forms import FORMS, given_arrays, written_bytes
 from runtime.serving.predictor import Arrays, Busy, Predictor, Request

@@ -20,7 +20,7 @@ from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
 from runtime.files.safetensors_file import read_header, read_tensors, safetensors_header
 from runtime.files.tensor_files import parse_npy
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.serving.bodies import Bytes
 from runtime.serving.json_arrays import SMALL, large_json
 

@@ -21,7 +21,7 @@ import numpy as np
 from runtime.dtypes import Array, array_type, numpy_dtype
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.rows.rows import as_array, check_names, shown_feed
 from runtime.serving.bodies import Bytes
 

@@ -15,14 +15,14 @@ from unittest.mock import patch
 from guards.pages import Region, offsets_of
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from runtime.codegen.lower import Lowered
+from runtime.codegen.lowering.memory import scratch_names
 from runtime.dtypes import Array
 from runtime.engines.choice import ENGINES
 from runtime.engines.engine import EngineOptions, Version, unknown_version
 from runtime.engines.native import step as native_step
 from runtime.engines.native.engine import NativeEngine, NativeWorkspace
 from runtime.engines.native.executor import NativeExecutor
-from runtime.engines.native.lowering.memory import scratch_names
-from runtime.engines.native.step import Lowered
 from runtime.engines.room import Room
 from runtime.entries import BoundEntry
 from runtime.placement.alignment import aligned

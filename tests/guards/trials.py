@@ -11,8 +11,8 @@ import numpy as np
 
 from guards.engine import guarded
 from prograd_proto import ProgramError
+from runtime.engines.native.cpu import instruction_sets as instruction_sets
 from runtime.engines.native.engine import COMPILER_BYTES
-from runtime.engines.native.target import instruction_sets as instruction_sets
 from runtime.errors import ExecutionError
 from runtime.runs.run import Run, load
 

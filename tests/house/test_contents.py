@@ -22,7 +22,7 @@ MOST = 25
 FAMILIES = {
     "registry/ops": "a file for each family of operators",
     "runtime/engines/reference/kernels": "the families of registry/ops, and what their kernels share",
-    "runtime/engines/native/forms": "the families of registry/ops, as loops",
+    "runtime/codegen/rules": "the families of registry/ops, as lowering rules",
 }
 """Folders that may have more, each with its reason."""
 

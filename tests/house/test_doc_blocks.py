@@ -138,8 +138,8 @@ def test_the_page_about_the_native_engine_writes_a_loop():
     from native.building import HERE as TARGETS
     from native.building import call, target
 
-    from runtime.engines.native.ir import FLOAT32, INT64
-    from runtime.engines.native.ir.words import across
+    from runtime.codegen.ir import FLOAT32, INT64
+    from runtime.codegen.ir.words import across
 
     [block] = BLOCK.findall((ROOT / "docs/native.md").read_text(encoding="utf-8"))
     kind = target(TARGETS[0])

@@ -49,7 +49,7 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/commands/engine_arenas.py", "runtime.entries"): "of an entry bound to sizes",
 }
 
-OF_ROWS = {"numpy", "runtime.dtypes", "runtime.errors", "runtime.files", "runtime.memory_limit", "runtime.philox"}
+OF_ROWS = {"numpy", "runtime.dtypes", "runtime.errors", "runtime.files", "runtime.memory.limit", "runtime.philox"}
 """With `runtime.rows`, what packing rows may import: they are written as the runtime reads them."""
 
 PACKING = ("compiler/data/", "compiler/commands/data.py", "prograd/data.py")
@@ -65,6 +65,28 @@ ENGINES = {
     "runtime/one_op.py": "one op alone: folding, initial values, conversions",
 }
 """Files outside the room of an engine that know one; all others know what `runtime.engines.engine` says of any."""
+
+CODEGEN = {
+    "machine": set(),
+    "ir": {"machine"},
+    "math": {"ir"},
+    "kernels": {"machine", "ir", "math"},
+    "rules": {"machine", "ir", "math", "kernels"},
+    "lowering": {"machine", "ir", "math", "kernels", "rules"},
+    "emit": {"machine", "ir", "math", "kernels", "rules", "lowering"},
+    "lower": {"machine", "rules", "lowering", "emit"},
+    "explain": {"rules", "lowering", "emit", "lower"},
+}
+"""By package or module of `runtime.codegen`, the others of it that its files may import."""
+
+KERNELS = {
+    "matmul": set(),
+    "moves": {"matmul"},
+    "conv": {"matmul"},
+    "attention": {"matmul"},
+    "recurrent": {"matmul"},
+}
+"""By package of `runtime.codegen.kernels`, the other packages of it that its files may import; not so its modules."""
 
 LAZY = {"tqdm": "a bar is drawn only on a terminal"}
 
@@ -114,6 +136,23 @@ def test_a_file_knows_no_engine_but_by_the_protocol(room: str, path: Path):
         if (ROOT / "runtime" / "engines" / engine / "__init__.py").exists() and engine:
             inside = name.startswith(f"runtime/engines/{engine}/")
             assert inside or name in ENGINES, f"{name} imports {module}; of engines only runtime.engines.engine"
+
+
+def codegen_files() -> list[object]:
+    folder = ROOT / "runtime" / "codegen"
+    return [pytest.param(path, id=str(path.relative_to(folder))) for path in sorted(folder.rglob("*.py"))]
+
+
+@pytest.mark.parametrize("path", codegen_files())
+def test_the_code_generator_imports_no_engine_and_its_packages_import_one_way(path: Path):
+    package, *within = path.relative_to(ROOT / "runtime" / "codegen").with_suffix("").parts
+    for module, _ in imports(path):
+        assert not module.startswith(("runtime.engines", "runtime.runs")), f"{path} imports {module}"
+        _, _, imported = module.partition("runtime.codegen.")
+        first, *rest = imported.split(".")
+        assert first in {"", package} | CODEGEN[package], f"{path} imports {module}"
+        if package == first == "kernels" and within[0] in KERNELS and rest and rest[0] in KERNELS:
+            assert rest[0] in KERNELS[within[0]] | {within[0]}, f"{path} imports {module}"
 
 
 @pytest.mark.parametrize(("room", "path"), files())

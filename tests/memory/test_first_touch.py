@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from runtime import first_touch
-from runtime.aligned_memory import aligned_bytes
+from runtime.memory import first_touch
+from runtime.memory.aligned import aligned_bytes
 
 SIZE = 12 << 20
 

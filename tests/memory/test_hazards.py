@@ -13,7 +13,7 @@ from subjects.random_training import training_programs
 from subjects.steps import Stepper, same_bits
 
 from compiler import Program
-from runtime.aligned_memory import address_ranges
+from runtime.memory.aligned import address_ranges
 from runtime.step import Touched, dependencies
 from runtime.step.hazards import Range
 

@@ -32,8 +32,8 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
 from prograd_proto.files import load
 from runtime.__main__ import main as runtime_main
-from runtime.aligned_memory import aligned_bytes
 from runtime.engines.reference.bind import bind
+from runtime.memory.aligned import aligned_bytes
 from runtime.step import dependencies
 
 

@@ -10,9 +10,10 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
 from native.guarded import guarded
 
+from runtime.codegen.ir import DTYPES, Function, Module, Value, pointer
+from runtime.codegen.machine import Target, target
 from runtime.engines.native import jit
-from runtime.engines.native.ir import DTYPES, Function, Module, Value, pointer
-from runtime.engines.native.target import Target, cpu_features, target, usable
+from runtime.engines.native.cpu import cpu_features, usable
 
 HERE = usable(cpu_features(), platform.machine())
 BEST, *OTHERS = map(target, HERE)

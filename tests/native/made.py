@@ -15,10 +15,10 @@ from oracles.interpret import interpret
 import runtime.engines.reference.kernels  # noqa: F401 -- fills KERNELS
 from prograd_proto import TensorType
 from registry import Block, Value
-from runtime.aligned_memory import aligned_bytes
+from runtime.codegen.machine import Target
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.step import bind_compiled, lowered
-from runtime.engines.native.target import Target
+from runtime.memory.aligned import aligned_bytes
 
 Write = Callable[..., "Value | Iterable[Value]"]
 """Ops of operands, and their results."""

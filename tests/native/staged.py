@@ -14,15 +14,15 @@ import runtime.engines.reference.kernels  # noqa: F401 -- fills KERNELS
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from registry import OPS, Block
+from runtime.codegen.emit.code import emit
+from runtime.codegen.emit.kinds import stages_of
+from runtime.codegen.lowering.additions import with_additions
+from runtime.codegen.lowering.groups import fuse
+from runtime.codegen.lowering.nodes import read_nodes
+from runtime.codegen.lowering.task import task_of
+from runtime.codegen.machine import Target
 from runtime.dtypes import array_type, numpy_dtype
 from runtime.engines.native import jit
-from runtime.engines.native.emission.code import emit
-from runtime.engines.native.emission.kinds import stages_of
-from runtime.engines.native.emission.task import task_of
-from runtime.engines.native.lowering.additions import with_additions
-from runtime.engines.native.lowering.groups import fuse
-from runtime.engines.native.lowering.nodes import read_nodes
-from runtime.engines.native.target import Target
 from runtime.kernel import KERNELS
 
 GARBAGE = 0xAA

@@ -11,10 +11,10 @@ from subjects.steps import bound_block
 
 import runtime
 from compiler import Program, ops, sgd
-from runtime.engines.native.forms.moves import Lying, row_major
-from runtime.engines.native.lowering.accesses import with_accesses
-from runtime.engines.native.lowering.additions import with_additions
-from runtime.engines.native.lowering.nodes import read_nodes
+from runtime.codegen.kernels.moves import Lying, row_major
+from runtime.codegen.lowering.accesses import with_accesses
+from runtime.codegen.lowering.additions import with_additions
+from runtime.codegen.lowering.nodes import read_nodes
 
 
 def left(program: Program, entry: str = "predict") -> tuple[list[str], list[str]]:

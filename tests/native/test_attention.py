@@ -8,7 +8,7 @@ from native.building import every_target
 from native.made import Made, check
 
 from registry import OPS
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.cpu import this_machine
 
 Q, K = (2, 4, 21, 12), (2, 2, 37, 12)
 """Two heads of queries for one of keys; nothing is a multiple of a vector."""

@@ -8,7 +8,7 @@ from native.made import check
 import runtime
 from compiler import Program, ops, sgd
 from registry import OPS
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.cpu import this_machine
 
 
 def both(blank):

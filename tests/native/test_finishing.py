@@ -9,8 +9,8 @@ from native.made import Made, check
 
 from prograd import Program, layers, ops, sgd
 from registry import OPS
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import lowered
-from runtime.engines.native.target import this_machine
 from runtime.entries import bound_entries
 
 SAME = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}

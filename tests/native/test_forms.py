@@ -9,11 +9,11 @@ from native.made import check
 import runtime.engines.reference.kernels  # noqa: F401 -- fills KERNELS
 from prograd_proto import ProgramError, TensorType
 from registry import OPS
+from runtime.codegen.ir import DTYPES, Module, pointer
+from runtime.codegen.rules import FORMS, Pointwise, form_of, in_memory, in_register
+from runtime.codegen.rules.form import ALL
 from runtime.engines.native import jit
-from runtime.engines.native.forms import FORMS, Pointwise, form_of, in_memory, in_register
-from runtime.engines.native.forms.form import ALL
-from runtime.engines.native.ir import DTYPES, Module, pointer
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.cpu import this_machine
 from runtime.kernel import KERNELS
 
 SIZE = 203

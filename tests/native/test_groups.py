@@ -12,11 +12,11 @@ from subjects.cases import build
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.tensor_types import tensor_desc
-from runtime.aligned_memory import aligned_bytes
+from runtime.codegen.rules import FORMS, Product, Reduction
 from runtime.dtypes import array_type
-from runtime.engines.native.forms import FORMS, Product, Reduction
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import CompiledStep, bind_compiled, lowered
-from runtime.engines.native.target import this_machine
+from runtime.memory.aligned import aligned_bytes
 
 CASES = [(sample, "float64") for sample in SAMPLES if sample.op in FORMS]
 CASES += [

@@ -9,9 +9,9 @@ from native.staged import expected, op_of, staged
 from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
 from registry import OPS, Block
-from runtime.aligned_memory import aligned_bytes
 from runtime.dtypes import numpy_dtype
 from runtime.engines.native.step import bind_compiled, lowered
+from runtime.memory.aligned import aligned_bytes
 
 HALVES = {"float16": np.dtype("f2"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 EVERY_HALF = np.arange(2**16, dtype="u2")

@@ -14,7 +14,7 @@ import runtime
 from compiler import Program, ops, sgd
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.dtypes import numpy_dtype
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.cpu import this_machine
 
 
 def numbers(shape: tuple[int, ...], dtype: str = "float32", below: int = 0) -> np.ndarray:

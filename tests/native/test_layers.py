@@ -9,10 +9,10 @@ from native.building import HERE
 from native.made import Made, check
 
 from registry import OPS, Value
-from runtime.engines.native.lowering.chunks import chunks_of
-from runtime.engines.native.lowering.groups import Group
+from runtime.codegen.lowering.chunks import chunks_of
+from runtime.codegen.lowering.groups import Group
+from runtime.codegen.machine import target
 from runtime.engines.native.step import lowered
-from runtime.engines.native.target import target
 
 
 class Case(NamedTuple):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from native.building import every_target, pointwise
 
-from runtime.engines.native import jit, math
-from runtime.engines.native.ir import FLOAT32, FLOAT64, INT32, INT64, Module, pointer
-from runtime.engines.native.ir.words import bits
-from runtime.engines.native.math.quarter_turns import FRACTION, TWO_OVER_PI
-from runtime.engines.native.target import INSTRUCTION_SETS, target
+from runtime.codegen import math
+from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, INT64, Module, pointer
+from runtime.codegen.ir.words import bits
+from runtime.codegen.machine import INSTRUCTION_SETS, target
+from runtime.codegen.math.quarter_turns import FRACTION, TWO_OVER_PI
+from runtime.engines.native import jit
 
 EXACT = {
     "exp": mpmath.exp,

@@ -12,7 +12,7 @@ from native.staged import expected, op_of, staged
 
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.dtypes import numpy_dtype
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.cpu import this_machine
 
 
 def bits(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:

@@ -6,9 +6,9 @@ from native.building import every_target
 from native.made import Made, check
 
 from registry import OPS
-from runtime.engines.native.lowering.nodes import Additions
+from runtime.codegen.lowering.nodes import Additions
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import lowered
-from runtime.engines.native.target import this_machine
 
 
 def numbers(shape, dtype="float32", seed=0):

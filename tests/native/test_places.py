@@ -9,12 +9,12 @@ from oracles.interpret import interpret
 
 from prograd_proto import TensorType
 from registry import OPS, Block
-from runtime.aligned_memory import aligned_bytes
+from runtime.codegen.ir import INT64, UINT32, Module, pointer
+from runtime.codegen.math import philox
 from runtime.engines.native import jit
-from runtime.engines.native.ir import INT64, UINT32, Module, pointer
-from runtime.engines.native.math import philox
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import bind_compiled, lowered
-from runtime.engines.native.target import this_machine
+from runtime.memory.aligned import aligned_bytes
 from runtime.philox import WORK_ROWS, words_by_numpy
 
 SHAPES = [(1, 1), (3, 7), (2, 131)]

@@ -11,9 +11,10 @@ from native.made import check
 
 from registry import Value
 from registry.ops import matmul, outer_sum, relu
-from runtime.engines.native.emission.cutting import Shape, divided, is_halved
-from runtime.engines.native.emission.nest import Nest
-from runtime.engines.native.target import this_machine
+from runtime.codegen.emit.cutting import divided
+from runtime.codegen.kernels.matmul.shape import Shape, is_halved
+from runtime.codegen.kernels.nest import Nest
+from runtime.engines.native.cpu import this_machine
 
 NEAR = {"float32": 1e-5, "float64": 2e-14}
 """Relative to the largest element: long sums of numbers of both signs are smaller than what is added."""

@@ -9,7 +9,7 @@ from native.made import check
 from native.staged import expected, op_of, staged
 
 from registry import OPS
-from runtime.engines.native.target import Target, target
+from runtime.codegen.machine import Target, target
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 """Relative to the largest element: what a step rounds goes through all that follow."""

@@ -7,8 +7,8 @@ from native.made import Made, check
 
 from prograd_proto import TensorType
 from registry import OPS, Block
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import lowered
-from runtime.engines.native.target import this_machine
 
 FULL, ROWS, COLUMNS, IMAGES, CHANNELS, MIDDLE = (), (1,), (0,), (0, 1, 2), (0, 2, 3), (1,)
 SHAPES = [

@@ -8,8 +8,8 @@ from native.building import every_target
 from native.made import Made, check
 
 from registry import OPS
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import lowered
-from runtime.engines.native.target import this_machine
 
 SHAPE = (4, 6, 6, 48)
 

@@ -10,7 +10,7 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 from native.building import every_target
 from native.staged import expected, op_of, staged
 
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.cpu import this_machine
 
 SHAPES = st.lists(st.sampled_from([1, 2, 5, 17, 33]), min_size=1, max_size=3)
 

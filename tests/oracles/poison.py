@@ -11,7 +11,7 @@ from compiler.build.compiled import Compiled
 from compiler.passes.plan_memory import block_buffers, spilled_buffers
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.aligned_memory import aligned_bytes
+from runtime.memory.aligned import aligned_bytes
 
 POISON = 0xFF
 """A byte that makes every float NaN and every integer -1."""

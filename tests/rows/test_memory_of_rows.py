@@ -9,7 +9,7 @@ import pytest
 import prograd
 from prograd import Program, ops, sgd
 from runtime.errors import ResourceLimit
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.rows.casts import cast_rows
 
 COUNT = 20_000

@@ -13,7 +13,7 @@ from tiers import one_in
 import prograd
 from compiler.data.images import MAX_PIXELS
 from prograd import DataError, Program, UsageError
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.rows.encoding import csv_lines
 from runtime.rows.encoding.csv_rows import read_csv
 

@@ -14,7 +14,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.files import END
 from runtime import ResourceLimit
 from runtime.files.tensor_files import write_safetensors
-from runtime.memory_limit import OWN, MemoryLimit
+from runtime.memory.limit import OWN, MemoryLimit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process occupies now")
 

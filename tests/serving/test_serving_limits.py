@@ -24,7 +24,7 @@ from subjects.serving import LONG, NPY, RAW, SAFETENSORS, Serving, ask, begun, l
 import runtime
 from compiler import Program, ops
 from runtime.errors import DataError, ResourceLimit
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.serving import json_arrays
 from runtime.serving.forms import FORMS, given_arrays, written_bytes
 from runtime.serving.predictor import Predictor

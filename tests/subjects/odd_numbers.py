@@ -19,7 +19,8 @@ from samples import Sample
 from samples.operands import Operand
 
 from registry import OPS, Value
-from runtime.engines.native.target import Target, this_machine
+from runtime.codegen.machine import Target
+from runtime.engines.native.cpu import this_machine
 from runtime.errors import ExecutionError
 
 ODD: Final = {"NaN": nan, "inf": inf, "-inf": -inf, "-0": -0.0, "denormal": 1e-45, "-denormal": -1e-45}

@@ -11,13 +11,13 @@ from oracles.interpret import interpret
 from compiler.build.compiled import Compiled
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Readings
-from runtime.aligned_memory import aligned_bytes
 from runtime.check import check_program
 from runtime.engines.reference.bound_step import Memory
 from runtime.engines.reference.executor import Manner, prepare
 from runtime.engines.reference.target import REFERENCE
 from runtime.engines.reference.threads.tasks import TINY
 from runtime.entries import BoundEntry
+from runtime.memory.aligned import aligned_bytes
 from runtime.runs.states import States
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runtime.errors import UsageError
 from runtime.files.tensor_files import read_npy
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 
 def read_feeds(given: Sequence[str], memory: MemoryLimit = NO_LIMIT) -> dict[str, object]:

@@ -15,7 +15,7 @@ from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.files.output import require_form
 from runtime.files.tensor_files import read_npy, write_npy
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 _PRINTED_WHOLE = 1000
 

@@ -6,16 +6,16 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from runtime.codegen.emit.code import Source
+from runtime.codegen.ir import Module
+from runtime.codegen.machine import Target
 from runtime.engines.native import jit
 from runtime.engines.native.cache.entry import Entry, Label
 from runtime.engines.native.cache.kept import find, keep
 from runtime.engines.native.cache.key import key_of
-from runtime.engines.native.emission.code import Source
 from runtime.engines.native.given_back import give_back
-from runtime.engines.native.ir import Module
 from runtime.engines.native.objects.elf import Refused
-from runtime.engines.native.target import Target
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 UNCOUNTED_BYTES: Final = 16 << 20
 """Code of a step that is part of what is counted for LLVM, which needs less when it has compiled."""

@@ -10,12 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from runtime.aligned_memory import aligned_bytes
+from runtime.codegen.emit.driver import ALARM, BOARD_WORDS, CLAIM, CLOSED, STOP, write_driver
+from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 from runtime.engines.native.compiled import own_code
-from runtime.engines.native.emission.driver import ALARM, BOARD_WORDS, CLAIM, CLOSED, STOP, write_driver
 from runtime.engines.native.jit import Loaded
-from runtime.engines.native.target import Target
+from runtime.memory.aligned import aligned_bytes
 
 SPINS: Final = 4096
 """How often a helper looks for work before it lets others have its core, each time some 20 to 50 ns: longer than Python

@@ -11,21 +11,22 @@ from weakref import finalize
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.lifespans import held
+from runtime.codegen.lower import Lowered
 from runtime.dtypes import Array
 from runtime.engines.around_step import around_step
 from runtime.engines.engine import EngineOptions, Footprint, Version, unknown_version
 from runtime.engines.native import jit
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.driver import driver_code
 from runtime.engines.native.executor import NativeExecutor
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.prepacked import Prepacked
-from runtime.engines.native.step import Lowered, bind_compiled, lowered
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.step import bind_compiled, lowered
 from runtime.engines.native.words import CompiledWords
 from runtime.engines.room import Room
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
-from runtime.memory_limit import MemoryLimit, resident
+from runtime.memory.limit import MemoryLimit, resident
 from runtime.philox import make_words_by
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class NativeEngine:
 
     def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
         """What it becomes, group by group."""
-        from runtime.engines.native.explain import explained
+        from runtime.codegen.explain import explained
 
         threads = f"{self._options.threads} thread{'s' * (self._options.threads > 1)}"
         yield f"{bound.name} by the native engine, {self._target.name}, {threads}"
@@ -101,7 +102,7 @@ class NativeEngine:
 
     def code(self, bound: BoundEntry) -> str:
         """LLVM's IR."""
-        from runtime.engines.native.explain import code_of
+        from runtime.codegen.explain import code_of
 
         return code_of(self._lowered(bound, ()))
 

@@ -8,15 +8,16 @@ from time import perf_counter
 
 import numpy as np
 
+from runtime.codegen.lower import Lowered
+from runtime.codegen.lowering.memory import scratch_names
 from runtime.dtypes import Array
 from runtime.engines.around_step import AroundStep
 from runtime.engines.engine import Footprint, InMemory, Repeat
 from runtime.engines.faults import raise_named
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.led import LedFeeds
-from runtime.engines.native.lowering.memory import scratch_names
 from runtime.engines.native.refusals import Refused
-from runtime.engines.native.step import Call, CompiledStep, Lowered, Segment
+from runtime.engines.native.step import Call, CompiledStep, Segment
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.placement.alignment import aligned
 

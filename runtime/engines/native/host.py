@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from prograd_proto import TensorType
-from runtime.aligned_memory import view
+from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.dtypes import Array
-from runtime.engines.native.lowering.nodes import Node, Nodes
 from runtime.engines.reference.kernels import KERNELS
+from runtime.memory.aligned import view
 
 
 def scratch_of_node(nodes: Nodes, node: Node) -> tuple[TensorType, ...]:

@@ -19,13 +19,14 @@ from threading import Lock
 from typing import Any, Final
 
 from runtime.address_space import has_room
+from runtime.codegen.ir.module import Module
+from runtime.codegen.machine import INSTRUCTION_SETS, Target
 from runtime.engines.engine import Unavailable
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.given_back import give_back
-from runtime.engines.native.ir.module import Module
 from runtime.engines.native.objects.elf import Refused, read_object
 from runtime.engines.native.objects.image import image_of
 from runtime.engines.native.objects.pages import Pages, check_executable
-from runtime.engines.native.target import INSTRUCTION_SETS, Target, this_machine
 from runtime.errors import ResourceLimit
 
 LEVEL: Final = 1

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from runtime.codegen.kernels.matmul.plan import PAGE
+from runtime.codegen.lower import Lowered
 from runtime.dtypes import Array
-from runtime.engines.native.product.plan import PAGE
-from runtime.engines.native.step import CompiledStep, Lowered
+from runtime.engines.native.step import CompiledStep
 
 
 class Words(NamedTuple):

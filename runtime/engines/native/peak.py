@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from runtime.codegen.ir import FLOAT32, INT64, Module, pointer
+from runtime.codegen.machine import Target
 from runtime.engines.native import jit
-from runtime.engines.native.ir import FLOAT32, INT64, Module, pointer
-from runtime.engines.native.target import Target, this_machine
+from runtime.engines.native.cpu import this_machine
 
 TURNS: Final = 1_000_000
 MEASURED: Final = 9

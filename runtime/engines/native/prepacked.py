@@ -11,9 +11,9 @@ from collections.abc import Callable
 from threading import Lock
 from weakref import finalize
 
-from runtime.aligned_memory import aligned_bytes
 from runtime.engines.engine import Version
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.aligned import aligned_bytes
+from runtime.memory.limit import MemoryLimit
 
 
 class Prepacked:

@@ -12,10 +12,10 @@ import numpy as np
 
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from runtime.aligned_memory import aligned_array
+from runtime.codegen.emit.code import ADDRESS
+from runtime.codegen.lowering.groups import Group
 from runtime.dtypes import Array, array_type
-from runtime.engines.native.emission.code import ADDRESS
-from runtime.engines.native.lowering.groups import Group
+from runtime.memory.aligned import aligned_array
 from runtime.one_op import call_of
 from runtime.operators import CONTRACTS
 

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from runtime.codegen.emit.driver import CHUNK_WORDS
+from runtime.codegen.lower import Lowered
+from runtime.codegen.lowering.chunks import in_order
 from runtime.dtypes import Array
 from runtime.engines.around_step import AroundStep
 from runtime.engines.engine import InMemory
 from runtime.engines.native.driver import Driver
-from runtime.engines.native.emission.driver import CHUNK_WORDS
-from runtime.engines.native.lowering.chunks import in_order
-from runtime.engines.native.step import CompiledStep, Lowered
+from runtime.engines.native.step import CompiledStep
 from runtime.engines.native.taking import taking
 
 

@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from runtime.codegen.emit.code import ADDRESS
+from runtime.codegen.lower import Lowered
+from runtime.codegen.lowering.chunks import cut
+from runtime.codegen.machine import LINE
 from runtime.dtypes import Array
 from runtime.engines.engine import InMemory
 from runtime.engines.native.driver import driver_code
-from runtime.engines.native.emission.code import ADDRESS
-from runtime.engines.native.lowering.chunks import cut
-from runtime.engines.native.step import Lowered, Tables
-from runtime.engines.native.target import LINE
+from runtime.engines.native.step import Tables
 
 NANOSECONDS: Final = 0.05
 """For a byte of a row that is copied: a guess."""

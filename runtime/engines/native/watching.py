@@ -12,12 +12,13 @@ from functools import partial
 
 import numpy as np
 
+from runtime.codegen.lower import Lowered
 from runtime.dtypes import Array
 from runtime.engines.faults import raise_named
 from runtime.engines.nan_watch import NanWatch, WatchedOp
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.refusals import Refused
-from runtime.engines.native.step import CompiledStep, Lowered, Segment
+from runtime.engines.native.step import CompiledStep, Segment
 from runtime.engines.step_start import StepStart
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
+from runtime.codegen.ir import INT64, UINT32, Module, pointer
+from runtime.codegen.machine import Target
+from runtime.codegen.math import philox
 from runtime.dtypes import Array
 from runtime.engines.native.compiled import own_code
-from runtime.engines.native.ir import INT64, UINT32, Module, pointer
 from runtime.engines.native.jit import Loaded
-from runtime.engines.native.math import philox
-from runtime.engines.native.target import Target
 
 ENOUGH: Final = 1 << 20
 """Of so many words NumPy makes the first: where the code is not kept, it takes as long to compile."""

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Reading
-from runtime.aligned_memory import address_ranges, aligned_bytes, view
 from runtime.constants import constant_array
 from runtime.dtypes import Array
 from runtime.engines.parts import Buffer
 from runtime.engines.reference.kernels import KERNELS
 from runtime.engines.reference.target import REFERENCE
 from runtime.engines.room import no_file
+from runtime.memory.aligned import address_ranges, aligned_bytes, view
 from runtime.placement.alignment import aligned
 from runtime.step import Touched, aliases_of, effects_of, places_of, scratch_of
 from runtime.step.places import Placed

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from runtime.aligned_memory import aligned_bytes
 from runtime.dtypes import Array
 from runtime.engines.around_step import Allocate, AroundStep, around_step
 from runtime.engines.reference.bind import BoundBlock, bind
 from runtime.engines.room import no_file
 from runtime.entries import BoundEntry
+from runtime.memory.aligned import aligned_bytes
 
 
 class Memory(NamedTuple):

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.limit import MemoryLimit
 
 VALUE_BYTES: Final = 64
 """Upper bound on the bytes that a value takes while a table is read and encoded, without its text."""

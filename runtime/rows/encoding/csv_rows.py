@@ -12,7 +12,7 @@ import numpy as np
 from prograd_proto.regular_files import open_regular
 from runtime.dtypes import Array
 from runtime.errors import DataError
-from runtime.memory_limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.rows.encoding.csv_lines import Lines
 
 if TYPE_CHECKING:

@@ -14,16 +14,17 @@ from native.code.test_objects import exponentials
 
 from prograd_proto.files import load
 from runtime.__main__ import main
+from runtime.codegen.emit.code import Source, emit
+from runtime.codegen.emit.kinds import stages_of
+from runtime.codegen.machine import target
 from runtime.engines.native import compiled, jit
 from runtime.engines.native.cache import key as keys
 from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_bytes
 from runtime.engines.native.cache.folder import cache_folder
 from runtime.engines.native.cache.kept import clear, find, keep, kept
 from runtime.engines.native.cache.key import key_of
-from runtime.engines.native.emission.code import Source, emit
-from runtime.engines.native.emission.kinds import stages_of
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import lowered
-from runtime.engines.native.target import target, this_machine
 from runtime.entries import bound_entries
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners of files are those of POSIX")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from native.building import call, every_target, pointwise
 
-from runtime.engines.native import math
-from runtime.engines.native.ir.words import any_lane, where
+from runtime.codegen import math
+from runtime.codegen.ir.words import any_lane, where
 
 ODD = [0.0, -0.0, 1.0, -1.0, 2.5, -3.5, 1e-30, np.inf, -np.inf, np.nan, 7.0, -0.1]
 

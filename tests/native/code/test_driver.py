@@ -10,11 +10,11 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
 from native.building import HERE
 
+from runtime.codegen.ir import INT64, Module, pointer
+from runtime.codegen.machine import target
 from runtime.engines.native import jit
 from runtime.engines.native.driver import Driver
 from runtime.engines.native.helpers import Helpers
-from runtime.engines.native.ir import INT64, Module, pointer
-from runtime.engines.native.target import target
 
 UNITS = 40
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from native.building import call
 
+from runtime.codegen.ir import Function, Value
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.given_back import LIBRARY
-from runtime.engines.native.ir import Function, Value
-from runtime.engines.native.target import this_machine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no words for it")
 

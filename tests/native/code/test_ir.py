@@ -8,20 +8,9 @@ import numpy as np
 import pytest
 from native.building import call, every_target, pointwise, run
 
-from runtime.engines.native import jit
-from runtime.engines.native.ir import (
-    BOOL,
-    DTYPES,
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    INT64,
-    UINT8,
-    Module,
-    pointer,
-)
-from runtime.engines.native.ir.types import MASK
-from runtime.engines.native.ir.words import (
+from runtime.codegen.ir import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, INT64, UINT8, Module, pointer
+from runtime.codegen.ir.types import MASK
+from runtime.codegen.ir.words import (
     absolute,
     across,
     bits,
@@ -36,7 +25,8 @@ from runtime.engines.native.ir.words import (
     sqrt,
     where,
 )
-from runtime.engines.native.target import target
+from runtime.codegen.machine import target
+from runtime.engines.native import jit
 
 FLOAT_WORDS = [
     (maximum, np.maximum),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from native.building import every_target
 
+from runtime.codegen.ir import FLOAT32, INT64, Module, pointer
 from runtime.engines.engine import Unavailable
-from runtime.engines.native import jit, target
-from runtime.engines.native.ir import FLOAT32, INT64, Module, pointer
+from runtime.engines.native import cpu, jit
 
 
 def doubling(of):
@@ -46,7 +46,7 @@ def strided(of, plain):
 
 
 def test_llvm_searches_for_addresses_in_plain_loops_alone_whatever_was_compiled_before():
-    here = target.this_machine()
+    here = cpu.this_machine()
     texts = {plain: jit.assembly(strided(here, plain)) for plain in (True, False)}
     assert texts[True] != texts[False]
     for plain in (True, False, False, True):
@@ -90,16 +90,16 @@ def test_an_llvmlite_that_does_not_load_is_said_when_it_is_needed(monkeypatch):
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
     jit._llvm.cache_clear()
     with pytest.raises(Unavailable, match=r"^the native engine needs llvmlite .*: import of llvmlite.binding halted"):
-        jit.compiled(doubling(target.this_machine()))
+        jit.compiled(doubling(cpu.this_machine()))
 
 
 def test_on_a_cpu_without_an_instruction_set_the_reason_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(target.platform, "machine", lambda: "s390x")
-    target.this_machine.cache_clear()
+    monkeypatch.setattr(cpu.platform, "machine", lambda: "s390x")
+    cpu.this_machine.cache_clear()
     with pytest.raises(Unavailable, match=r"^the native engine has no code for this CPU, s390x$") as error:
         jit.require_available()
     assert error.value.word == "no_code_for_this_cpu"
-    target.this_machine.cache_clear()
+    cpu.this_machine.cache_clear()
 
 
 def test_here_it_is_available():
@@ -107,6 +107,6 @@ def test_here_it_is_available():
 
 
 def test_a_function_that_is_not_there_is_a_mistake_of_its_author():
-    here = target.this_machine()
+    here = cpu.this_machine()
     with pytest.raises(AssertionError, match="there is no function triple"):
         jit.load(jit.compiled(doubling(here)), here).function("triple", 1)

@@ -8,13 +8,13 @@ import pytest
 from native.building import every_target, run
 from native.guarded import guarded
 
+from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, Module, pointer
+from runtime.codegen.ir.words import convert, maximum
+from runtime.codegen.kernels.matmul import Matrix, plan_product, product, stored
+from runtime.codegen.kernels.matmul.plan import DEPTH, MOST_ROWS, UNROLL, shares
+from runtime.codegen.kernels.matmul.tile import tile
+from runtime.codegen.machine import INSTRUCTION_SETS, target
 from runtime.engines.native import jit
-from runtime.engines.native.ir import FLOAT32, FLOAT64, INT32, Module, pointer
-from runtime.engines.native.ir.words import convert, maximum
-from runtime.engines.native.product import Matrix, plan_product, product, stored
-from runtime.engines.native.product.plan import DEPTH, MOST_ROWS, UNROLL, shares
-from runtime.engines.native.product.tile import tile
-from runtime.engines.native.target import INSTRUCTION_SETS, target
 
 ELEMENT = {np.dtype("f4"): FLOAT32, np.dtype("f8"): FLOAT64}
 SHAPES = [(1, 1, 1), (1, 7, 300), (14, 33, 17), (3, 16, 0), (97, 70, 513), (97, 129, 65)]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from native.building import call, every_target
 
-from runtime.engines.native.ir import FLOAT32
-from runtime.engines.native.ir.words import maximum
-from runtime.engines.native.reduction import (
+from runtime.codegen.ir import FLOAT32
+from runtime.codegen.ir.words import maximum
+from runtime.codegen.kernels.reduction import (
     ALL,
     ANY,
     CHAINS,

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.engines.native.target import INSTRUCTION_SETS, caches, target, usable
+from runtime.codegen.machine import INSTRUCTION_SETS, target
+from runtime.engines.native.cpu import caches, usable
 from runtime.errors import UsageError
 
 AVX2 = {"SSE2": True, "AVX2": True, "FMA3": True, "F16C": True}

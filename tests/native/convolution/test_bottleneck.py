@@ -8,9 +8,9 @@ from native.made import Made, check
 import runtime
 from prograd import Program, ops
 from registry import OPS
-from runtime.engines.native.lowering.chunks import stretches
+from runtime.codegen.lowering.chunks import stretches
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import lowered
-from runtime.engines.native.target import this_machine
 
 ONE = {"stride": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
 BEHIND = "+add+relu6+conv2d+mul+relu+conv2d+add"

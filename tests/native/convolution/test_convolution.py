@@ -8,7 +8,7 @@ from native.building import HERE
 from native.staged import expected, op_of, staged
 from tiers import one_in
 
-from runtime.engines.native.target import target
+from runtime.codegen.machine import target
 
 TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
 """Relative to the largest element: sums are added in another order than NumPy's."""

@@ -7,7 +7,7 @@ import pytest
 from native.building import HERE
 from native.staged import expected, op_of, staged
 
-from runtime.engines.native.target import target
+from runtime.codegen.machine import target
 
 
 class Case(NamedTuple):

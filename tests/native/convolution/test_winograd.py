@@ -11,10 +11,10 @@ from tiers import one_in
 
 from prograd_proto import TensorType
 from registry import OPS
-from runtime.engines.native.convolution.winograd.filter_gradient import WinogradFilters
-from runtime.engines.native.convolution.winograd.loops import Winograd
-from runtime.engines.native.forms import FORMS, Loops
-from runtime.engines.native.target import target
+from runtime.codegen.kernels.conv.winograd.filter_gradient import WinogradFilters
+from runtime.codegen.kernels.conv.winograd.loops import Winograd
+from runtime.codegen.machine import target
+from runtime.codegen.rules import FORMS, Loops
 
 SAME = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
 OPERATORS = ("conv2d", "conv2d_input_gradient", "conv2d_filter_gradient")

@@ -9,7 +9,7 @@ import runtime
 from compiler import Program, ops
 from prograd_proto.blocks import Readings
 from registry import OPS
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.cpu import this_machine
 
 FLOATS = ["float16", "float32", "float64"]
 INTEGERS = ["uint8", "int32", "int64"]

@@ -9,7 +9,7 @@ from native.made import check
 from subjects.evaluate import gradient
 
 from registry import OPS
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.cpu import this_machine
 
 ODD = [nan, inf, -inf, 0.0, -0.0, 1e-45, 1.0, -2.0]
 

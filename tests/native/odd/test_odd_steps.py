@@ -5,7 +5,7 @@ import pytest
 from native.made import Made
 
 from registry import OPS
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.cpu import this_machine
 
 SETTINGS = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": 0.1}
 UPDATES = {

@@ -10,8 +10,8 @@ from native.made import Made, check
 from native.staged import expected, op_of, staged
 
 from registry import OPS
-from runtime.engines.native.forms import places
-from runtime.engines.native.target import this_machine
+from runtime.codegen.kernels import places
+from runtime.engines.native.cpu import this_machine
 
 
 @pytest.fixture

@@ -17,10 +17,11 @@ from subjects.steps import bound_block
 
 from compiler import Compiled
 from registry import OPS
+from runtime.codegen.explain import code_of
+from runtime.codegen.machine import Target, target
 from runtime.engines.native import engine
-from runtime.engines.native.explain import code_of
+from runtime.engines.native.cpu import caches
 from runtime.engines.native.step import lowered
-from runtime.engines.native.target import Target, caches, target
 from runtime.runs.run import Run
 
 CACHES = [(16, 256), (32, 512), (32, 1024), (48, 2048)]

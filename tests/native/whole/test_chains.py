@@ -9,11 +9,12 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
 import runtime
 from compiler import Program, adam, ops
-from runtime.aligned_memory import aligned_bytes
+from runtime.codegen.explain import explained
+from runtime.codegen.lower import Lowered
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.driver import Driver
-from runtime.engines.native.explain import explained
-from runtime.engines.native.step import CompiledStep, Lowered, bind_compiled, lowered
-from runtime.engines.native.target import this_machine
+from runtime.engines.native.step import CompiledStep, bind_compiled, lowered
+from runtime.memory.aligned import aligned_bytes
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
 

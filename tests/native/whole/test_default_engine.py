@@ -13,8 +13,8 @@ from subjects.small_programs import rich, save
 import runtime
 from runtime.engines import choice
 from runtime.engines.engine import Unavailable
-from runtime.engines.native.target import this_machine
-from runtime.memory_limit import resident
+from runtime.engines.native.cpu import this_machine
+from runtime.memory.limit import resident
 
 
 def fields(line: str) -> dict[str, str]:

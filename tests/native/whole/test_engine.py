@@ -19,10 +19,10 @@ from subjects.steps import bound_block
 
 import runtime
 from compiler import Program, adam, nadam, normal, ops, radam
-from runtime.engines.native.lowering.groups import fuse
-from runtime.engines.native.lowering.nodes import read_nodes
+from runtime.codegen.lowering.groups import fuse
+from runtime.codegen.lowering.nodes import read_nodes
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import lowered
-from runtime.engines.native.target import this_machine
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
 

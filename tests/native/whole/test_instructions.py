@@ -11,9 +11,10 @@ from subjects.commands import fields
 from subjects.commands import run_runtime as run
 from subjects.small_programs import rich, save
 
+from runtime.codegen.machine import INSTRUCTION_SETS
 from runtime.engines.choice import ENGINES, with_instructions
-from runtime.engines.native import target
-from runtime.engines.native.target import INSTRUCTION_SETS, instruction_sets
+from runtime.engines.native import cpu
+from runtime.engines.native.cpu import instruction_sets
 
 HERE = instruction_sets()
 ELSEWHERE = next(name for name in INSTRUCTION_SETS if name not in HERE)
@@ -43,11 +44,11 @@ def test_the_result_line_names_the_set_and_its_bits_are_those_of_a_machine_that_
 ):
     asked = trained(capsys, f"native.{name}")
     assert (asked["engine"], asked["instructions"]) == ("native", name)
-    features = dict.fromkeys(target.NEEDS[name], True)
-    monkeypatch.setattr(target, "cpu_features", lambda: features)
-    target.this_machine.cache_clear()
+    features = dict.fromkeys(cpu.NEEDS[name], True)
+    monkeypatch.setattr(cpu, "cpu_features", lambda: features)
+    cpu.this_machine.cache_clear()
     narrow = trained(capsys, "native")
-    target.this_machine.cache_clear()
+    cpu.this_machine.cache_clear()
     assert narrow["instructions"] == name
     assert narrow["state_sha256"] == asked["state_sha256"]
 

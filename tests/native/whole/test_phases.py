@@ -11,8 +11,8 @@ from native.made import Made
 
 import runtime
 from registry import OPS
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import lowered
-from runtime.engines.native.target import this_machine
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
 

@@ -15,13 +15,15 @@ from native.building import every_target
 
 import runtime
 from prograd import Program, Value, layers, ops, sgd
-from runtime.aligned_memory import aligned_bytes
-from runtime.engines.native.explain import explained
+from runtime.codegen.explain import explained
+from runtime.codegen.lower import Lowered
+from runtime.codegen.machine import Target
+from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.prepacked import Prepacked
-from runtime.engines.native.step import Lowered, bind_compiled, lowered
-from runtime.engines.native.target import Target, this_machine
+from runtime.engines.native.step import bind_compiled, lowered
 from runtime.errors import ResourceLimit
-from runtime.memory_limit import MemoryLimit
+from runtime.memory.aligned import aligned_bytes
+from runtime.memory.limit import MemoryLimit
 from runtime.runs.turns import Turns
 
 ROWS = 8

@@ -9,7 +9,7 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 from subjects.commands import run_compiler as command
 
 from compiler import Program, adam, ops
-from runtime.engines.native.explain import PASSES
+from runtime.codegen.explain import PASSES
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Final, NamedTuple, cast
 
-from runtime.engines.native.target import INSTRUCTION_SETS
+from runtime.codegen.machine import INSTRUCTION_SETS
 
 MAGIC: Final = b"prograd compiled code 2\n"
 CHECKSUM_BYTES: Final = 32

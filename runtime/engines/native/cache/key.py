@@ -11,7 +11,7 @@ from pathlib import Path
 
 import prograd_proto
 import runtime
-from runtime.engines.native.target import Target
+from runtime.codegen.machine import Target
 
 OURS = (runtime.__path__, prograd_proto.__path__)
 """The folders whose sources decide what code is written."""

@@ -1,0 +1,14 @@
+"""The code generator: a bound block becomes LLVM's IR, without an engine, memory or addresses.
+
+A package imports only packages above it:
+
+machine    what code is written for: an instruction set, its registers, the caches
+ir/        a package of its own: the builder that writes LLVM's IR
+math/      a package of its own: elementary functions
+kernels/   a package of its own: loops for products, convolutions, attention, recurrent layers and copies
+rules/     a package of its own: how each operator is lowered, one family a file
+lowering/  a package of its own: from a block to groups with places in memory
+emit/      a package of its own: from groups to functions
+lower      all passes of lowering, one after the other
+explain    what a pass leaves, as lines of text
+"""

@@ -1,0 +1,184 @@
+"""The nodes of a group at one place of its domain: operands are read once, results that are stored are written last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from runtime.codegen.ir import DTYPES, Function, Index, Value
+from runtime.codegen.ir.words import any_lane, first
+from runtime.codegen.kernels.nest import Steps, moved, row_major
+from runtime.codegen.lowering.nodes import Node
+from runtime.codegen.lowering.task import stream_of
+from runtime.codegen.rules import ALL_AXES, Places, Pointwise, constant, in_memory, in_register
+from runtime.constants import constant_array
+from runtime.conversion import converted
+
+
+def counted(nodes: Sequence[Node], types: Mapping[str, TensorType], domain: Sequence[int]) -> dict[str, Steps]:
+    """The steps of the indices that these nodes ask for, as if they were operands."""
+    shapes = [(node.form, types[node.outputs[0]].static_shape) for node in nodes if isinstance(node.form, Pointwise)]
+    asked = {(axis, shape) for form, shape in shapes for axis in form.places.values()}
+    return {_index_of(axis, shape): _steps_of(axis, shape, domain) for axis, shape in asked}
+
+
+def _steps_of(axis: int, shape: Sequence[int], domain: Sequence[int]) -> Steps:
+    """Of a result that broadcasts to the domain."""
+    if axis == ALL_AXES:
+        return row_major(shape, domain)
+    return tuple(int(i == len(domain) + axis and shape[axis] != 1) for i in range(len(domain)))
+
+
+def _index_of(axis: int, shape: Sequence[int]) -> str:
+    return f"axis {axis} of {shape}"  # no tensor has a space in its name
+
+
+class Body:
+    """How a group computes and where its tensors lie.
+
+    Attributes:
+        f: where it is written.
+        nodes: the pointwise nodes, in order.
+        types: of their tensors.
+        stored: the tensors that are written.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        nodes: Sequence[Node],
+        types: Mapping[str, TensorType],
+        stored: Sequence[str],
+        places: Mapping[str, Value],
+        constants: Mapping[str, pb.OpDesc],
+        given: Sequence[str] = (),
+        refuse: Callable[[], None] | None = None,
+    ) -> None:
+        """`places` are the addresses of tensors; operands of one element are read here, before any loop.
+
+        `given` are tensors whose values `at` is given; `refuse` says that there is a number that an op does not take.
+        """
+        self.refuse = refuse
+        self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, places
+        made = {name for node in nodes for name in node.outputs} | set(given)
+        operands = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
+        self.singles = {
+            name: self._single(name, constants) for name in operands if types[name].rank == 0 or self._is_one(name)
+        }
+        self.known = [self._known(node) for node in nodes]
+
+    @property
+    def lanes(self) -> int:
+        """Of a vector whose widest elements fill a register; numbers that are alone, such as a step, take none."""
+        names = {name for node in self.nodes for name in (*node.inputs, *node.outputs) if name} | set(self.stored)
+        many = [self.types[name] for name in names if name not in self.singles and self.types[name].rank]
+        bits = [DTYPES[type.dtype].bits for type in many]
+        return self.f.target.lanes(max(bits, default=8))
+
+    def at(
+        self,
+        steps: Mapping[str, Sequence[int]],
+        index: Sequence[Index],
+        lanes: int,
+        count: int,
+        given: Mapping[str, Value] | None = None,
+    ) -> dict[str, Value]:
+        """The values of all tensors at a place, a vector along the last axis; what is stored is written.
+
+        Args:
+            steps: of every operand and of what is stored.
+            index: of the place.
+            lanes: of the vector; 0 for one element.
+            count: how many of them count.
+            given: values that are there already.
+        """
+        values = dict(given or {})
+        for node, known in zip(self.nodes, self.known, strict=True):
+            operands = [
+                self._operand(name, steps, index, lanes, count, values) if name else None for name in node.inputs
+            ]
+            assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
+            names = {**known, **self._places(node, steps, index, lanes)}
+            if node.form.refused is not None:
+                self._look(node.form.refused(*operands, **names), count)
+            for name, value in zip(node.outputs, node.form.of(operands, names), strict=True):
+                values[name] = self._spread(value, lanes) if self.types[name].rank else value
+        for name in self.stored:
+            if name in values:
+                self.store(values[name], name, steps[name], index, count)
+        return values
+
+    def _look(self, refused: Value, count: int) -> None:
+        """Say so if one of the elements that count is refused."""
+        assert self.refuse is not None, "a group that may refuse has words for that"
+        with self.f.when(any_lane(refused & first(refused, count) if refused.type.lanes else refused)):
+            self.refuse()
+
+    def store(self, value: Value, name: str, steps: Sequence[int], index: Sequence[Index], count: int) -> None:
+        """Write a tensor's elements at a place."""
+        place = self.places[name]
+        kept = in_memory(value)
+        self.f.store(kept, place + moved(index, steps), 0, count if kept.type.lanes else None)
+
+    def load(self, name: str, steps: Sequence[int], index: Sequence[Index], lanes: int, count: int) -> Value:
+        """Read a tensor's elements at a place."""
+        place = self.places[name] + moved(index, steps)
+        if not lanes or not steps or steps[-1] == 0:
+            return self._as_read(self.f.load(place), name)
+        assert steps[-1] == 1, f"{name} is read with gaps"
+        return self._as_read(self.f.load(place, 0, lanes, count), name)
+
+    def _operand(
+        self,
+        name: str,
+        steps: Mapping[str, Sequence[int]],
+        index: Sequence[Index],
+        lanes: int,
+        count: int,
+        values: dict[str, Value],
+    ) -> Value:
+        if name in self.singles:
+            return self._spread(self.singles[name], lanes)
+        if name not in values:
+            values[name] = self._spread(self.load(name, steps[name], index, lanes, count), lanes)
+        return self._spread(values[name], lanes)
+
+    def _spread(self, value: Value, lanes: int) -> Value:
+        return self.f.splat(value, lanes) if lanes and not value.type.lanes else value
+
+    def _is_one(self, name: str) -> bool:
+        return all(extent == 1 for extent in self.types[name].static_shape)
+
+    def _single(self, name: str, constants: Mapping[str, pb.OpDesc]) -> Value:
+        if name not in constants:
+            return self._as_read(self.f.load(self.places[name]), name)
+        array, dtype = constant_array(constants[name].attributes[0].tensor_value), self.types[name].dtype
+        number = converted(array, "float32").item() if dtype == "bfloat16" else array.item()
+        return constant(self.f, dtype, number)
+
+    def _as_read(self, value: Value, name: str) -> Value:
+        return in_register(value, self.types[name].dtype)
+
+    def _known(self, node: Node) -> dict[str, Any]:
+        """What the node's expression is given by name, computed before the loops."""
+        assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
+        singles = [self.singles.get(name) for name in node.inputs]
+        stream = self.f.load(self.places[stream_of(node.outputs[0])]) if node.form.is_random else None
+        return node.form.once(singles, node.attributes, stream)
+
+    def _places(
+        self, node: Node, steps: Mapping[str, Sequence[int]], index: Sequence[Index], lanes: int
+    ) -> dict[str, Places]:
+        """The indices that a node asks for."""
+        assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
+        found: dict[str, Places] = {}
+        for name, axis in node.form.places.items():
+            shape = self.types[node.outputs[0]].static_shape
+            along = steps[_index_of(axis, shape)]
+            extent = prod(shape) if axis == ALL_AXES else shape[axis]
+            first = self.f.index(moved(index, along))
+            found[name] = Places(first, along[-1] if along and lanes else 0, lanes, extent)
+        return found

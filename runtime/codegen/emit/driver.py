@@ -1,0 +1,206 @@
+"""The function that makes a step: phases in order, the chunks of each by whoever is there.
+
+It is the same for all programs: what there is to do stands in two tables of words, of phases (the first chunk and how
+many) and of chunks (the function, its table of addresses, its first unit and the one after its last, and how many
+records on stands what the same thread does next; 0 for nothing).
+
+A phase is open while its claim word says so: `phase << 44 | taken from the end << 22 | taken from the start`. A thread
+takes a chunk by adding to that word; what it was before says which phase that was and which chunk is its own, so a
+thread that was late takes none twice and none of another phase. The caller takes from the start, helpers with odd
+numbers from the end: a thread gets nearly the same chunks in every step, and finds them in its caches. The caller goes
+on when all chunks are done; helpers are welcome, and never waited for unless they hold a chunk. A helper that finds
+none stays while phases are being made, however long one takes: nobody wakes who sleeps before the next call.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from runtime.codegen.ir import INT64, UINT8, Function, Index, Module, Value, pointer
+from runtime.codegen.ir.words import minimum, where
+
+CLAIM, DONE, STOP, ALARM, BUSY, BOARD_WORDS = 0, 8, 16, 24, 32, 40
+"""Words of the board, each in a cache line of its own: the claim, how many chunks helpers have done, whether they are
+to leave, the address of a word that is 0 while no chunk found what its op refuses, whether phases are being made; and
+how many words that takes."""
+
+COUNT_BITS: Final = 22
+MOST_CHUNKS: Final = (1 << COUNT_BITS) - 1
+CLOSED: Final = MOST_CHUNKS >> 1
+"""A claim word of phase 0 that nothing can be taken from."""
+
+SPINS: Final = 4096
+"""How often the caller looks for the last chunk before it lets others have its core, each time some 20 to 50 ns."""
+
+PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, 5, 4, 3
+"""Of a phase, of a chunk, of the head of a table of steps, and of each result in it."""
+
+ROWS_WORDS, PLACE_WORDS = 3, 2
+"""Of the head of a table of rows that are read where they lie, and of each place that leads to them."""
+
+
+class _Claim(NamedTuple):
+    phase: Value
+    start: Value
+    end: Value
+
+
+def write_driver(module: Module) -> None:
+    """Write five functions.
+
+    drive(board, phases, chunks, first phase, phase after the last, threads, yield): makes these phases, but none after
+    one in which a chunk found what its op refuses.
+    repeat(board, phases, chunks, first phase, phase after the last, threads, yield, steps): makes them many times.
+    help(board, phases, chunks, thread, yield, spins, yields): takes chunks until no phases were made for so long.
+    take_rows(table, start, stop, thread): a chunk, see `_take_rows`.
+    point_at_rows(table, start, stop, thread): likewise, see `_point_at_rows`.
+
+    `yield` is the address of the system's function of that name, which takes nothing. `steps` is a table: how many
+    steps, then how many were made before one that an op refused; the word that has the position of a step's first row,
+    by how much that grows, how many results are kept, and for each of those where it is, where it is kept, its bytes.
+    """
+    _drive(module)
+    _repeat(module)
+    _help(module)
+    _take_rows(module)
+    _point_at_rows(module)
+
+
+def _repeat(module: Module) -> None:
+    words = pointer(INT64)
+    f = module.function("repeat", [words, words, words, INT64, INT64, INT64, words, words])
+    *of_drive, steps = f.arguments
+    count, batch, kept = (f.load(steps, i) for i in (0, 2, 3))
+    row, alarm = f.address_at(steps, 1, INT64), f.address_at(of_drive[0], ALARM, INT64)
+    f.store(f.index(0), steps)
+    for step in f.range(0, count):
+        f.call("drive", *of_drive)
+        with f.when(f.load(alarm).equal(0)):
+            f.store(f.index(step) + 1, steps)
+            f.store(f.load(row) + batch, row)
+            for i in f.range(0, kept):
+                record = steps + (f.index(i) * RECORD_WORDS + STEPS_WORDS)
+                result, keep = f.address_at(record, 0, UINT8), f.address_at(record, 1, UINT8)
+                size = f.load(record, 2)
+                for byte in f.range(0, size):
+                    f.store(f.load(result, byte), keep, f.index(step) * size + byte)
+    f.end()
+
+
+def _take_rows(module: Module) -> None:
+    """Copy rows to where a step reads them: those at positions from that of the step's first row on.
+
+    The table has the address of all rows, where they go, their numbers in order, the word that has the position of the
+    first, how many bytes are copied, and the bytes of a row.
+    """
+    f = module.function("take_rows", [pointer(INT64), INT64, INT64, INT64])
+    table, start, stop, _ = f.arguments
+    rows, to = f.address_at(table, 0, UINT8), f.address_at(table, 1, UINT8)
+    numbers, first = f.address_at(table, 2, INT64), f.load(f.address_at(table, 3, INT64))
+    size, apart, lanes = f.load(table, 4), f.load(table, 5), f.target.vector_bytes
+    whole = size & -lanes
+    for unit in f.range(start, stop):
+        row = rows + f.load(numbers, first + unit) * apart
+        place = to + f.index(unit) * apart
+        for i in f.range(0, whole, lanes):
+            f.store(f.load(row, i, lanes), place, i)
+        for i in f.range(whole, size):
+            f.store(f.load(row, i), place, i)
+    f.end()
+
+
+def _point_at_rows(module: Module) -> None:
+    """Have groups read rows where they lie: from that of the step's first row on, in order.
+
+    The table has the address of all rows, the word that has the position of the first, the bytes of a row, and for each
+    unit the address of a word of a group's table, and how many bytes from the first row on that is to lead to.
+    """
+    f = module.function("point_at_rows", [pointer(INT64), INT64, INT64, INT64])
+    table, start, stop, _ = f.arguments
+    at = f.load(table) + f.load(f.address_at(table, 1, INT64)) * f.load(table, 2)
+    for unit in f.range(start, stop):
+        record = table + (f.index(unit) * PLACE_WORDS + ROWS_WORDS)
+        f.store(at + f.load(record, 1), f.address_at(record, 0, INT64))
+    f.end()
+
+
+def _drive(module: Module) -> None:
+    words = pointer(INT64)
+    f = module.function("drive", [words, words, words, INT64, INT64, INT64, words])
+    board, phases, chunks, first, last, threads, give_way = f.arguments
+    mine, spins = f.local(), f.local()
+    zero, alarm = f.index(0), f.address_at(board, ALARM, INT64)
+    f.atomic_store(1, board + BUSY)
+    for phase in f.range(first, last):
+        begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
+        count = where(f.load(alarm).equal(0), count, zero)
+        alone = (threads < 2) | (count < 2)
+        with f.when(alone):
+            for chunk in f.range(0, count):
+                _run(f, chunks, begin + chunk, zero)
+        with f.when(~alone):
+            f.store(zero, mine)
+            f.store(zero, spins)
+            f.atomic_store(0, board + DONE)
+            f.atomic_store(f.index(phase) << 2 * COUNT_BITS, board + CLAIM)
+            with f.forever() as taking:
+                claim = _read(f.atomic_add(board + CLAIM, 1))
+                taking.end_if(claim.start + claim.end >= count)
+                _run(f, chunks, begin + claim.start, zero)
+                f.store(f.load(mine) + 1, mine)
+            with f.forever() as waiting:
+                waiting.end_if((f.atomic_load(board + DONE) + f.load(mine)).equal(count))
+                _wait(f, spins, f.index(SPINS), give_way)
+    f.atomic_store(0, board + BUSY)
+    f.end()
+
+
+def _help(module: Module) -> None:
+    words = pointer(INT64)
+    f = module.function("help", [words, words, words, INT64, words, INT64, INT64])
+    board, phases, chunks, thread, give_way, most_spins, most_yields = f.arguments
+    idle = f.local()
+    from_end = (thread & 1).equal(1)
+    step = where(from_end, f.index(1 << COUNT_BITS), f.index(1))
+    with f.forever() as helping:
+        helping.end_if(f.atomic_load(board + STOP).not_equal(0))
+        claim = _read(f.atomic_load(board + CLAIM))
+        is_open = claim.start + claim.end < f.load(phases, claim.phase * PHASE_WORDS + 1)
+        with f.when(is_open):
+            mine = _read(f.atomic_add(board + CLAIM, step))
+            begin, count = (f.load(phases, mine.phase * PHASE_WORDS + i) for i in range(2))
+            with f.when(mine.start + mine.end < count):
+                chunk = where(from_end, count - 1 - mine.end, mine.start)
+                _run(f, chunks, begin + chunk, thread)
+                f.atomic_add(board + DONE, 1)
+                f.store(f.index(0), idle)
+        with f.when(~is_open):
+            _wait(f, idle, most_spins, give_way)
+            with f.when(f.atomic_load(board + BUSY).not_equal(0)):
+                f.store(minimum(f.load(idle), most_spins), idle)
+        helping.end_if(f.load(idle) > most_spins + most_yields)
+    f.end()
+
+
+def _read(word: Value) -> _Claim:
+    return _Claim(word >> 2 * COUNT_BITS, word & MOST_CHUNKS, (word >> COUNT_BITS) & MOST_CHUNKS)
+
+
+def _run(f: Function, chunks: Value, number: Index, thread: Value) -> None:
+    """Make a chunk, and what follows it."""
+    records = f.repeat([f.index(number)])
+    for [place] in records:
+        record = chunks + place * CHUNK_WORDS
+        function, table = f.address_at(record, 0, INT64), f.address_at(record, 1, INT64)
+        f.call_at(function, table, f.load(record, 2), f.load(record, 3), thread)
+        further = f.load(record, 4)
+        records.carry([place + further], further.not_equal(0))
+
+
+def _wait(f: Function, count: Value, most: Value, give_way: Value) -> None:
+    """Wait a moment; when that was often enough, let others have the core."""
+    waited = f.load(count) + 1
+    f.store(waited, count)
+    f.pause()
+    with f.when(waited > most):
+        f.call_at(give_way)

@@ -1,0 +1,429 @@
+"""Groups that end with reductions: pointwise nodes, what they make joined along some axes, and what follows from that.
+
+A unit makes one result, or a few vectors of results that lie beside each other. Where there are few results of many
+elements, their first joined axis is cut into parts, and a unit joins the elements of a part; a second stage joins the
+parts in order. Where the last axis is joined, a vector holds as many partial results as it has lanes; where it is kept,
+every lane has a result of its own. Nodes of the shape of the results are computed with each of them as soon as it is
+there.
+
+All this follows from the shape of the operand, the axes and the width of a vector. The other nodes of the group have no
+influence on the order of additions: joined axes beside each other are one block, however the operands of those nodes
+lie, and the last axis, if it is joined, is a block of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Final, NamedTuple
+
+from runtime.codegen.emit.body import Body, counted
+from runtime.codegen.emit.strips import strips_of_places
+from runtime.codegen.ir import DTYPES, Function, Index, Type, Value
+from runtime.codegen.ir.words import across, convert
+from runtime.codegen.kernels.nest import Nest, Pieces, Steps, moved, nest, piece, pieces_of, unravelled
+from runtime.codegen.kernels.reduction import Joining, by_pairs, down_rows, in_lanes
+from runtime.codegen.lowering.fitting import axes_of
+from runtime.codegen.lowering.nodes import Node
+from runtime.codegen.lowering.task import Task
+from runtime.codegen.machine import LINE, Target
+from runtime.codegen.rules import Reduction, Stage, Stages, Strips, Work, in_register, register_type
+
+NANOSECONDS: Final = 0.06
+"""For an element of a node: a guess."""
+
+ABREAST: Final = 4
+"""Chains side by side: vectors of results, or rows."""
+
+AHEAD: Final = 16
+"""So many rows before it is read an operand is asked for: of a part of each row a core does not see what comes next."""
+
+FAR: Final = 1 << 20
+"""Bytes of operands that are asked for."""
+
+PART: Final = 1 << 13
+"""Elements of a part, at least."""
+
+WANTED: Final = 32
+"""Units, so that threads have something to share."""
+
+
+class Shape(NamedTuple):
+    """How a group's reductions go over their elements.
+
+    Attributes:
+        reductions: the nodes whose results are stored, or read by what follows.
+        loops: over the domain.
+        kept: axes of the results.
+        joined: blocks of reduced axes that lie beside each other; what is reduced is counted through a block.
+        abreast: chains side by side, where the last axis is kept.
+        lanes: of the vectors that are joined: as many as of what is joined fill a register.
+        results: of a reduction.
+        columns: of the last axis, if it is kept, in vectors or a few of them.
+        parts: of the first joined axis.
+    """
+
+    reductions: tuple[Node, ...]
+    loops: Nest
+    kept: tuple[int, ...]
+    joined: tuple[tuple[int, ...], ...]
+    abreast: int
+    lanes: int
+    results: int
+    columns: Pieces | None
+    parts: Pieces
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """Of the first stage: parts, places of kept axes but the last, and blocks of columns or that axis too."""
+        kept = [self.loops.extents[axis] for axis in self.kept]
+        return (self.parts.pieces, *((*kept[:-1], self.columns.pieces) if self.columns else kept))
+
+
+def reduction_stages(target: Target, task: Task) -> Stages:
+    """One stage, or two if there are parts to be joined."""
+    shape = shape_of(target, task)
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        reductions = _Reductions(work, task, shape)
+        for unit in work.f.range(start, stop):
+            reductions.unit(unit)
+
+    def join(work: Work, start: Value, stop: Value) -> None:
+        reductions = _Reductions(work, task, shape)
+        for unit in work.f.range(start, stop):
+            reductions.joined_parts(unit)
+
+    cost = prod(task.group.domain) * (2 + len(task.group.nodes)) * NANOSECONDS
+    stages = (Stage(write, prod(shape.units), cost, strips=_strips(task, shape)),)
+    if shape.parts.pieces == 1:
+        return Stages(stages)
+    rooms = [shape.parts.pieces * shape.results * of.accumulator.bits // 8 for of in joinings_of(task, shape)]
+    vectors = -(-shape.results // shape.lanes)
+    return Stages((*stages, Stage(join, vectors, vectors * shape.parts.pieces * 2.0)), tuple(rooms))
+
+
+def _strips(task: Task, shape: Shape) -> Strips | None:
+    """Parts of the first axis of the domain, if that is joined and each has as much of it."""
+    parts = shape.parts
+    if parts.pieces == 1 or parts.size != parts.last or 0 not in task.group.joined or shape.joined[0][0] != 0:
+        return None
+    made = {name for other in before_of(task) for name in other.outputs}
+    before = replace(task, stored=[name for name in task.stored if name in made - task.group.of_rows])
+    return strips_of_places(before, parts.pieces)
+
+
+def shape_of(target: Target, task: Task) -> Shape:
+    """The loops of a group's reductions, and how they are cut."""
+    domain, following = task.group.domain, following_of(task)
+    wanted = {*task.stored, *(name for node in following for name in node.inputs)}
+    reductions = tuple(n for n in task.group.nodes if isinstance(n.form, Reduction) and n.outputs[0] in wanted)
+    before = before_of(task)
+    results = {node.outputs[0] for node in before if isinstance(node.form, Reduction)}
+    names = {name for node in before for name in (*node.inputs, *node.outputs)} - results
+    steps = {name: task.steps(name, domain) for name in task.table if name in names}
+    steps |= counted(before, task.types, domain)
+    steps |= {node.outputs[0]: kept_steps(domain, axes_of(node, len(domain))) for node in reductions}
+    axes = axes_of(reductions[0], len(domain))
+    loops = nest(domain, steps | last_alone(domain, axes))
+    loops = loops if loops.extents else Nest((1,), dict.fromkeys(steps, (0,)))
+    extents, result = loops.extents, reductions[0].outputs[0]
+    kept = tuple(axis for axis in range(len(extents)) if loops.steps[result][axis])
+    joined = blocks_of(range(len(extents)), kept)
+    lanes = target.lanes(max(joined_by(task, node).accumulator.bits for node in reductions))
+    results, columns = prod(extents[axis] for axis in kept), None
+    units, abreast = results, 1
+    if kept and kept[-1] == len(extents) - 1:
+        columns = _columns(extents[-1], lanes)
+        last = last_kept(domain, axes)  # however many axes of the loops that is
+        units, abreast = results // last * _columns(last, lanes).pieces, _abreast(_columns(last, lanes).size // lanes)
+    parts = Pieces(1, 1, 1)
+    if len(joined) > 0:
+        multiple = 1 if columns or len(joined) > 1 else ABREAST * lanes
+        parts = _parts(prod(extents[axis] for axis in joined[0]), prod(extents), units, multiple)
+    return Shape(reductions, loops, kept, joined, abreast, lanes, results, columns, parts)
+
+
+def last_alone(domain: Sequence[int], axes: frozenset[int]) -> dict[str, Steps]:
+    """Return the steps of an operand that no nest merges the last axis for, if that is reduced; else nothing."""
+    last = max((axis for axis, extent in enumerate(domain) if extent > 1), default=0)
+    return {"the last axis": tuple(int(axis == last) for axis in range(len(domain)))} if last in axes else {}
+
+
+def last_kept(domain: Sequence[int], axes: frozenset[int]) -> int:
+    """Return the number of elements behind the last reduced axis."""
+    wide = (axis for axis, extent in enumerate(domain) if extent > 1 and axis in axes)
+    return prod(domain[max(wide, default=-1) + 1 :])
+
+
+def blocks_of(axes: Iterable[int], kept: Collection[int]) -> tuple[tuple[int, ...], ...]:
+    """Return the reduced ones of the axes of loops, in blocks of neighbours; the last axis is a block of its own."""
+    blocks: list[tuple[int, ...]] = []
+    order = list(axes)
+    for axis in order:
+        if axis in kept:
+            continue
+        if blocks and blocks[-1][-1] == axis - 1 and axis != order[-1]:
+            blocks[-1] = (*blocks[-1], axis)
+        else:
+            blocks.append((axis,))
+    return tuple(blocks)
+
+
+def _columns(extent: int, lanes: int) -> Pieces:
+    """Return the pieces of the last axis, a few vectors each."""
+    return pieces_of(extent, _even(-(-extent // lanes), ABREAST) * lanes)
+
+
+def _abreast(vectors: int) -> int:
+    return max(ABREAST // max(vectors, 1), 1)
+
+
+def kept_steps(domain: Sequence[int], axes: frozenset[int]) -> Steps:
+    """Of a result that is contiguous, whether or not it has axes for those that are joined."""
+    steps, size = [0] * len(domain), 1
+    for axis in reversed(range(len(domain))):
+        if axis not in axes:
+            steps[axis], size = size, size * domain[axis]
+    return tuple(steps)
+
+
+def following_of(task: Task) -> list[Node]:
+    """The nodes of the shape of the results."""
+    return [node for node in task.group.nodes if _follows(task, node)]
+
+
+def before_of(task: Task) -> list[Node]:
+    """The nodes of the shape of the operands, reductions included."""
+    return [node for node in task.group.nodes if not _follows(task, node)]
+
+
+def _follows(task: Task, node: Node) -> bool:
+    return not isinstance(node.form, Reduction) and node.outputs[0] in task.group.of_rows
+
+
+def _parts(extent: int, elements: int, units: int, multiple: int) -> Pieces:
+    """Parts of the first joined axis: enough for all threads, none too small, of equal size if that is near."""
+    wanted = min(elements // PART, -(-WANTED // units), -(-extent // multiple))
+    if wanted < 2 or units >= WANTED // 2:
+        return Pieces(1, extent, extent)
+    equal = [n for n in range(wanted, wanted // 2, -1) if extent % n == 0 and extent // n % multiple == 0]
+    size = extent // equal[0] if equal else -(-extent // (wanted * multiple)) * multiple
+    return pieces_of(extent, size)
+
+
+def _even(total: int, most: int) -> int:
+    """Shares of at most so much, as equal as can be."""
+    return -(-total // -(-total // most))
+
+
+class Joined(NamedTuple):
+    """One reduction as it is emitted."""
+
+    node: Node
+    form: Reduction
+    accumulator: Type
+
+
+def joinings_of(task: Task, shape: Shape) -> list[Joined]:
+    """The reductions of a group."""
+    return [joined_by(task, node) for node in shape.reductions]
+
+
+def joined_by(task: Task, node: Node) -> Joined:
+    """A node that is a reduction."""
+    assert isinstance(node.form, Reduction), f"{node.op.type} joins nothing"
+    return Joined(node, node.form, node.form.joined_as(register_type(task.types[node.inputs[0]].dtype)))
+
+
+class _Reductions:
+    def __init__(self, work: Work, task: Task, shape: Shape) -> None:
+        self.f, self.work, self.shape = work.f, work, shape
+        self.reductions = joinings_of(task, shape)
+        self.elements = [DTYPES[task.types[of.node.outputs[0]].dtype] for of in self.reductions]
+        self.count = prod(task.group.domain) // shape.results
+        following, given = following_of(task), [of.node.outputs[0] for of in self.reductions]
+        nodes = [node for node in before_of(task) if not isinstance(node.form, Reduction)]
+        made = {name for node in nodes for name in node.outputs}
+        stored = [name for name in task.stored if name in made]
+        self.body = Body(self.f, nodes, task.types, stored, work.places, task.constants, refuse=work.refuse)
+        stored = [name for name in task.stored if name not in made]
+        self.following = Body(
+            self.f, following, task.types, stored, work.places, task.constants, given, refuse=work.refuse
+        )
+        names = {name for node in following for name in (*node.inputs, *node.outputs)} | {*given}
+        self.far = [
+            name
+            for name in dict.fromkeys(x for node in before_of(task) for x in node.inputs)
+            if name in work.places and shape.loops.steps[name][:1] > (0,) and task.types[name].nbytes >= FAR
+        ]
+        self.steps = {name: (int(prod(task.types[name].static_shape) > 1),) for name in names if name}
+
+    def unit(self, unit: Index) -> None:
+        """A stretch of results, of all elements or of a part of them."""
+        shape = self.shape
+        part, *at = _places(self.f, unit, shape.units)
+        for first, size in piece(self.f, part, shape.parts):
+            if shape.columns is None:
+                self._stretch(at, part, first, size, 0, 1)
+                continue
+            for column, columns in piece(self.f, at[-1], shape.columns):
+                self._stretch(at[:-1], part, first, size, column, columns)
+
+    def joined_parts(self, vector: Index) -> None:
+        """A vector of results, whose parts wait."""
+        lanes, parts = self.shape.lanes, self.shape.parts.pieces
+        for i, count in piece(self.f, vector, pieces_of(self.shape.results, lanes)):
+            waiting = [self.work.shared(k, of.accumulator) + i for k, of in enumerate(self.reductions)]
+            totals = [self.f.load(at, 0, lanes, count) for at in waiting]
+            loop = self.f.loop(1, parts, 1, totals)
+            for part, carried in loop:
+                more = [self.f.load(at, part * self.shape.results, lanes, count) for at in waiting]
+                pairs = zip(self.reductions, carried, more, strict=True)
+                loop.carry([of.form.joining.join(a, b) for of, a, b in pairs])
+            self._finish(loop.results, i, count)
+
+    def _stretch(
+        self, kept: Sequence[Index], part: Index, first: Index, size: int, column: Index, columns: int
+    ) -> None:
+        """Results that lie beside each other: as many as there are columns."""
+        shape = self.shape
+        places = dict(zip(shape.kept, [*kept, column] if shape.columns else kept, strict=True))
+        vectors = list(range(0, columns, shape.lanes))
+        totals = self._over(shape.joined, places, first, size, vectors, columns)
+        steps = shape.loops.steps[self.reductions[0].node.outputs[0]]
+        result = moved([places.get(axis, 0) for axis in range(len(steps))], steps)
+        for k, i in enumerate(vectors):
+            count = min(shape.lanes, columns - i)
+            found = totals[k * len(self.reductions) : (k + 1) * len(self.reductions)]
+            if not shape.columns:
+                found = [across(x, of.form.joining.join) for x, of in zip(found, self.reductions, strict=True)]
+            if shape.parts.pieces == 1:
+                self._finish(found, result + i, count)
+                continue
+            for number, (total, of) in enumerate(zip(found, self.reductions, strict=True)):
+                to = self.work.shared(number, of.accumulator) + part * shape.results
+                self.f.store(total, to + (result + i), 0, count if total.type.lanes else None)
+
+    def _finish(self, totals: Sequence[Value], at: Index, count: int) -> None:
+        """Results that lie beside each other, of each reduction, and what follows from them."""
+        values: dict[str, Value] = {}
+        for of, element, total in zip(self.reductions, self.elements, totals, strict=True):
+            result = convert(of.form.finish(total, self.count), element)
+            values[of.node.outputs[0]] = in_register(result, self.following.types[of.node.outputs[0]].dtype)
+        self.following.at(self.steps, [at], totals[0].type.lanes, count, values)
+
+    def _over(
+        self,
+        blocks: Sequence[tuple[int, ...]],
+        at: Mapping[int, Index],
+        first: Index,
+        size: int,
+        vectors: Sequence[int],
+        columns: int,
+    ) -> list[Value]:
+        """What is joined along these blocks, of the first only so much: for every vector of columns each reduction."""
+        if not blocks:
+            return self._elements(at, vectors, columns)
+        block, *inner = blocks
+        if not inner:
+            line = self._down if self.shape.columns else self._along
+            return line(block, at, first, size, vectors, columns)
+
+        def read(i: Index) -> list[Value]:
+            extent = prod(self.shape.loops.extents[axis] for axis in inner[0])
+            return self._over(inner, self._at(at, block, first + i), 0, extent, vectors, columns)
+
+        return down_rows(self.f, size, read, *self._ways(len(vectors)))
+
+    def _at(self, at: Mapping[int, Index], block: Sequence[int], place: Index) -> Mapping[int, Index]:
+        """Return the index of every axis, with those of a block at a place of it."""
+        if len(block) == 1:
+            return {**at, block[0]: place}
+        extents = [self.shape.loops.extents[axis] for axis in block]
+        return {**at, **dict(zip(block, unravelled(self.f, place, extents), strict=True))}
+
+    def _down(
+        self,
+        block: Sequence[int],
+        at: Mapping[int, Index],
+        first: Index,
+        size: int,
+        vectors: Sequence[int],
+        columns: int,
+    ) -> list[Value]:
+        """Rows one by one, or a few abreast where they are short."""
+        abreast = self.shape.abreast
+
+        def rows(i: Index) -> list[Value]:
+            start = first + i * abreast
+            self._ask_ahead(self._at(at, block, start + AHEAD), columns)
+            rows = [self._at(at, block, start + r) for r in range(abreast)]
+            return [x for row in rows for x in self._elements(row, vectors, columns)]
+
+        joinings, types = self._ways(len(vectors))
+        chains = down_rows(self.f, size // abreast, rows, joinings * abreast, types * abreast)
+        width = len(joinings)
+        for r in range(size % abreast):
+            row = self._at(at, block, first + (size // abreast * abreast + r))
+            more = self._elements(row, vectors, columns)
+            for k, (joining, x) in enumerate(zip(joinings, more, strict=True), r * width):
+                chains[k] = joining.join(chains[k], x)
+        return [by_pairs(chains[k::width], joining) for k, joining in enumerate(joinings)]
+
+    def _ask_ahead(self, at: Mapping[int, Index], columns: int) -> None:
+        """Ask for what a later row has in these columns, of operands that lie beyond the near caches."""
+        index = [at.get(axis, 0) for axis in range(len(self.shape.loops.extents))]
+        for name in self.far:
+            place = self.work.places[name] + moved(index, self.shape.loops.steps[name])
+            for column in range(0, columns, LINE // max(DTYPES[self.body.types[name].dtype].bits // 8, 1)):
+                self.f.prefetch(place, column)
+
+    def _along(
+        self,
+        block: Sequence[int],
+        at: Mapping[int, Index],
+        first: Index,
+        size: int,
+        vectors: Sequence[int],
+        columns: int,
+    ) -> list[Value]:
+        """Vectors of the row, four chains abreast; lanes are joined last."""
+        [axis] = block  # the last one
+
+        def read(i: Index, tail: int | None) -> list[Value]:
+            return self._elements({**at, axis: first + i}, [0], self.shape.lanes if tail is None else tail)
+
+        return in_lanes(self.f, size, read, *self._ways(1))
+
+    def _ways(self, vectors: int) -> tuple[list[Joining], list[Type]]:
+        """How each vector is joined, and as what."""
+        joinings = [of.form.joining for of in self.reductions] * vectors
+        return joinings, [of.accumulator.of(self.shape.lanes) for of in self.reductions] * vectors
+
+    def _elements(self, at: Mapping[int, Index], vectors: Sequence[int], columns: int) -> list[Value]:
+        """The operands at a place as they are joined: vectors from it on, of each all reductions."""
+        shape, found = self.shape, list[Value]()
+        for i in vectors:
+            index = [at.get(axis, 0) for axis in range(len(shape.loops.extents))]
+            index[-1] = index[-1] + i
+            count = min(shape.lanes, columns - i)
+            values = self.body.at(shape.loops.steps, index, shape.lanes, count)
+            found += [
+                convert(self._operand(of.node.inputs[0], values, index, count), of.accumulator)
+                for of in self.reductions
+            ]
+        return found
+
+    def _operand(self, name: str, values: dict[str, Value], index: Sequence[Index], count: int) -> Value:
+        if name not in values:
+            x = self.body.load(name, self.shape.loops.steps[name], index, self.shape.lanes, count)
+            values[name] = x if x.type.lanes else self.f.splat(x, self.shape.lanes)
+        return values[name]
+
+
+def _places(f: Function, unit: Index, extents: Sequence[int]) -> list[Index]:
+    """The index for every axis; 0 where there is one place."""
+    some = iter(unravelled(f, unit, [extent for extent in extents if extent > 1]))
+    return [next(some) if extent > 1 else 0 for extent in extents]

@@ -1,0 +1,113 @@
+"""In how many passes a group goes over a row, and what each computes, keeps for a later one, or makes again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from runtime.codegen.lowering.instructions import instructions
+from runtime.codegen.lowering.nodes import Node
+from runtime.codegen.lowering.task import Task
+from runtime.codegen.machine import Target
+from runtime.codegen.rules import Pointwise, Reduction
+
+CHEAP: Final = 6
+"""Instructions, loads too, that are less than a value written and read again."""
+
+
+@dataclass
+class Pass:
+    """One turn over a row, and what follows it.
+
+    Attributes:
+        nodes: computed for every element, in order.
+        stored: what is written of them.
+        kept: what is kept of them in the thread's own memory.
+        taken: what an earlier pass kept.
+        reductions: what is joined.
+        after: nodes of one element for the row, computed when all is joined.
+    """
+
+    nodes: list[Node] = field(default_factory=list[Node])
+    stored: list[str] = field(default_factory=list[str])
+    kept: list[str] = field(default_factory=list[str])
+    taken: list[str] = field(default_factory=list[str])
+    reductions: list[Node] = field(default_factory=list[Node])
+    after: list[Node] = field(default_factory=list[Node])
+
+
+def passes_of(target: Target, task: Task, stored: Collection[str], again: bool = True) -> list[Pass]:
+    """The passes of a group.
+
+    Args:
+        target: what code is for.
+        task: the group.
+        stored: what is written.
+        again: whether what is cheap is made again instead of kept; if not, everything made is at hand in later passes.
+    """
+    return _Passes(target, task, stored, again).passes
+
+
+class _Passes:
+    def __init__(self, target: Target, task: Task, stored: Collection[str], again: bool) -> None:
+        self.target, self.task, self.again = target, task, again
+        self.of_rows = task.group.of_rows
+        self.maker = {name: node for node in task.group.nodes for name in node.outputs}
+        self.level: dict[str, int] = {}
+        for node in task.group.nodes:
+            self._place(node)
+        self.passes = [Pass() for _ in range(1 + max(self.level[name] for name in self.maker))]
+        self.kept: set[str] = set()
+        for node in task.group.nodes:
+            name = node.outputs[0]
+            if isinstance(node.form, Reduction):
+                self.passes[self.level[name]].reductions.append(node)
+            elif name in self.of_rows:
+                self.passes[self.level[name]].after.append(node)
+        for name in self.maker:
+            if name in stored and name not in self.of_rows:
+                self.passes[self.level[name]].stored.append(name)
+        for number in reversed(range(len(self.passes))):
+            self._fill(number)
+
+    def _place(self, node: Node) -> None:
+        """In which pass, at the earliest, a node is computed: what is of rows is there after its pass."""
+        level = 0
+        for name in node.inputs:
+            if name in self.level:
+                is_later = name in self.of_rows and node.outputs[0] not in self.of_rows
+                level = max(level, self.level[name] + is_later)
+        self.level.update(dict.fromkeys(node.outputs, level))
+
+    def _fill(self, number: int) -> None:
+        """What a pass computes, from the last one back: what it takes, an earlier one has to keep."""
+        one = self.passes[number]
+        wanted = [*one.stored, *one.kept, *(node.inputs[0] for node in one.reductions)]
+        needed: set[str] = set()
+        self._need(wanted, number, one, needed)
+        one.nodes = [node for node in self.task.group.nodes if not needed.isdisjoint(node.outputs)]
+        one.nodes = [node for node in one.nodes if isinstance(node.form, Pointwise)]
+
+    def _need(self, names: Iterable[str], number: int, one: Pass, needed: set[str]) -> None:
+        for name in names:
+            if name not in self.maker or name in self.of_rows or name in needed or name in one.taken:
+                continue
+            level = self.level[name]
+            if level < number and not (self.again and self._cost(name) <= CHEAP):
+                one.taken.append(name)
+                if name not in self.passes[level].kept:
+                    self.passes[level].kept.append(name)
+                continue
+            needed.update(self.maker[name].outputs)
+            self._need(self.maker[name].inputs, number, one, needed)
+
+    def _cost(self, name: str) -> int:
+        """Instructions that make a value again from what lies in memory."""
+        if name not in self.maker:
+            return 1
+        if name in self.of_rows:
+            return 0
+        node = self.maker[name]
+        own = instructions(self.target, node, self.task.types)
+        return CHEAP + 1 if own is None else own + sum(self._cost(x) for x in node.inputs if x)

@@ -1,0 +1,284 @@
+"""Instructions, memory, loops, branches and calls of one function.
+
+    f = module.function("scale", [pointer(FLOAT32), pointer(FLOAT32)])
+    x, y = f.arguments
+    for i in f.range(0, 1000, 16):
+        f.store(f.load(x, i, lanes=16) * 2.0, y, i)
+    f.end()
+
+The body of a loop runs once, while the IR is written. A loop between known bounds is tested at its bottom; of one turn
+it is no loop, and its index a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from runtime.codegen.ir.loop import Endless, Loop, Repetition
+from runtime.codegen.ir.types import INT32, INT64, MASK, UINT8, Type, number, pointer
+from runtime.codegen.ir.value import Index, Operand, Value
+
+if TYPE_CHECKING:
+    from runtime.codegen.ir.module import Module
+
+
+class Function:
+    """A function while it is written."""
+
+    def __init__(
+        self, module: Module, name: str, parameters: Sequence[Type], result: Type | None, public: bool
+    ) -> None:
+        self.module, self.target, self.name, self.result = module, module.target, name, result
+        self.parameters = list(parameters)
+        self.arguments = [Value(f"%a{i}", type, self) for i, type in enumerate(parameters)]
+        self._public = public
+        self._lines: list[str] = []
+        self._block = "entry"
+        self._count = 0
+
+    # What is written.
+
+    def emit(self, instruction: str, type: Type) -> Value:
+        """Append an instruction that makes a value."""
+        self._count += 1
+        self._lines.append(f"  %v{self._count} = {instruction}")
+        return Value(f"%v{self._count}", type, self)
+
+    def line(self, instruction: str) -> None:
+        """Append an instruction that makes none."""
+        self._lines.append(f"  {instruction}")
+
+    def end(self, result: Value | None = None) -> None:
+        """Return, and hand the text to the module."""
+        self.line(f"ret {result.type} {result.text}" if result else "ret void")
+        head = f"define {'dso_local ' if self._public else 'internal '}{self.result or 'void'} @{self.name}"
+        parameters = ", ".join(f"{type} %a{i}" for i, type in enumerate(self.parameters))
+        body = "\n".join(self._lines)
+        self.module.add(f"{head}({parameters}) #0 {{\nentry:\n{body}\n}}\n")
+
+    # Constants.
+
+    def constant(self, type: Type, value: float) -> Value:
+        """A number, in every lane."""
+        return Value(number(type, value), type, self, value)
+
+    def index(self, value: Index) -> Value:
+        """A number of elements as a value."""
+        return value if isinstance(value, Value) else self.constant(INT64, value)
+
+    def splat(self, x: Value, lanes: int) -> Value:
+        """A value alone, in every lane."""
+        type = x.type.of(lanes)
+        if x.known is not None:
+            return self.constant(type, x.known)
+        one = self.emit(f"insertelement {type} poison, {x.type} {x.text}, i32 0", type)
+        spread = f"shufflevector {type} {one.text}, {type} poison, <{lanes} x i32> zeroinitializer"
+        return self.emit(spread, type)
+
+    def data(self, name: str, content: bytes) -> Value:
+        """The address of bytes that never change, by a name that always means the same ones."""
+        self.module.data(name, content)
+        return Value(f"@{name}", pointer(UINT8), self)
+
+    def counting(self, type: Type) -> Value:
+        """The vector 0, 1, 2 and so on."""
+        return self.constants(type, range(type.lanes))
+
+    def constants(self, type: Type, values: Iterable[float]) -> Value:
+        """A vector of numbers."""
+        return Value(f"<{', '.join(f'{type.scalar} {number(type.of(0), value)}' for value in values)}>", type, self)
+
+    # Arithmetic that depends on the target.
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """A * b + c, rounded once where the target can; elsewhere LLVM would call a function."""
+        if not self.target.fma:
+            return a * b + c
+        return self.intrinsic("fma", a.type, a, b, c)
+
+    def intrinsic(self, name: str, type: Type, *operands: Value) -> Value:
+        """Call one of LLVM's own functions, named by the type of its result."""
+        full = f"llvm.{name}.{type.suffix}"
+        self.module.declare(f"declare {type} @{full}({', '.join(str(x.type) for x in operands)})")
+        return self.emit(f"call {type} @{full}({_listed(operands)})", type)
+
+    # Memory.
+
+    def address(self, base: Value, offset: Operand) -> Value:
+        """The address so many elements on."""
+        assert base.type.element is not None, f"{base.type} is no pointer"
+        at = offset if isinstance(offset, Value) else self.constant(INT64, offset)
+        if at.known == 0:
+            return base
+        element = base.type.element
+        return self.emit(f"getelementptr {element}, ptr {base.text}, {at.type} {at.text}", base.type)
+
+    def read(self, base: Value, element: Type) -> Value:
+        """An element of any type, at an address of bytes."""
+        return self.emit(f"load {element}, ptr {base.text}, align 1", element)
+
+    def load(self, base: Value, at: Index = 0, lanes: int = 0, tail: Index | None = None) -> Value:
+        """The element there, or so many from there on; with a tail only its first lanes are read, others are 0."""
+        element, address = base.type.element, base + at
+        assert element is not None, f"{base.type} is no pointer"
+        type, align = element.of(lanes), max(element.bits // 8, 1)
+        if tail is None or tail == lanes:
+            return self.emit(f"load {type}, ptr {address.text}, align {align}", type)
+        mask, name = self._first_lanes(tail, lanes), f"llvm.masked.load.{type.suffix}.p0"
+        self.module.declare(f"declare {type} @{name}(ptr, i32, {mask.type}, {type})")
+        zero = self.constant(type, 0)
+        return self.emit(
+            f"call {type} @{name}(ptr {address.text}, i32 {align}, {mask.type} {mask.text}, {type} {zero.text})", type
+        )
+
+    def store(self, x: Value, base: Value, at: Index = 0, tail: Index | None = None) -> None:
+        """Write the value there; with a tail only its first lanes.
+
+        A tail of one lane is no masked store: for AVX-512, LLVM 22 folds a truncation into a store with a mask of one
+        lane, and then writes that lane as wide as it was before, up to seven bytes behind its place.
+        """
+        assert x.type.of(0) == base.type.element, f"{x.type} is stored at {base.type.element}"
+        if tail == 1 and x.type.lanes > 1:
+            x, tail = self.emit(f"extractelement {x.type} {x.text}, i64 0", x.type.of(0)), None
+        address, align = base + at, max(x.type.bits // 8, 1)
+        if tail is None or tail == x.type.lanes:
+            self.line(f"store {x.type} {x.text}, ptr {address.text}, align {align}")
+            return
+        mask, name = self._first_lanes(tail, x.type.lanes), f"llvm.masked.store.{x.type.suffix}.p0"
+        self.module.declare(f"declare void @{name}({x.type}, ptr, i32, {mask.type})")
+        self.line(f"call void @{name}({x.type} {x.text}, ptr {address.text}, i32 {align}, {mask.type} {mask.text})")
+
+    def prefetch(self, base: Value, at: Index = 0, level: int = 1) -> None:
+        """Ask for the cache line there, into this cache: it may lie anywhere, nothing is read, nothing can go wrong."""
+        self.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.line(f"call void @llvm.prefetch.p0(ptr {(base + at).text}, i32 0, i32 {4 - level}, i32 1)")
+
+    def local(self, start: Index = 0) -> Value:
+        """A word of the function's own, where an endless loop keeps what changes; asked for before any loop."""
+        place = self.emit("alloca i64, align 8", pointer(INT64))
+        self.store(self.index(start), place)
+        return place
+
+    def cast(self, address: Value, element: Type) -> Value:
+        """The same address, of elements of this type."""
+        return Value(address.text, pointer(element), self)
+
+    def address_at(self, table: Value, place: Index, element: Type) -> Value:
+        """The address that a table of addresses has at this place, of elements of this type."""
+        word = self.load(table, place)
+        return self.emit(f"inttoptr {INT64} {word.text} to ptr", pointer(element))
+
+    # What several threads touch.
+
+    def atomic_add(self, at: Value, amount: Index) -> Value:
+        """Add to the word there, whoever else does; gives what was there before."""
+        number = self.index(amount)
+        return self.emit(f"atomicrmw add ptr {at.text}, i64 {number.text} seq_cst", INT64)
+
+    def atomic_load(self, at: Value) -> Value:
+        """The word there, and all that was written before it was."""
+        return self.emit(f"load atomic i64, ptr {at.text} acquire, align 8", INT64)
+
+    def atomic_store(self, x: Index, at: Value) -> None:
+        """Write the word, after all that was written before."""
+        self.line(f"store atomic i64 {self.index(x).text}, ptr {at.text} seq_cst, align 8")
+
+    def pause(self) -> None:
+        """Tell the core that this is a loop that waits."""
+        if self.target.triple.startswith("x86_64"):
+            self.module.declare("declare void @llvm.x86.sse2.pause()")
+            self.line("call void @llvm.x86.sse2.pause()")
+        else:
+            self.module.declare("declare void @llvm.aarch64.hint(i32)")
+            self.line("call void @llvm.aarch64.hint(i32 1)")
+
+    def call_at(self, address: Value, *arguments: Value) -> None:
+        """Call the function at an address."""
+        self.line(f"call void {address.text}({_listed(arguments)})")
+
+    def _first_lanes(self, count: Index, lanes: int) -> Value:
+        if isinstance(count, int):
+            return Value(f"<{', '.join(f'i1 {int(i < count)}' for i in range(lanes))}>", MASK.of(lanes), self)
+        narrow = self.emit(f"trunc i64 {count.text} to i32", INT32)
+        return self.counting(INT32.of(lanes)) < narrow
+
+    # Control.
+
+    def range(self, start: Index, stop: Index, step: int = 1) -> Iterator[Index]:
+        """A loop that carries nothing: for i in f.range(0, n)."""
+        for i, _ in self.loop(start, stop, step):
+            yield i
+
+    def loop(
+        self, start: Index, stop: Index, step: int = 1, carry: Sequence[Value] = (), *, turns: bool = False
+    ) -> Loop:
+        """A loop that carries values from turn to turn; see Loop. `turns` promises that there is a first turn."""
+        return Loop(self, start, stop, step, carry, turns)
+
+    def repeat(self, carry: Sequence[Value]) -> Repetition:
+        """A loop that goes on while it is told so; see Repetition."""
+        return Repetition(self, carry)
+
+    @contextmanager
+    def forever(self) -> Generator[Endless]:
+        """A loop that ends where its body says so: `endless.end_if(condition)`."""
+        top, after = self.label(), self.label()
+        self.line(f"br label %{top}")
+        self.begin(top)
+        yield Endless(self, after)
+        self.line(f"br label %{top}")
+        self.begin(after)
+
+    @contextmanager
+    def when(self, condition: Value) -> Generator[None]:
+        """What is written inside runs only if the condition, alone, holds."""
+        inside, after = self.label(), self.label()
+        self.line(f"br i1 {condition.text}, label %{inside}, label %{after}")
+        self.begin(inside)
+        yield
+        self.line(f"br label %{after}")
+        self.begin(after)
+
+    def call(self, name: str, *arguments: Value, result: Type | None = None) -> Value | None:
+        """Call a function of this module."""
+        text = f"call {result or 'void'} @{name}({_listed(arguments)})"
+        if result is not None:
+            return self.emit(text, result)
+        self.line(text)
+        return None
+
+    def label(self) -> str:
+        """A name for a block that is still to come."""
+        self._count += 1
+        return f"b{self._count}"
+
+    def begin(self, block: str) -> str:
+        """Go on in this block; gives the name of the one before."""
+        self._lines.append(f"{block}:")
+        before, self._block = self._block, block
+        return before
+
+    @property
+    def size(self) -> int:
+        """How many lines are written."""
+        return len(self._lines)
+
+    @property
+    def block(self) -> str:
+        """The block that is being written."""
+        return self._block
+
+    def reserve(self) -> int:
+        """A line that is written later, by `put`."""
+        self._lines.append("")
+        return len(self._lines) - 1
+
+    def put(self, line: int, text: str) -> None:
+        """Write the reserved line."""
+        self._lines[line] = text
+
+
+def _listed(values: Sequence[Value]) -> str:
+    return ", ".join(f"{value.type} {value.text}" for value in values)

@@ -1,0 +1,147 @@
+"""Loops of one function: over indices, or while there is something to do; both carry values from turn to turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import gcd
+from typing import TYPE_CHECKING
+
+from runtime.codegen.ir.types import INT64
+from runtime.codegen.ir.value import Index, Value
+
+if TYPE_CHECKING:
+    from runtime.codegen.ir.function import Function
+
+
+class Loop:
+    """A loop, and the values that it carries from turn to turn.
+
+        loop = f.loop(0, n, 16, carry=[total])
+        for i, [total] in loop:
+            loop.carry([total + f.load(x, i, lanes=16)])
+        [total] = loop.results
+
+    Attributes:
+        results: what is carried out of the last turn, or what was put in if there is none.
+    """
+
+    def __init__(
+        self, function: Function, start: Index, stop: Index, step: int, carry: Sequence[Value], turns: bool
+    ) -> None:
+        self._f, self._start, self._stop, self._step, self._turns = function, start, stop, step, turns
+        self.results = list(carry)
+        self._carried = False
+
+    def carry(self, values: Sequence[Value]) -> None:
+        """Hand the values on to the next turn."""
+        assert [v.type for v in values] == [v.type for v in self.results], "a loop carries the types that it began with"
+        self.results, self._carried = list(values), True
+
+    def __iter__(self) -> Iterator[tuple[Index, list[Value]]]:
+        if not isinstance(self._start, int) or not isinstance(self._stop, int):
+            yield from self._tested_at_bottom() if self._turns else self._tested_at_top()
+        elif self._start + self._step < self._stop:
+            yield from self._tested_at_bottom()
+        elif self._start < self._stop:
+            yield self._start, list(self.results)
+            self._check()
+
+    def _tested_at_bottom(self) -> Iterator[tuple[Index, list[Value]]]:
+        f, before, top, after = self._f, self._f.block, self._f.label(), self._f.label()
+        f.line(f"br label %{top}")
+        f.begin(top)
+        i, inside, places = self._phis()
+        first = self.results
+        yield i, inside
+        self._check()
+        following = i + self._step
+        again = following < f.index(self._stop)
+        latch = f.block
+        f.line(f"br i1 {again.text}, label %{top}, label %{after}")
+        self._put(places, [i, *inside], [f.index(self._start), *first], before, [following, *self.results], latch)
+        f.begin(after)
+
+    def _tested_at_top(self) -> Iterator[tuple[Index, list[Value]]]:
+        f, before, top, body, after = self._f, self._f.block, self._f.label(), self._f.label(), self._f.label()
+        f.line(f"br label %{top}")
+        f.begin(top)
+        i, inside, places = self._phis()
+        first = self.results
+        goes_on = i < f.index(self._stop)
+        f.line(f"br i1 {goes_on.text}, label %{body}, label %{after}")
+        f.begin(body)
+        yield i, list(inside)
+        self._check()
+        following = i + self._step
+        latch = f.block
+        f.line(f"br label %{top}")
+        self._put(places, [i, *inside], [f.index(self._start), *first], before, [following, *self.results], latch)
+        f.begin(after)
+        self.results = inside
+
+    def _phis(self) -> tuple[Value, list[Value], list[int]]:
+        values = [Value(f"%{self._f.label()}", v.type, self._f) for v in self.results]
+        begin = self._start.multiple if isinstance(self._start, Value) else self._start
+        i = Value(f"%{self._f.label()}", INT64, self._f, multiple=gcd(begin, self._step))
+        return i, values, [self._f.reserve() for _ in [i, *values]]
+
+    def _put(
+        self, places: list[int], phis: list[Value], first: list[Value], before: str, following: list[Value], latch: str
+    ) -> None:
+        for place, phi, a, b in zip(places, phis, first, following, strict=True):
+            text = f"phi {phi.type} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]"
+            self._f.put(place, f"  {phi.text} = {text}")
+
+    def _check(self) -> None:
+        assert self._carried or not self.results, "the body does not hand on what the loop carries"
+
+
+class Repetition:
+    """A loop with one turn at least, that goes on while the last turn said so.
+
+        loop = f.repeat([rest, left])
+        for rest, left in loop:
+            loop.carry([rest - step, left - 1], any_lane(left > 1))
+        rest, left = loop.results
+
+    Attributes:
+        results: what is carried out of the last turn.
+    """
+
+    def __init__(self, function: Function, carry: Sequence[Value]) -> None:
+        self._f = function
+        self.results = list(carry)
+        self._again: Value | None = None
+
+    def carry(self, values: Sequence[Value], again: Value) -> None:
+        """Hand the values on; there is another turn if the condition, alone, holds."""
+        assert [v.type for v in values] == [v.type for v in self.results], "a loop carries the types that it began with"
+        self.results, self._again = list(values), again
+
+    def __iter__(self) -> Iterator[list[Value]]:
+        f, before, top, after = self._f, self._f.block, self._f.label(), self._f.label()
+        f.line(f"br label %{top}")
+        f.begin(top)
+        inside = [Value(f"%{f.label()}", value.type, f) for value in self.results]
+        places = [f.reserve() for _ in inside]
+        first = self.results
+        yield inside
+        assert self._again is not None, "the body does not say whether there is another turn"
+        latch = f.block
+        f.line(f"br i1 {self._again.text}, label %{top}, label %{after}")
+        for place, phi, a, b in zip(places, inside, first, self.results, strict=True):
+            f.put(place, f"  {phi.text} = phi {phi.type} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]")
+        f.begin(after)
+
+
+class Endless:
+    """A loop without a count; what changes from turn to turn lies in memory."""
+
+    def __init__(self, function: Function, after: str) -> None:
+        self._f, self._after = function, after
+
+    def end_if(self, condition: Value) -> None:
+        """Leave the loop here, if the condition, alone, holds."""
+        goes_on = self._f.label()
+        self._f.line(f"br i1 {condition.text}, label %{self._after}, label %{goes_on}")
+        self._f.begin(goes_on)

@@ -1,0 +1,61 @@
+"""Functions, what they declare, and the whole as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.codegen.ir.function import Function
+from runtime.codegen.ir.types import Type
+from runtime.codegen.machine import Target
+
+
+class Module:
+    """Functions for one target, compiled together.
+
+    Attributes:
+        target: what for.
+        has_plain_loops: whether LLVM may think about how its loops count addresses, see `jit.compiled`.
+    """
+
+    def __init__(self, target: Target, *, has_plain_loops: bool = True) -> None:
+        self.target, self.has_plain_loops = target, has_plain_loops
+        self._declared: dict[str, None] = {}
+        self._functions: list[str] = []
+
+    def function(
+        self, name: str, parameters: Sequence[Type], result: Type | None = None, *, public: bool = True
+    ) -> Function:
+        """Begin a function; one that is not public can be called from this module only."""
+        return Function(self, name, parameters, result, public)
+
+    def declare(self, line: str) -> None:
+        """What a function calls and does not define: LLVM's own functions."""
+        self._declared[line] = None
+
+    def data(self, name: str, content: bytes) -> None:
+        """Bytes that code reads, by a name that always means the same ones."""
+        text = "".join(f"\\{byte:02X}" for byte in content)
+        self._declared[f'@{name} = private unnamed_addr constant [{len(content)} x i8] c"{text}", align 64'] = None
+
+    def add(self, function: str) -> None:
+        """A function that is written."""
+        self._functions.append(function)
+
+    @property
+    def nbytes(self) -> int:
+        """The length of its functions as text."""
+        return sum(map(len, self._functions))
+
+    @property
+    def text(self) -> str:
+        """All of it, as LLVM reads it."""
+        width = self.target.vector_bytes * 8
+        attributes = f'nounwind "tune-cpu"="{self.target.tune}" "prefer-vector-width"="{width}"'
+        return "\n".join(
+            [
+                f'target triple = "{self.target.triple}"',
+                *self._declared,
+                *self._functions,
+                f"attributes #0 = {{ {attributes} }}\n",
+            ]
+        )

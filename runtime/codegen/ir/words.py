@@ -1,0 +1,186 @@
+"""What has no operator: multiply-add, choice, roots, conversions, lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isnan
+from typing import Final
+
+from runtime.codegen.ir.halves import narrowed, widened
+from runtime.codegen.ir.types import FLOAT32, FLOAT64, MASK, Type
+from runtime.codegen.ir.value import Index, Operand, Value
+
+HALVES: Final = ("float16", "bfloat16")
+"""Kinds of numbers that are nothing but bits to all words but `convert`."""
+
+
+def fma(a: Value, b: Operand, c: Operand) -> Value:
+    """A * b + c, rounded once where the target can."""
+    return a.function.fma(a, a.like(b), a.like(c))
+
+
+def where(condition: Value, a: Operand, b: Operand) -> Value:
+    """A in the lanes of the condition, b elsewhere; one of them is a value."""
+    model = a if isinstance(a, Value) and (a.type.lanes or not isinstance(b, Value)) else b
+    assert isinstance(model, Value), "a choice between two numbers has no type"
+    if condition.type.lanes and not model.type.lanes:
+        model = model.function.splat(model, condition.type.lanes)
+    a, b, f = model.like(a), model.like(b), model.function
+    chosen = f"select {condition.type} {condition.text}, {a.type} {a.text}, {b.type} {b.text}"
+    return f.emit(chosen, a.type)
+
+
+def maximum(a: Value, b: Operand) -> Value:
+    """Return the larger operand, NaN where either is NaN; one instruction beside a number that is not NaN."""
+    return _extreme(a, b, lambda x, y: x > y)
+
+
+def minimum(a: Value, b: Operand) -> Value:
+    """Return the smaller operand, NaN where either is NaN; one instruction beside a number that is not NaN."""
+    return _extreme(a, b, lambda x, y: x < y)
+
+
+def _extreme(a: Value, b: Operand, beats: Callable[[Value, Value], Value]) -> Value:
+    other = a.like(b)
+    a = other.like(a)
+    if other.known is not None and isnan(other.known):
+        return other
+    if other.known is not None or not a.type.is_float:
+        return where(beats(other, a), other, a)  # a NaN in a beats nothing and is beaten by nothing: it stays
+    return where(is_nan(a), a, where(beats(a, other), a, other))
+
+
+def is_nan(x: Value) -> Value:
+    """Lanes that are not a number."""
+    return x.not_equal(x)
+
+
+def sqrt(x: Value) -> Value:
+    """The square root, correctly rounded."""
+    return x.function.intrinsic("sqrt", x.type, x)
+
+
+def absolute(x: Value) -> Value:
+    """Without its sign; the least whole number stays as it is, as in NumPy."""
+    if x.type.is_float:
+        return x.function.intrinsic("fabs", x.type, x)
+    return x if x.type.kind == "unsigned" else where(x < 0, 0 - x, x)
+
+
+def copysign(size: Operand, sign: Value) -> Value:
+    """The size of the one with the sign of the other."""
+    return sign.function.intrinsic("copysign", sign.type, sign.like(size), sign)
+
+
+def bits(x: Value, kind: Type) -> Value:
+    """The same bits as numbers of another kind; of another width too, where there are more lanes or fewer for it."""
+    type = kind.of(x.type.lanes * x.type.bits // kind.bits)
+    return x.function.emit(f"bitcast {x.type} {x.text} to {type}", type)
+
+
+def convert(x: Value, element: Type) -> Value:
+    """The same numbers as elements of another type; towards zero where a point is lost, 16-bit floats the nearest."""
+    to = element.of(x.type.lanes)
+    if to == x.type:
+        return x
+    if x.type.kind in HALVES:
+        return convert(widened(x), element)
+    if to.kind in HALVES:
+        return narrowed(x if x.type.is_float else convert(x, FLOAT64 if x.type.bits > 16 else FLOAT32), element)
+    if to.kind == "mask":
+        return x.not_equal(0)
+    if to.text == x.type.text:
+        return Value(x.text, to, x.function)
+    return x.function.emit(f"{_conversion(x.type, to)} {x.type} {x.text} to {to}", to)
+
+
+def saturated(x: Value, element: Type) -> Value:
+    """Return floats as integers, towards zero: the nearest integer that there is for those outside, and 0 for NaN."""
+    if x.type.kind in HALVES:
+        x = widened(x)
+    to, f = element.of(x.type.lanes), x.function
+    name = f"llvm.fpto{'si' if element.kind == 'signed' else 'ui'}.sat.{to.suffix}.{x.type.suffix}"
+    f.module.declare(f"declare {to} @{name}({x.type})")
+    return f.emit(f"call {to} @{name}({x.type} {x.text})", to)
+
+
+def _conversion(source: Type, to: Type) -> str:
+    if source.is_float and to.is_float:
+        return "fpext" if to.bits > source.bits else "fptrunc"
+    if source.is_float:
+        return "fptosi" if to.kind == "signed" else "fptoui"
+    if to.is_float:
+        return "sitofp" if source.kind == "signed" else "uitofp"
+    if to.bits < source.bits:
+        return "trunc"
+    return "sext" if source.kind == "signed" else "zext"
+
+
+def quotient(a: Value, b: Operand) -> Value:
+    """A / b of whole numbers, towards zero; b is not 0, and not -1 where a is the least."""
+    other = a.like(b)
+    a = other.like(a)
+    name = "sdiv" if a.type.kind == "signed" else "udiv"
+    return a.function.emit(f"{name} {a.type} {a.text}, {other.text}", a.type)
+
+
+def leading_zeros(x: Value) -> Value:
+    """How many bits of a whole number are 0 before its first 1."""
+    no = Value("false", MASK, x.function)  # is 0 left out?
+    return x.function.intrinsic("ctlz", x.type, x, no)
+
+
+def round_even(x: Value) -> Value:
+    """The nearest whole number, of two the even one, for sizes below 2**22 (float32) or 2**51 (float64) only.
+
+    By adding a number so large that there is no room for a fraction; not every target has an instruction.
+    """
+    large = 1.5 * 2.0 ** (23 if x.type.bits == 32 else 52)
+    return (x + large) - large
+
+
+def shuffle(a: Value, b: Value, lanes: Sequence[int]) -> Value:
+    """Lanes by number, from those of a followed by those of b."""
+    type, picks = a.type.of(len(lanes)), ", ".join(f"i32 {lane}" for lane in lanes)
+    return a.function.emit(f"shufflevector {a.type} {a.text}, {b.type} {b.text}, <{len(lanes)} x i32> <{picks}>", type)
+
+
+def lane(x: Value, number: Index) -> Value:
+    """One lane, alone."""
+    if not x.type.lanes:
+        return x
+    return x.function.emit(f"extractelement {x.type} {x.text}, i64 {_numbered(number)}", x.type.of(0))
+
+
+def with_lane(x: Value, number: Index, one: Value) -> Value:
+    """The vector with another value in one lane."""
+    if not x.type.lanes:
+        return one
+    return x.function.emit(f"insertelement {x.type} {x.text}, {one.type} {one.text}, i64 {_numbered(number)}", x.type)
+
+
+def _numbered(number: Index) -> str:
+    return number.text if isinstance(number, Value) else str(number)
+
+
+def across(x: Value, join: Callable[[Value, Value], Value]) -> Value:
+    """All lanes joined into one value: the upper half with the lower, until one is left; bits depend on it."""
+    count = x.type.lanes
+    while count > 1:
+        count //= 2
+        x = join(shuffle(x, x, range(count)), shuffle(x, x, range(count, 2 * count)))
+    return lane(x, 0)
+
+
+def any_lane(mask: Value) -> Value:
+    """Whether a mask holds anywhere, alone."""
+    if not mask.type.lanes:
+        return mask
+    together = Type("unsigned", mask.type.lanes)
+    return mask.function.emit(f"bitcast {mask.type} {mask.text} to {together}", together).not_equal(0)
+
+
+def first(x: Value, count: int) -> Value:
+    """The mask of the first lanes, so many, of a vector like this."""
+    lanes = ", ".join(f"i1 {int(i < count)}" for i in range(x.type.lanes))
+    return Value(f"<{lanes}>", MASK.of(x.type.lanes), x.function)

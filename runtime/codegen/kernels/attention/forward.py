@@ -1,0 +1,78 @@
+"""The results of attention: a unit is a head and a block of its queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prograd_proto import TensorType
+from runtime.codegen.ir import Index, Value
+from runtime.codegen.ir.words import where
+from runtime.codegen.kernels.attention.heads import Block, Heads, blocks_of, heads_of
+from runtime.codegen.kernels.attention.panels import panels_of, write_panels
+from runtime.codegen.kernels.attention.products import over_keys
+from runtime.codegen.kernels.attention.seen import are_finite, seen_keys
+from runtime.codegen.kernels.attention.weights import write_weights
+from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.machine import Target
+
+PANELS, WEIGHTS, LINE = range(3)
+"""The thread's own memory: for keys in panels, for weights, and for a number of each query."""
+
+
+def forward(
+    target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> Stages:
+    """One stage."""
+    *operands, mask = inputs
+    q, k, v = (x for x in operands if x is not None)
+    heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f, results = work.f, _Results(work, heads)
+        for unit in f.range(start, stop):
+            unit = f.index(unit)
+            head, number = unit // heads.blocks, unit % heads.blocks
+            is_new = number.equal(0) if heads.of_group == 1 else (unit % (heads.blocks * heads.of_group)).equal(0)
+            with f.when(is_new | unit.equal(start)):
+                results.turn(head // heads.of_group)
+            for block in blocks_of(work, heads, head, number):
+                results.write(head, block)
+
+    sizes = (panels_of(heads, heads.depth), heads.rows * heads.row, heads.rows)
+    units = heads.images * heads.heads * heads.blocks
+    return Stages((Stage(write, units, heads.nanoseconds),), own=tuple(size * heads.item for size in sizes))
+
+
+class _Results:
+    def __init__(self, work: Work, heads: Heads) -> None:
+        self.work, self.heads, self.f = work, heads, work.f
+        *operands, self.mask = work.inputs
+        self.q, self.k, self.v = (x for x in operands if x is not None)
+        self.panels, self.weights, self.line = (work.own(i, heads.element) for i in (PANELS, WEIGHTS, LINE))
+        self.finite, self.word = self.f.local(), self.f.local()
+
+    def turn(self, group: Value) -> None:
+        """Begin with the keys and values of a group of heads."""
+        heads = self.heads
+        write_panels(self.work, heads, self.k + group * (heads.keys * heads.depth), heads.depth, self.panels)
+        if heads.leaves_out:
+            size = heads.keys * heads.width
+            finite = are_finite(self.f, heads, [(self.v + group * size, size)])
+            self.f.store(where(finite, self.f.index(1), 0), self.finite)
+
+    def write(self, head: Value, block: Block) -> None:
+        """The results of a block."""
+        f, heads, [y] = self.f, self.heads, self.work.outputs
+        query = head * heads.queries + block.first
+        q, to = self.q + query * heads.depth, y + query * heads.width
+        seen: Index = seen_keys(self.work, heads, block, self.mask, self.finite, self.word)
+        write_weights(self.work, heads, block, q, self.panels, self.mask, seen, self.weights, self.line)
+
+        def divided(x: Value, i: Index, j: Index, count: int) -> None:
+            f.store(x * f.load(self.line, i), to + (i * heads.width + j), 0, count)
+
+        values = Matrix(self.v + head // heads.of_group * (heads.keys * heads.width), heads.width)
+        weights = Matrix(self.weights, heads.row)
+        over_keys(self.work, heads, block.rows, weights, values, heads.width, seen, divided)

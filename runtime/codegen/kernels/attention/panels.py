@@ -1,0 +1,20 @@
+"""Keys or values turned around, once for all queries that read them: as many of them side by side as a tile takes."""
+
+from __future__ import annotations
+
+from runtime.codegen.ir import Value
+from runtime.codegen.kernels.attention.heads import Heads
+from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.matmul.packing import packed_right
+from runtime.codegen.kernels.stages import Work
+
+
+def panels_of(heads: Heads, depth: int) -> int:
+    """Elements of the panels of keys that have so many elements each."""
+    return -(-heads.keys // heads.panel) * heads.panel * depth
+
+
+def write_panels(work: Work, heads: Heads, source: Value, depth: int, to: Value) -> None:
+    """Turn all keys of a head around."""
+    vector = heads.element.of(heads.lanes)
+    packed_right(work.f, Matrix(source, 1, depth), to, depth, heads.keys, heads.panel, depth, vector)

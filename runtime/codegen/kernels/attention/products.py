@@ -1,0 +1,148 @@
+"""The products of a block: with keys as columns, as the depth, and as rows, in each case as many as it sees.
+
+A depth of more than DEPTH is cut, and what its parts give is added in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.codegen.ir import Function, Index, Value
+from runtime.codegen.ir.words import first, minimum, where
+from runtime.codegen.kernels.attention.heads import Heads
+from runtime.codegen.kernels.matmul import Matrix, in_blocks, in_tiles
+from runtime.codegen.kernels.matmul.plan import DEPTH, tile_shape
+from runtime.codegen.kernels.matmul.tile import Sums, tile
+from runtime.codegen.kernels.stages import Work
+
+Epilogue = Callable[[Value, Index, Index, int], None]
+"""Takes a finished vector, its row, its first column, and how many of its lanes count."""
+
+
+def by_keys(
+    work: Work,
+    heads: Heads,
+    rows: int,
+    left: Matrix,
+    panels: Value,
+    seen: Index,
+    to: Value,
+    *,
+    scale: float = 1.0,
+    beyond: float = 0.0,
+) -> None:
+    """Rows of weights: queries times keys, or their like, from panels.
+
+    Keys are taken by whole panels, so some more than are `seen`; lanes beyond the last key become `beyond`.
+    """
+    f, panel = work.f, heads.panel
+    whole = heads.keys // panel * panel
+
+    def columns(j: Index, count: int) -> None:
+        right = Matrix(panels + j * left.row, panel)
+        _columns(f, heads, rows, left, right, count, to + j, scale, beyond)
+
+    for j in f.range(0, whole if isinstance(seen, int) else minimum(seen, whole), panel):
+        columns(j, panel)
+    if whole == heads.keys:
+        return
+    if isinstance(seen, int):
+        columns(whole, heads.keys - whole)
+        return
+    with f.when(seen > whole):
+        columns(whole, heads.keys - whole)
+
+
+def _columns(
+    f: Function,
+    heads: Heads,
+    rows: int,
+    left: Matrix,
+    right: Matrix,
+    count: int,
+    to: Value,
+    scale: float,
+    beyond: float,
+) -> None:
+    """Those of one panel, which has so many keys."""
+    lanes, depth = heads.lanes, left.row
+    for i, size in in_tiles(f, rows, tile_shape(heads.target, lanes, rows, heads.keys)[0]):
+        sums = _tile(heads, f, left.moved(i, 0), right, size, -(-count // lanes) * lanes, depth, depth)
+        for r, row in enumerate(sums):
+            for c, one in enumerate(row):
+                x, tail = one * scale, count - c * lanes
+                x = x if tail >= lanes else where(first(x, tail), x, beyond)
+                f.store(x, to, (i + r) * heads.row + c * lanes)
+
+
+def over_keys(
+    work: Work, heads: Heads, rows: int, left: Matrix, right: Matrix, width: int, seen: Index, epilogue: Epilogue
+) -> None:
+    """Weights, or their like, times a row for each key."""
+    _product(work, heads, rows, width, left, right, computed(heads, seen, heads.keys), heads.keys, epilogue)
+
+
+def of_keys(
+    work: Work, heads: Heads, left: Value, right: Value, width: int, start: Index, stop: Index, key: Index, to: Value
+) -> None:
+    """Add to the rows of a panel of keys what queries from `start` to `stop` give them: weights times their rows."""
+    f, row = work.f, heads.row
+
+    def add(count: int) -> None:
+        def epilogue(x: Value, i: Index, j: Index, tail: int) -> None:
+            at = to + ((key + i) * width + j)
+            f.store(f.load(at, 0, heads.lanes, tail) + x, at, 0, tail)
+
+        weights = Matrix(left + (start * row + key), 1, row)
+        most = heads.together * heads.rows
+        _product(work, heads, count, width, weights, Matrix(right + start * width, width), stop - start, most, epilogue)
+
+    whole = heads.keys // heads.panel * heads.panel
+    if isinstance(key, int):
+        add(min(heads.panel, heads.keys - key))
+        return
+    if whole == heads.keys:
+        add(heads.panel)
+        return
+    is_whole = key < whole
+    with f.when(is_whole):
+        add(heads.panel)
+    with f.when(~is_whole):
+        add(heads.keys - whole)
+
+
+def computed(heads: Heads, seen: Index, most: int) -> Index:
+    """Keys of whole panels, of at most so many."""
+    if isinstance(seen, int):
+        return most
+    return minimum((seen + (heads.panel - 1)) // heads.panel * heads.panel, most)
+
+
+def _product(
+    work: Work, heads: Heads, m: int, n: int, left: Matrix, right: Matrix, depth: Index, most: int, epilogue: Epilogue
+) -> None:
+    """Of m rows and n columns, with a depth of at most so much."""
+    f, lanes = work.f, heads.lanes
+    rows, vectors = tile_shape(heads.target, lanes, m, n)
+    for j, columns in in_blocks(f, n, vectors * lanes):
+        for i, size in in_tiles(f, m, rows):
+            sums = _tile(heads, f, left.moved(i, 0), right.moved(0, j), size, columns, depth, most)
+            for r, line in enumerate(sums):
+                for c, x in enumerate(line):
+                    epilogue(x, i + r, j + c * lanes, min(lanes, columns - c * lanes))
+
+
+def _tile(
+    heads: Heads, f: Function, left: Matrix, right: Matrix, rows: int, columns: int, depth: Index, most: int
+) -> Sums:
+    """The sums of a tile, of parts of the depth added in order."""
+    vector = heads.element.of(heads.lanes)
+    if most <= DEPTH:
+        return tile(f, left, right, rows, columns, vector, depth, turns=isinstance(depth, int))
+    across = -(-columns // heads.lanes)
+    loop = f.loop(0, depth, DEPTH, [f.constant(vector, 0)] * (rows * across))
+    for p, totals in loop:
+        part = minimum(f.index(depth) - p, DEPTH)
+        sums = tile(f, left.moved(0, p), right.moved(p, 0), rows, columns, vector, part, turns=False)
+        loop.carry([a + b for a, b in zip(totals, (x for row in sums for x in row), strict=True)])
+    return [loop.results[r * across : (r + 1) * across] for r in range(rows)]

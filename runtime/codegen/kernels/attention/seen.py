@@ -1,0 +1,71 @@
+"""How many keys a block of queries sees: none after those is computed with.
+
+A causal mask says so by places, a mask of bools by what it hides of the last panels, which is looked at. What is
+hidden counts as 0, and 0 times what is not finite is not 0: a head that has such elements leaves nothing out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.codegen.ir import UINT8, Function, Index, Value
+from runtime.codegen.ir.words import any_lane, minimum, where
+from runtime.codegen.kernels.attention.heads import Block, Heads
+from runtime.codegen.kernels.nest import moved
+from runtime.codegen.kernels.reduction import SUM, along_row
+from runtime.codegen.kernels.stages import Work
+
+
+def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Value, int]]) -> Value:
+    """Whether so many elements at each address are all finite, alone."""
+    lanes, total = heads.lanes, f.constant(heads.element, 0)
+    for at, count in parts:
+
+        def zeros(i: Index, tail: int | None, at: Value = at) -> list[Value]:
+            return [f.load(at, i, lanes, tail) * 0.0]
+
+        total += along_row(f, count, zeros, [SUM], [heads.element.of(lanes)])[0]
+    return total.equal(0)
+
+
+def seen_keys(work: Work, heads: Heads, block: Block, mask: Value | None, finite: Value, word: Value) -> Index:
+    """How many keys come before the first of those that nobody of the block sees: at least 1.
+
+    Args:
+        work: what it is written with.
+        heads: the sizes.
+        block: the queries.
+        mask: where the mask begins, if there is one.
+        finite: where it says whether keys may be left out.
+        word: where a number may be kept meanwhile.
+    """
+    if not heads.leaves_out:
+        return heads.keys
+    f, keys, may = work.f, heads.keys, work.f.load(finite).equal(1)
+    last = f.index(keys)
+    if heads.causal:
+        last = minimum(f.index(block.first) + block.rows, keys)
+    f.store(where(may, last, keys), word)
+    if mask is None or heads.mask is None or heads.mask[0] != "bool" or not heads.mask[1][-1]:
+        return f.load(word)
+    first = mask + moved([block.image, block.head, block.first, 0], heads.mask[1])
+    with f.when(may), f.forever() as looking:
+        start = (f.load(word) - 1) // heads.panel * heads.panel
+        looking.end_if(start.equal(0))
+        looking.end_if(_is_seen(f, heads, block.rows, f.cast(first, UINT8), start))
+        f.store(start, word)
+    return f.load(word)
+
+
+def _is_seen(f: Function, heads: Heads, rows: int, mask: Value, start: Value) -> Value:
+    """Whether one of the rows sees a key of the panel that begins there."""
+    assert heads.mask is not None, "there is a mask to look at"
+    lanes, row = heads.lanes, heads.mask[1][2]
+    loop = f.loop(0, rows if row else 1, 1, [f.constant(UINT8.of(lanes), 0)])
+    for i, [any_seen] in loop:
+        for j in range(0, heads.panel, lanes):
+            left = heads.keys - start - j
+            count = None if heads.keys % heads.panel == 0 else minimum(left, lanes)
+            any_seen = any_seen | f.load(mask, i * row + start + j, lanes, count)
+        loop.carry([any_seen])
+    return any_lane(loop.results[0].not_equal(0))

@@ -1,0 +1,112 @@
+"""The weights of a block of queries: scores, what masks hide of them, and their softmax, some rows at a time.
+
+Rows go side by side, as one alone would wait for itself. Weights are left as powers, and the factor of each query's in
+a line: whoever reads powers multiplies what it makes of them.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from runtime.codegen import math
+from runtime.codegen.ir import DTYPES, Index, Value
+from runtime.codegen.ir.words import across, convert, maximum, minimum, where
+from runtime.codegen.kernels.attention.heads import Block, Heads
+from runtime.codegen.kernels.attention.products import by_keys, computed
+from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.nest import moved
+from runtime.codegen.kernels.places import index_dtype
+from runtime.codegen.kernels.registers import in_register
+from runtime.codegen.kernels.stages import Work
+
+LEAST: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
+"""From here on is what is largest of a row: of one that sees nothing, all powers are then 0."""
+
+TINY: Final = {32: 1.1754943508222875e-38, 64: 2.2250738585072014e-308}
+"""The least sum of powers: a query that sees no key has weights of 0."""
+
+TOGETHER: Final = 4
+"""Rows side by side."""
+
+
+def write_weights(
+    work: Work,
+    heads: Heads,
+    block: Block,
+    q: Value,
+    panels: Value,
+    mask: Value | None,
+    seen: Index,
+    to: Value,
+    line: Value,
+) -> None:
+    """The powers of a block and the factors of its queries, given the addresses of its first query and of the keys."""
+    f = work.f
+    queries = Matrix(q, heads.depth)
+    by_keys(work, heads, block.rows, queries, panels, seen, to, scale=heads.scale, beyond=-inf)
+    softmax = _Softmax(work, heads, block, mask, computed(heads, seen, heads.wide))
+    for i in f.range(0, block.rows // TOGETHER * TOGETHER, TOGETHER):
+        softmax.rows(to, line, i, TOGETHER)
+    if rest := block.rows % TOGETHER:
+        softmax.rows(to, line, block.rows - rest, rest)
+
+
+class _Softmax:
+    def __init__(self, work: Work, heads: Heads, block: Block, mask: Value | None, columns: Index) -> None:
+        self.f, self.heads, self.block, self.mask, self.columns = work.f, heads, block, mask, columns
+        self.vector, self.bits = heads.element.of(heads.lanes), heads.element.bits
+
+    def rows(self, weights: Value, line: Value, first: Index, count: int) -> None:
+        """So many rows of scores become powers."""
+        f, heads, numbers = self.f, self.heads, range(count)
+        rows = [weights + (first + i) * heads.row for i in numbers]
+        largest = f.loop(0, self.columns, heads.lanes, [f.constant(self.vector, LEAST[self.bits])] * count)
+        for j, most in largest:
+            scores = [self._seen(f.load(row, j, heads.lanes), first + i, j) for i, row in enumerate(rows)]
+            if self.mask is not None:
+                for x, row in zip(scores, rows, strict=True):
+                    f.store(x, row, j)
+            largest.carry([_larger(x, m) for x, m in zip(scores, most, strict=True)])
+        most = [f.splat(across(x, _larger), heads.lanes) for x in largest.results]
+        sums = f.loop(0, self.columns, heads.lanes, [f.constant(self.vector, 0)] * count)
+        for j, totals in sums:
+            powers = [self._power(f.load(row, j, heads.lanes), most[i], first + i, j) for i, row in enumerate(rows)]
+            for x, row in zip(powers, rows, strict=True):
+                f.store(x, row, j)
+            sums.carry([x + total for x, total in zip(powers, totals, strict=True)])
+        for i, total in enumerate(sums.results):
+            f.store(1 / maximum(across(total, lambda a, b: a + b), TINY[self.bits]), line, first + i)
+
+    def _power(self, x: Value, most: Value, i: Index, j: Index) -> Value:
+        scores = x if self.mask is not None else self._seen(x, i, j)
+        return math.exp_below(scores - most)
+
+    def _seen(self, x: Value, i: Index, j: Index) -> Value:
+        """Scores, less than all others where a mask hides a key."""
+        f, lanes, query = self.f, self.heads.lanes, self.f.index(self.block.first) + i
+        if self.heads.causal:
+            index = DTYPES[index_dtype(max(self.heads.queries, self.heads.keys))]
+            is_before = f.counting(index.of(lanes)) <= convert(query - j, index)
+            x = where(is_before, x, -inf)
+        if self.mask is None or self.heads.mask is None:
+            return x
+        dtype, steps = self.heads.mask
+        at = self.mask + moved([self.block.image, self.block.head, query, j], steps)
+        if not steps[-1]:
+            seen = f.splat(f.load(at), lanes)
+        elif self.heads.keys % lanes == 0:
+            seen = f.load(at, 0, lanes)
+        else:
+            seen = f.load(at, 0, lanes, self._count(j))
+        return where(in_register(seen, dtype), x, -inf) if dtype == "bool" else x + seen
+
+    def _count(self, j: Index) -> Index:
+        """Lanes of the vector that begins at a key which are keys."""
+        left = self.heads.keys - self.f.index(j)
+        return minimum(left, self.heads.lanes)
+
+
+def _larger(x: Value, y: Value) -> Value:
+    """Of two numbers; of what is not a number nothing is said, as its power is none either."""
+    return where(x > y, x, y)

@@ -1,0 +1,155 @@
+"""Copies of images with borders of zeros around them, so that no loop asks where an image ends."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.kernels.copies import copied, zeros
+from runtime.codegen.kernels.stages import Made, Work
+
+
+class Images(NamedTuple):
+    """Images, or parts of them, where a convolution reads them.
+
+    Attributes:
+        at: the first element.
+        image: elements from one to the next.
+        row: likewise, from row to row.
+        pixel: likewise, from pixel to pixel.
+    """
+
+    at: Value
+    image: int
+    row: int
+    pixel: int
+
+
+def first_operand(work: Work) -> Value | Made:
+    """The address of the source of a convolution, or how it is made."""
+    source = work.made or work.inputs[0]
+    assert source is not None, "a convolution has a source"
+    return source
+
+
+def onward(source: Value | Made, pixels: Index, channels: int) -> Value | Made:
+    """So many pixels further."""
+    return source.onward(pixels) if isinstance(source, Made) else source + pixels * channels
+
+
+class Extent(Protocol):
+    """One axis of an image, as a convolution goes along it."""
+
+    @property
+    def source(self) -> int:
+        """Its length."""
+        ...
+
+    @property
+    def before(self) -> int:
+        """Zeros that are put before it."""
+        ...
+
+    @property
+    def places(self) -> int:
+        """Where the filter stands."""
+        ...
+
+    def span(self, places: int) -> int:
+        """How much of it, with its border, so many places see."""
+        ...
+
+
+class Border(NamedTuple):
+    """How images are copied.
+
+    Attributes:
+        rows, columns: of an image.
+        above, before: zeros that are put above and before it; what is negative is left out instead.
+        height, width: of a copy.
+        channels: that are copied.
+        between: elements from pixel to pixel of the image.
+        pixel: likewise, of the copy.
+    """
+
+    rows: int
+    columns: int
+    above: int
+    before: int
+    height: int
+    width: int
+    channels: int
+    between: int
+    pixel: int
+
+    @staticmethod
+    def around(rows: Extent, columns: Extent, most_rows: int, channels: int, pixel: int) -> Border:
+        """For so many rows of places, with all their columns, of images that have these channels."""
+        return Border(
+            rows.source,
+            columns.source,
+            rows.before,
+            columns.before,
+            rows.span(most_rows),
+            columns.span(columns.places),
+            channels,
+            channels,
+            pixel,
+        )
+
+    @property
+    def size(self) -> int:
+        """Elements of a copy."""
+        return self.height * self.width * self.pixel
+
+
+def bordered(
+    f: Function,
+    border: Border,
+    source: Value | Made,
+    to: Value,
+    images: Index,
+    first: Index,
+    height: Index,
+    vector: Type,
+) -> Images:
+    """Copies of so many images: `height` rows, from the one at `first` of the image with its border."""
+    line = border.width * border.pixel
+    start, stop = max(border.before, 0), min(border.before + border.columns, border.width)
+    inside = max(stop - start, 0)
+    for image in f.range(0, images):
+        for row in f.range(0, height):
+            place = to + image * border.size + row * line
+            wanted = f.index(first) + row - border.above
+            exists = (wanted >= 0) & (wanted < border.rows)
+            with f.when(exists):
+                begin = (f.index(image) * border.rows + wanted) * border.columns + max(-border.before, 0)
+                zeros(f, place, start * border.pixel, vector)
+                within = onward(source, begin, border.between)
+                _pixels(f, border, within, place + start * border.pixel, inside, vector)
+                end = (start + inside) * border.pixel
+                zeros(f, place + end, line - end, vector)
+            with f.when(~exists):
+                zeros(f, place, line, vector)
+    return Images(to, border.size, line, border.pixel)
+
+
+def _pixels(f: Function, border: Border, source: Value | Made, to: Value, count: int, vector: Type) -> None:
+    if isinstance(source, Made):
+        for i in f.range(0, count):
+            made(f, source.onward(i), to + i * border.pixel, border.channels, vector)
+        return
+    if border.between == border.pixel == border.channels:
+        copied(f, source, to, count * border.channels, vector)
+        return
+    for i in f.range(0, count):
+        copied(f, source + i * border.between, to + i * border.pixel, border.channels, vector)
+
+
+def made(f: Function, source: Made, to: Value, count: int, vector: Type, first: Index = 0) -> None:
+    """Write so many channels of a pixel, from the first one on."""
+    whole = count // vector.lanes * vector.lanes
+    for i in f.range(0, whole, vector.lanes):
+        f.store(source.read(source.first, first + i, vector.lanes), to, i)
+    if tail := count - whole:
+        f.store(source.read(source.first, first + whole, tail), to, whole, tail)

@@ -1,0 +1,272 @@
+"""An inverted bottleneck, strip by strip: pixels get more channels, each of which is filtered by itself, then fewer.
+
+What has many channels is never in memory as a whole. A unit is some rows of places of an image; for them it makes the
+rows of wide pixels that their windows see in scratch of its thread, filters those, and makes the result of what that
+gives, while all of it is in near caches. Who goes on with the next unit of an image keeps the rows that both see.
+
+Each convolution has the sums that it has by itself, so no bit depends on whether it is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from runtime.codegen.ir import Index, Type, Value
+from runtime.codegen.ir.words import maximum, minimum, where
+from runtime.codegen.kernels.conv.borders import Images
+from runtime.codegen.kernels.conv.correlation import lines
+from runtime.codegen.kernels.conv.depthwise import NANOSECONDS as OF_CHANNEL
+from runtime.codegen.kernels.conv.depthwise import Depthwise
+from runtime.codegen.kernels.conv.plan import CHAIN, NANOSECONDS, WANTED, Shape
+from runtime.codegen.kernels.copies import copied, zeros
+from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.matmul.packing import packed_right
+from runtime.codegen.kernels.matmul.plan import tile_shape
+from runtime.codegen.kernels.stages import Finish, Prepack, Stage, Stages, Work
+from runtime.codegen.kernels.tiles import Along, asking, by_size, starts, tile
+from runtime.codegen.machine import Target
+
+NEAR: Final = 8
+"""Scratch of a unit is at most one part in so many of the second cache, if a row of places takes no more."""
+
+
+PACKING: Final = 0.2
+"""Nanoseconds for an element of a filter that is copied."""
+
+
+class Parts(NamedTuple):
+    """What becomes of finished vectors, and where the operands lie.
+
+    Attributes:
+        source: the address of the images.
+        filters: the addresses of the three filters.
+        widened, filtered: make of a vector what the next convolution reads.
+        finish: takes those of the result.
+    """
+
+    source: Value
+    filters: tuple[Value, Value, Value]
+    widened: Callable[[Value, Index, Index, int], Value]
+    filtered: Callable[[Value, Index, Index, int], Value]
+    finish: Finish
+
+
+class _Panels(NamedTuple):
+    """How a filter of one place is read.
+
+    Attributes:
+        deep, wide: its rows and columns.
+        size, width: pixels and columns of a tile.
+        packed: the number of the shared scratch that has its panels, if they are copied; else -1.
+    """
+
+    deep: int
+    wide: int
+    size: int
+    width: int
+    packed: int
+
+    @property
+    def number(self) -> int:
+        """How many panels there are."""
+        return -(-self.wide // self.width)
+
+
+class _Panel(NamedTuple):
+    """One of them: where it lies, its first channel, and how many it has."""
+
+    of: _Panels
+    right: Matrix
+    channel: Value
+    columns: int
+
+
+class Bottleneck:
+    """The loops of three convolutions: of one place, of channels by themselves, of one place."""
+
+    def __init__(self, target: Target, element: Type, shapes: tuple[Shape, Shape, Shape], *, steady: bool) -> None:
+        """`steady` says that filters are the same from step to step, so that copying them costs nothing."""
+        self.target, self.element = target, element
+        self.widen, self.shape, self.narrow = shapes
+        self.lanes = target.lanes(element.bits)
+        self.vector = element.of(self.lanes)
+        self.channels, rows, columns = self.shape.groups, self.shape.rows, self.shape.columns
+        self.width = columns.span(columns.places)
+        self.inside = min(columns.source, self.width - columns.before)
+        self.line = self.width * self.channels
+        self.rows = next(size for size in range(rows.places, 0, -1) if rows.places % size == 0 and self._fits(size))
+        self.height = rows.span(self.rows)
+        self.kept = max(self.height - self.rows * rows.step, 0)
+        self.strips = rows.places // self.rows
+        self.places = self.rows * columns.places
+        self.packs = steady or self.shape.images >= WANTED
+        self.widening = self._panels(self.widen, self.inside, 0)
+        self.narrowing = self._panels(self.narrow, self.places, int(self.widening.packed >= 0))
+
+    @staticmethod
+    def takes(shapes: tuple[Shape, Shape, Shape]) -> bool:
+        """Whether these convolutions are such, and each of their sums is one chain."""
+        widen, shape, narrow = shapes
+        alone = shape.deep == shape.wide == 1 and shape.groups > 1
+        ends = (widen, narrow)
+        plain = all(
+            end.taps == end.groups == end.rows.step == end.columns.step == 1
+            and not (end.rows.is_bordered or end.columns.is_bordered)
+            for end in ends
+        )
+        borders = min(shape.rows.before, shape.columns.before) >= 0
+        return alone and plain and borders and max(end.deep for end in ends) <= CHAIN
+
+    def _fits(self, rows: int) -> bool:
+        if self.shape.images < WANTED and rows > max(self.shape.rows.places // 2, 1):
+            return False
+        size = self.shape.rows.span(rows) * self.line + rows * self.shape.columns.places * self.channels
+        return rows == 1 or size * self.element.bits // 8 <= self.target.l2_bytes // NEAR
+
+    def _panels(self, shape: Shape, pixels: int, number: int) -> _Panels:
+        """Of a filter, for tiles of so many pixels at most; one panel is there already."""
+        size, vectors = tile_shape(self.target, self.lanes, pixels, shape.wide)
+        width = vectors * self.lanes
+        return _Panels(shape.deep, shape.wide, size, width, number if self.packs and shape.wide > width else -1)
+
+    def stages(self, parts: Callable[[Work], Parts]) -> Stages:
+        """One stage, and before it those that copy filters; operands are numbered one convolution after the other."""
+        step = NANOSECONDS / (2 * self.lanes) * (1 if self.target.fma else 2)
+        cost = (self.widen.steps + self.narrow.steps) * step + self.shape.steps / self.lanes * OF_CHANNEL
+        item = self.element.bits // 8
+        own = self.height * self.line * item, self.places * self.channels * item
+
+        def write(work: Work, start: Value, stop: Value) -> None:
+            _Emission(self, work, parts(work)).write(start, stop)
+
+        packs = [
+            self._pack(parts, panels, number)
+            for panels, number in ((self.widening, 0), (self.narrowing, 2))
+            if panels.packed >= 0
+        ]
+        few = self.shape.images < WANTED
+        stages = *(stage for stage, _ in packs), Stage(write, self.shape.images * self.strips, cost, goes_on=few)
+        return Stages(stages, tuple(size * item for _, size in packs), own)
+
+    def _pack(self, parts: Callable[[Work], Parts], panels: _Panels, number: int) -> tuple[Stage, int]:
+        """What copies the filter of this number, and how many elements that makes; units are panels."""
+
+        def write(work: Work, start: Value, stop: Value) -> None:
+            f, to = work.f, work.shared(panels.packed, self.element)
+            filter = Matrix(parts(work).filters[number], panels.wide)
+            for unit in f.range(start, stop):
+                panel, at = f.index(unit) * panels.width, to + f.index(unit) * (panels.width * panels.deep)
+                for columns in by_size(f, panels.wide, panels.width, f.index(unit)):
+                    matrix = filter.moved(0, panel)
+                    packed_right(f, matrix, at, panels.deep, columns, panels.width, panels.deep, self.vector)
+
+        prepack = Prepack((2 * number + 1,), (panels.packed,))
+        cost = panels.deep * panels.wide * PACKING
+        return Stage(write, panels.number, cost, prepack=prepack), panels.number * panels.width * panels.deep
+
+
+class _Emission:
+    def __init__(self, made: Bottleneck, work: Work, parts: Parts) -> None:
+        self.made, self.work, self.f, self.parts = made, work, work.f, parts
+        self.near, self.filtered = work.own(0, made.element), work.own(1, made.element)
+        self.depthwise = Depthwise(made.target, made.element, made.shape)
+
+    def write(self, start: Value, stop: Value) -> None:
+        """Units are strips of images."""
+        f, made, rows = self.f, self.made, self.made.shape.rows
+        before = made.shape.columns.before * made.channels
+        end = before + made.inside * made.channels
+        for row in f.range(0, made.height):
+            zeros(f, self.near + row * made.line, before, made.vector)
+            zeros(f, self.near + (row * made.line + end), made.line - end, made.vector)
+        for unit in f.range(start, stop):
+            image, strip = f.index(unit) // made.strips, f.index(unit) % made.strips
+            first = strip * made.rows
+            is_first = strip.equal(0) | f.index(unit).equal(start)
+            with f.when(~is_first):
+                copied(f, self.near + made.rows * rows.step * made.line, self.near, made.kept * made.line, made.vector)
+            begin = where(is_first, f.index(0), f.index(made.kept))
+            self._rows(image, first * rows.step - rows.before, begin)
+            self._filter(image, first)
+            self._narrow((image * rows.places + first) * made.shape.columns.places)
+
+    def _rows(self, image: Value, top: Value, begin: Value) -> None:
+        """Wide pixels, from a row of the scratch on, whose first one is this row of the image."""
+        f, made, columns = self.f, self.made, self.made.shape.columns
+        source = made.shape.rows.source
+        low = minimum(maximum(0 - top, begin), made.height)
+        high = maximum(minimum(source - top, made.height), low)
+        inside, before = made.inside * made.channels, columns.before * made.channels
+        for start, stop in ((begin, low), (high, f.index(made.height))):
+            for row in f.range(start, stop):
+                zeros(f, self.near + (f.index(row) * made.line + before), inside, made.vector)
+        pixel = (image * source + top) * columns.source
+
+        def widened(panel: _Panel) -> None:
+            for row in f.range(low, high):
+                at = pixel + f.index(row) * columns.source
+                to = self.near + (f.index(row) * made.line + before)
+                self._pixels(panel, self.parts.source + at * made.widen.deep, made.inside, self._widened(at, to))
+
+        self._panels(0, made.widening, widened)
+
+    def _widened(self, pixel: Value, to: Value) -> Finish:
+        """What becomes of vectors of a row of wide pixels, the first of which has this number."""
+
+        def finish(x: Value, i: Index, channel: Index, count: int) -> None:
+            made_of = self.parts.widened(x, pixel + i, channel, count)
+            self.f.store(made_of, to + (i * self.made.channels + channel), 0, count)
+
+        return finish
+
+    def _filter(self, image: Value, first: Value) -> None:
+        """Channels by themselves, for rows of places from a first one on."""
+        f, made, rows, columns = self.f, self.made, self.made.shape.rows, self.made.shape.columns
+        [of_rows], [of_columns] = rows.phases, columns.phases
+        before = (image * rows.places + first) * columns.places
+        to = self.filtered + before * -made.channels
+
+        def finish(x: Value, place: Index, channel: Index, count: int) -> None:
+            made_of = self.parts.filtered(x, place, channel, count)
+            f.store(made_of, to + (place * made.channels + channel), 0, count)
+
+        inputs = [self.near, self.parts.filters[1]]
+        work = self.work._replace(inputs=inputs, finish=finish)
+        at = Images(self.near, 0, made.line, made.channels)
+        for row in f.range(0, made.rows):
+            self.depthwise.row(work, at, image, first, first + row, of_rows, of_columns)
+
+    def _narrow(self, place: Value) -> None:
+        """The result at the places of the unit, from the first one on."""
+
+        def finish(x: Value, i: Index, channel: Index, count: int) -> None:
+            self.parts.finish(x, place + i, channel, count)
+
+        self._panels(2, self.made.narrowing, lambda of: self._pixels(of, self.filtered, self.made.places, finish))
+
+    def _panels(self, number: int, panels: _Panels, go: Callable[[_Panel], None]) -> None:
+        """Panel by panel of the filter of this number."""
+        f, made = self.f, self.made
+        for panel in f.range(0, panels.number):
+            channel = f.index(panel) * panels.width
+            right = Matrix(self.parts.filters[number] + channel, panels.wide)
+            if panels.packed >= 0:
+                packed = self.work.shared(panels.packed, made.element)
+                right = Matrix(packed + channel * panels.deep, panels.width)
+            for columns in by_size(f, panels.wide, panels.width, f.index(panel)):
+                go(_Panel(panels, right, channel, columns))
+
+    def _pixels(self, panel: _Panel, left: Value, count: int, finish: Finish) -> None:
+        """What so many pixels from an address on become; a finished vector has the number of its pixel."""
+        f, lanes, deep = self.f, self.made.lanes, panel.of.deep
+        size = min(panel.of.size, count)
+        depth, rows = [Along(deep, 1, panel.right.row)], [i * deep for i in range(size)]
+        for first in starts(f, count, size):
+            at = left + f.index(first) * deep
+            asks = [asking(f, at + size * deep, size)]
+            sums = tile(f, at, rows, panel.right.at, panel.columns, self.made.vector, depth, asks)
+            for i, line in enumerate(lines(sums, size)):
+                for v, x in enumerate(line):
+                    tail = min(lanes, panel.columns - v * lanes)
+                    finish(x, f.index(first) + i, panel.channel + v * lanes, tail)

@@ -1,0 +1,303 @@
+"""A convolution, or the gradient of its input: a product whose rows are places, and whose depth is taps and channels.
+
+A unit copies its part of the source with a border of zeros into scratch of its thread, and goes over it panel by panel
+of the filter. Where the filter is larger than the images, a unit is one panel of all of them instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir.words import minimum
+from runtime.codegen.kernels.conv.axes import Phase
+from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
+from runtime.codegen.kernels.conv.plan import NANOSECONDS, Plan, Shape
+from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.matmul.packing import packed_right
+from runtime.codegen.kernels.stages import Prepack, Stage, Stages, Work
+from runtime.codegen.kernels.tiles import Along, Ask, asking, by_size, choice, starts, tile
+from runtime.codegen.machine import Target
+
+
+class Region(NamedTuple):
+    """What a unit computes: images, places of an axis of rows, panels; from the first to before the last."""
+
+    images: tuple[Index, Index]
+    rows: tuple[Index, Index]
+    panels: tuple[Index, Index]
+
+
+def correlation_stages(target: Target, element: Type, shape: Shape, plan: Plan) -> Stages:
+    """Stages that copy what all units read, and one that computes; the operands are the source and the filter."""
+    made = Correlation(element, shape, plan)
+    item = element.bits // 8
+    steps = shape.steps * NANOSECONDS / (2 * plan.lanes) * (1 if target.fma else 2)
+    stages: list[Stage] = []
+    shared: list[int] = []
+    own: list[int] = []
+    if plan.packs:
+        size = made.panel_size * (1 if plan.by_panels else made.panels) * item
+        (own if plan.by_panels else shared).append(size)
+        if not plan.by_panels:
+            pack = Stage(made.pack, made.panels * shape.taps, shape.filters * 0.2, prepack=Prepack((1,), (0,)))
+            stages.append(pack)
+    if plan.copies:
+        size = made.border.size * item
+        if plan.by_panels:
+            stages.append(Stage(made.copy, shape.images, shape.source * 0.2))
+        (shared if plan.by_panels else own).append(size * (shape.images if plan.by_panels else made.most_images))
+    if any(plan.cuts[:2]):
+        own.append(made.total_size * item)
+    stages.append(Stage(made.compute, plan.images * plan.rows * plan.columns, steps))
+    return Stages(tuple(stages), tuple(shared), tuple(own))
+
+
+class Correlation:
+    """The loops of a convolution."""
+
+    def __init__(self, element: Type, shape: Shape, plan: Plan) -> None:
+        self.element, self.shape, self.plan = element, shape, plan
+        self.vector = element.of(plan.lanes)
+        self.across = -(-shape.wide // plan.width)
+        self.panels = shape.groups * self.across
+        self.has_own_copy = plan.packs if plan.by_panels else plan.copies
+        self.panel_size = shape.taps * shape.deep * plan.width
+        self.total_size = plan.block.images * plan.block.rows * plan.block.columns * plan.width
+        self.most_images = -(-shape.images // plan.images)
+        self.most_rows = -(-shape.rows.places // plan.rows)
+        channels = shape.groups * shape.deep
+        self.border = Border.around(shape.rows, shape.columns, self.most_rows, channels, plan.pixel)
+
+    # What is copied.
+
+    def pack(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are places of the filter in a panel."""
+        f, shape = work.f, self.shape
+        for unit in f.range(start, stop):
+            panel, tap = f.index(unit) // shape.taps, f.index(unit) % shape.taps
+            self._pack_tap(work, work.shared(0, self.element) + panel * self.panel_size, panel, tap)
+
+    def copy(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are images."""
+        f, border, source = work.f, self.border, work.inputs[0]
+        assert source is not None, "a convolution has a source"
+        image = border.rows * border.columns * border.between
+        for unit in f.range(start, stop):
+            to = work.shared(0, self.element) + unit * border.size
+            bordered(f, border, source + unit * image, to, 1, 0, border.height, self.vector)
+
+    def _pack_tap(self, work: Work, panel_at: Value, panel: Index, tap: Index) -> None:
+        f, shape, width = work.f, self.shape, self.plan.width
+        group, j = f.index(panel) // self.across, f.index(panel) % self.across
+        to = panel_at + tap * (shape.deep * width)
+        matrix = self._filter(work, group, tap).moved(0, j * width)
+
+        for columns in by_size(f, shape.wide, width, j):
+            packed_right(f, matrix, to, shape.deep, columns, width, shape.deep, self.vector)
+
+    def _filter(self, work: Work, group: Index, tap: Index) -> Matrix:
+        """The matrix of a place of the filter, depth by channels of the result."""
+        f, shape, w = work.f, self.shape, work.inputs[1]
+        assert w is not None, "a convolution has a filter"
+        of_tap = f.index(tap) * (shape.groups * shape.deep * shape.wide)
+        if shape.turned:
+            return Matrix(w + (of_tap + group * shape.deep), 1, shape.groups * shape.deep)
+        return Matrix(w + (of_tap + group * shape.wide), shape.groups * shape.wide)
+
+    # What is computed.
+
+    def compute(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of images, of their rows, and of panels."""
+        f, plan = work.f, self.plan
+        for unit in f.range(start, stop):
+            rest, panels = f.index(unit) // plan.columns, part_of(f, self.panels, unit % plan.columns, plan.columns)
+            images = part_of(f, self.shape.images, rest // plan.rows, plan.images)
+            rows = part_of(f, self.shape.rows.places, rest % plan.rows, plan.rows)
+            region = Region(images, rows, panels)
+            at = self._source(work, region)
+            for panel in f.range(*panels):
+                self._panel(work, at, region, f.index(panel))
+
+    def _source(self, work: Work, region: Region) -> Images:
+        """The part of the source that a region sees, with its border."""
+        f, border, plan = work.f, self.border, self.plan
+        line = border.columns * border.between
+        first = region.rows[0] * self.shape.rows.step
+        begin = onward(first_operand(work), region.images[0] * (border.rows * border.columns), border.between)
+        if not plan.copies:
+            assert isinstance(begin, Value), "it is in memory"
+            return Images(begin + first * line, border.rows * line, line, border.between)
+        if plan.by_panels:
+            return Images(work.shared(0, self.element), border.size, border.width * border.pixel, border.pixel)
+        count, rows = (stop - start for start, stop in (region.images, region.rows))
+        height = (rows - self.most_rows) * self.shape.rows.step + border.height
+        return bordered(f, border, begin, work.own(0, self.element), count, first, height, self.vector)
+
+    def _panel(self, work: Work, at: Images, region: Region, panel: Value) -> None:
+        f, shape, plan = work.f, self.shape, self.plan
+        group, j = panel // self.across, panel % self.across
+        packed = self._packed(work, panel)
+
+        for columns in by_size(f, shape.wide, plan.width, j):
+            for r in f.range(0, len(shape.rows.phases)):
+                for c in f.range(0, len(shape.columns.phases)):
+                    _Tiles(self, work, at, region, packed, group, j * plan.width, columns, (r, c)).write()
+
+    def _packed(self, work: Work, panel: Value) -> Matrix:
+        f, plan, size = work.f, self.plan, self.panel_size
+        if not plan.packs:
+            return self._filter(work, 0, 0).moved(0, panel * plan.width)
+        if not plan.by_panels:
+            return Matrix(work.shared(0, self.element) + panel * size, plan.width)
+        to = work.own(0, self.element)
+        for tap in f.range(0, self.shape.taps):
+            self._pack_tap(work, to, panel, tap)
+        return Matrix(to, plan.width)
+
+
+class _Chosen(NamedTuple):
+    """The fields of a phase whose number is known when the code runs."""
+
+    first: Index
+    places: Index
+    taps: Index
+    start: Index
+    filters: Index
+    onward: Index
+
+
+class _Tiles:
+    """The tiles of a panel in a phase."""
+
+    def __init__(
+        self,
+        made: Correlation,
+        work: Work,
+        at: Images,
+        region: Region,
+        packed: Matrix,
+        group: Value,
+        channel: Value,
+        columns: int,
+        phase: tuple[Index, Index],
+    ) -> None:
+        self.made, self.work, self.f, self.at, self.region, self.packed = made, work, work.f, at, region, packed
+        self.shape, self.plan, self.columns = made.shape, made.plan, columns
+        self.rows = _chosen(work.f, made.shape.rows.phases, phase[0])
+        self.across = _chosen(work.f, made.shape.columns.phases, phase[1])
+        self.channel = group * made.shape.wide + channel
+        self.left = at.at + group * made.shape.deep
+
+    def write(self) -> None:
+        """All of them: the last of a line begins earlier, so that it is as large as the others."""
+        f, block, (first, stop) = self.f, self.plan.block, self.region.rows
+        height = minimum(f.index(stop), self.rows.places) - first if self.plan.rows > 1 else self.rows.places
+        for n in starts(f, self.region.images[1] - self.region.images[0], block.images):
+            for r in starts(f, height, block.rows):
+                for c in starts(f, self.across.places, block.columns):
+                    self._tile(n, r, c)
+
+    def _tile(self, n: Index, r: Index, c: Index) -> None:
+        f, at, block = self.f, self.at, self.plan.block
+        rows, columns = self.shape.rows, self.shape.columns
+        left = self.left + f.index(n) * at.image + (self.rows.start + f.index(r) * rows.step) * at.row
+        left = left + (self.across.start + f.index(c) * columns.step) * at.pixel
+        places = [(i, j, k) for i in range(block.images) for j in range(block.rows) for k in range(block.columns)]
+        offsets = [i * at.image + j * rows.step * at.row + k * columns.step * at.pixel for i, j, k in places]
+        sums = self._sums(left, offsets)
+        height, width = (sum(phase.places for phase in axis.phases) for axis in (rows, columns))
+        image, row = n + self.region.images[0], self.rows.first + (r + self.region.rows[0]) * rows.every
+        place = (image * height + row) * width + self.across.first + c * columns.every
+        onward = [(i * height + j * rows.every) * width + k * columns.every for i, j, k in places]
+        self._finish(lines(sums, len(places)), place, onward)
+
+    def _finish(self, sums: list[list[Value]], place: Index, onward: list[int]) -> None:
+        """The vectors of places that are so far from the first one."""
+        lanes, channels, finish = self.plan.lanes, self.shape.groups * self.shape.wide, self.work.finish
+        vectors = [
+            (far, v * lanes, min(lanes, self.columns - v * lanes), x)
+            for far, line in zip(onward, sums, strict=True)
+            for v, x in enumerate(line)
+        ]
+        if finish is not None:
+            for far, c, tail, x in vectors:
+                finish(x, place + far, self.channel + c, tail)
+            return
+        result = self.work.outputs[0] + (place * channels + self.channel)
+        for far, c, tail, x in vectors:
+            self.f.store(x, result, far * channels + c, tail)
+
+    def _sums(self, left: Value, offsets: list[int]) -> list[Value]:
+        """The sums of a tile: each block of the depth is a chain, and they are added in order."""
+        f, vector = self.f, self.made.vector
+        right = self.packed.at + (self.rows.filters * self.shape.window[1] + self.across.filters) * self._tap
+        loops, cut = self._depth()
+        if not cut:
+            return tile(f, left, offsets, right, self.columns, vector, loops, self._ahead(left, offsets))
+        total = self.work.own(int(self.made.has_own_copy), self.made.element)
+        count = len(offsets) * -(-self.columns // vector.lanes)
+        for i in range(count):
+            f.store(f.constant(vector, 0), total, i * vector.lanes)
+        self._add(total, count, left, offsets, right, loops, cut)
+        return [f.load(total, i * vector.lanes, vector.lanes) for i in range(count)]
+
+    def _ahead(self, left: Value, offsets: list[int]) -> list[Ask]:
+        """The places of the next tile, if they follow in memory: each lies apart, and no core sees that coming."""
+        shape, block, far = self.shape, self.plan.block, len(offsets) * self.at.pixel
+        follows = block.images == block.rows == 1 and shape.columns.step == 1
+        if shape.taps > 1 or self.plan.copies or shape.groups > 1 or not follows:
+            return []
+        return [asking(self.f, left + far, len(offsets))]
+
+    def _add(
+        self, total: Value, count: int, left: Value, offsets: list[int], right: Value, loops: list[Along], cut: int
+    ) -> None:
+        f, vector = self.f, self.made.vector
+        if cut:
+            for i in f.range(0, loops[0].turns):
+                self._add(
+                    total, count, left + i * loops[0].left, offsets, right + i * loops[0].right, loops[1:], cut - 1
+                )
+            return
+        sums = tile(f, left, offsets, right, self.columns, vector, loops)
+        for i, x in enumerate(sums):
+            f.store(f.load(total, i * vector.lanes, vector.lanes) + x, total, i * vector.lanes)
+
+    @property
+    def _tap(self) -> int:
+        """Elements from a place of the filter to the next."""
+        return self.shape.deep * self.packed.row
+
+    def _depth(self) -> tuple[list[Along], int]:
+        """The loops of the depth, and how many of the first of them are cut."""
+        shape, at, (by_rows, by_columns, pieces) = self.shape, self.at, self.plan.cuts
+        rows = Along(self.rows.taps, shape.rows.apart * at.row, self.rows.onward * shape.window[1] * self._tap)
+        columns = Along(self.across.taps, shape.columns.apart * at.pixel, self.across.onward * self._tap)
+        if pieces > 1:
+            size = shape.deep // pieces
+            parts = Along(pieces, size, size * self.packed.row)
+            return [rows, columns, parts, Along(size, 1, self.packed.row)], 3
+        channels = Along(shape.deep, 1, self.packed.row)
+        goes_on = columns.left == shape.deep and self.across.onward == 1 and isinstance(columns.turns, int)
+        if goes_on and not by_columns and isinstance(columns.turns, int):
+            return [rows, Along(columns.turns * shape.deep, 1, self.packed.row)], int(by_rows)
+        return [rows, columns, channels], by_rows + by_columns
+
+
+def lines(sums: list[Value], rows: int) -> list[list[Value]]:
+    """The vectors of a tile, row by row."""
+    many = len(sums) // rows
+    return [sums[i * many : (i + 1) * many] for i in range(rows)]
+
+
+def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, Index]:
+    """The first of so many things that belong to a part, and the one after its last."""
+    if parts == 1:
+        return 0, total
+    return f.index(number) * total // parts, (f.index(number) + 1) * total // parts
+
+
+def _chosen(f: Function, phases: Sequence[Phase], number: Index) -> _Chosen:
+    return _Chosen(*(choice(f, number, options) for options in zip(*phases, strict=True)))

@@ -1,0 +1,108 @@
+"""The gradient of the filter where channels are by themselves: sums of every tap in registers, along blocks of places.
+
+A unit is a part of all images, whose sums are added to those of other parts at the end, in order.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.codegen.ir import Index, Type, Value
+from runtime.codegen.ir.words import minimum
+from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
+from runtime.codegen.kernels.conv.correlation import part_of
+from runtime.codegen.kernels.conv.depthwise import vectors
+from runtime.codegen.kernels.conv.filters import Side
+from runtime.codegen.kernels.conv.plan import WANTED
+from runtime.codegen.kernels.copies import zeros
+from runtime.codegen.kernels.join import join_stage
+from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.machine import Target
+
+DEPTH: Final = 256
+"""Places of a block, whose sums are one chain."""
+
+TAPS: Final = {32: 16, 16: 9}
+"""By number of registers, how many sums stay in them."""
+
+NANOSECONDS: Final = 0.3
+"""For a vector under a tap: a guess."""
+
+
+class DepthwiseFilters:
+    """The loops, for images with as many groups as channels."""
+
+    def __init__(self, target: Target, element: Type, images: int, rows: Side, columns: Side, channels: int) -> None:
+        self.element, self.images, self.rows, self.columns, self.channels = element, images, rows, columns, channels
+        self.lanes = target.lanes(element.bits)
+        self.vector = element.of(self.lanes)
+        self.most = TAPS[target.registers]
+        self.taps = [(i, j) for i in range(rows.window) for j in range(columns.window)]
+        self.size = len(self.taps) * channels
+        self.height = min(max(DEPTH // columns.places, 1), rows.places)
+        self.blocks = images * -(-rows.places // self.height)
+        self.parts = min(WANTED, self.blocks)
+        self.border = Border.around(rows, columns, self.height, channels, channels)
+
+    def stages(self) -> Stages:
+        """Parts, and what joins them."""
+        item = self.element.bits // 8
+        places = self.images * self.rows.places * self.columns.places
+        cost = places * len(self.taps) * -(-self.channels // self.lanes) * NANOSECONDS
+        join = join_stage(self.element, self.lanes, self.size, self.parts)
+        stages = (Stage(self.part, self.parts, cost), join)
+        return Stages(stages, (self.parts * self.size * item,), (self.border.size * item,))
+
+    def part(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of all blocks of places."""
+        f = work.f
+        for unit in f.range(start, stop):
+            to = work.shared(0, self.element) + unit * self.size
+            zeros(f, to, self.size, self.vector)
+            first, end = part_of(f, self.blocks, unit, self.parts)
+            for number in f.range(first, end):
+                self._block(work, f.index(number), to)
+
+    def _block(self, work: Work, number: Value, to: Value) -> None:
+        f, border, rows = work.f, self.border, self.rows
+        dy = work.inputs[1]
+        assert dy is not None, "the gradient of the result is there"
+        down = -(-rows.places // self.height)
+        image, first = number // down, number % down * self.height
+        count: Index = self.height
+        if rows.places % self.height:
+            count = minimum(rows.places - first, self.height)
+        begin = onward(first_operand(work), image * (border.rows * border.columns), self.channels)
+        height = (count - self.height) * rows.stride + border.height
+        at = bordered(f, border, begin, work.own(0, self.element), 1, first * rows.stride, height, self.vector)
+        given = dy + (image * rows.places + first) * (self.columns.places * self.channels)
+        for c, tail in vectors(f, self.channels, self.lanes):
+            for start in range(0, len(self.taps), self.most):
+                taps = self.taps[start : start + self.most]
+                sums = self._sums(work, at, given + c, c, tail, count, taps)
+                place = to + start * self.channels + c
+                for i, total in enumerate(sums):
+                    before = f.load(place, i * self.channels, self.lanes, tail)
+                    f.store(before + total, place, i * self.channels, tail)
+
+    def _sums(
+        self, work: Work, at: Images, given: Value, c: Index, tail: int, count: Index, taps: list[tuple[int, int]]
+    ) -> list[Value]:
+        f, rows, columns = work.f, self.rows, self.columns
+        outer = f.loop(0, count, 1, [f.constant(self.vector, 0)] * len(taps))
+        for row, carried in outer:
+            line = at.at + row * (rows.stride * at.row) + c
+            inner = f.loop(0, columns.places, 1, carried)
+            for column, sums in inner:
+                place = f.index(row) * columns.places + column
+                share = f.load(given + place * self.channels, 0, self.lanes, tail)
+                left = line + column * (columns.stride * at.pixel)
+                offsets = [i * rows.dilation * at.row + j * columns.dilation * at.pixel for i, j in taps]
+                inner.carry(
+                    [
+                        f.fma(f.load(left, offset, self.lanes, tail), share, total)
+                        for offset, total in zip(offsets, sums, strict=True)
+                    ]
+                )
+            outer.carry(inner.results)
+        return outer.results

@@ -1,0 +1,96 @@
+"""Channels by themselves that make several: the source with each channel as often as it makes one, then as others.
+
+What is flat in memory is repeated element by element, and the gradient of a source is added up likewise: the results of
+a channel lie beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from runtime.codegen.ir import Function, Type, Value
+from runtime.codegen.ir.words import minimum, shuffle
+from runtime.codegen.kernels.matmul.packing import pieces
+from runtime.codegen.kernels.stages import Stage, Stages, Work
+
+ELEMENTS: Final = 4096
+"""Of a unit; whole vectors."""
+
+NANOSECONDS: Final = 0.1
+"""For an element that is written or added."""
+
+Operand = tuple[int, int]
+"""The number of an operand, and how many elements it has."""
+
+
+def repeated(stages: Stages, element: Type, lanes: int, source: Operand, times: int) -> Stages:
+    """Stages that read an operand whose every element is there so many times."""
+    number, scratch = source[0], len(stages.shared)
+
+    def repeat(work: Work, start: Value, stop: Value) -> None:
+        f, given, to = work.f, work.inputs[number], work.shared(scratch, element)
+        assert given is not None, "a convolution has no absent operands"
+        for i, many in _elements(f, start, stop, source[1], lanes):
+            x = f.load(given, i, many)
+            for k in range(times):
+                lane = [(k * many + j) // times for j in range(many)]
+                f.store(shuffle(x, x, lane) if many else x, to, i * times + k * max(many, 1))
+
+    def seen(work: Work) -> Work:
+        inputs = [work.shared(scratch, element) if i == number else x for i, x in enumerate(work.inputs)]
+        return work._replace(inputs=inputs)
+
+    first = Stage(repeat, -(-source[1] // ELEMENTS), source[1] * times * NANOSECONDS)
+    after = [_with(stage, seen) for stage in stages.stages]
+    size = source[1] * times * element.bits // 8
+    return stages._replace(stages=(first, *after), shared=(*stages.shared, size))
+
+
+def added(stages: Stages, element: Type, lanes: int, size: int, times: int) -> Stages:
+    """Stages whose result has so many elements, each of as many neighbours of what they make, in order."""
+    scratch = len(stages.shared)
+
+    def add(work: Work, start: Value, stop: Value) -> None:
+        f, parts = work.f, work.shared(scratch, element)
+        for i, many in _elements(f, start, stop, size, lanes):
+            xs = [f.load(parts, i * times + k * max(many, 1), many) for k in range(times)]
+            total = _every(xs, 0)
+            for first in range(1, times):
+                total = total + _every(xs, first)
+            f.store(total, work.outputs[0], i)
+
+    def seen(work: Work) -> Work:
+        return work._replace(outputs=[work.shared(scratch, element)])
+
+    last = Stage(add, -(-size // ELEMENTS), size * times * NANOSECONDS)
+    before = [_with(stage, seen) for stage in stages.stages]
+    return stages._replace(stages=(*before, last), shared=(*stages.shared, size * times * element.bits // 8))
+
+
+def _elements(f: Function, start: Value, stop: Value, size: int, lanes: int) -> Iterator[tuple[Value, int]]:
+    """Those of units: whole vectors, and elements alone, which have no lanes."""
+    for unit in f.range(start, stop):
+        first = f.index(unit) * ELEMENTS
+        for i, many in pieces(f, minimum(size - first, ELEMENTS), lanes):
+            yield first + i, many
+
+
+def _every(xs: Sequence[Value], first: int) -> Value:
+    """Of vectors on end, as many as there are from one lane of the first to the next one that is taken, those lanes."""
+    lanes, times = xs[0].type.lanes, len(xs)
+    if not lanes:
+        return xs[first]
+    places = [divmod(first + j * times, lanes) for j in range(lanes)]
+    found = shuffle(xs[0], xs[0], [lane if number == 0 else 0 for number, lane in places])
+    for k in range(1, times):
+        lane = [lanes + lane if number == k else j for j, (number, lane) in enumerate(places)]
+        found = shuffle(found, xs[k], lane)
+    return found
+
+
+def _with(stage: Stage, seen: Callable[[Work], Work]) -> Stage:
+    def write(work: Work, start: Value, stop: Value) -> None:
+        stage.write(seen(work), start, stop)
+
+    return stage._replace(write=write)

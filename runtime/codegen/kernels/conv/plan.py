@@ -1,0 +1,227 @@
+"""How a convolution is cut: tiles of places and channels, units that threads share, and what is copied where.
+
+Bits depend on where the depth is cut and on whether a unit is a panel of all images: such a convolution may have other
+loops (`streamed`). Both follow from shapes and the instruction set. The sizes of this CPU's caches decide only how many
+rows of an image a unit copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from runtime.codegen.kernels.conv.axes import Axis
+from runtime.codegen.kernels.matmul.plan import MOST_ROWS
+from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, Target
+
+CHAIN: Final = 640
+"""The longest chain of multiply-adds, or else a row of the filter, or one of its places, or a part of its channels."""
+
+FEW: Final = 64
+"""Channels that are not divided."""
+
+STREAM: Final = 12
+"""Bytes of a panel that come from the second cache in a cycle."""
+
+PLACES: Final = 128
+"""Of the result in a unit: so many, and reading the filters once for them costs little."""
+
+WANTED: Final = 8
+"""Units, so that threads have something to share."""
+
+NANOSECONDS: Final = 0.16
+"""For a step of two vectors' multiply-adds, at four fifths of two of them in a cycle of 2.5 GHz."""
+
+CONFLICTS: Final = 2048
+"""Bytes from pixel to pixel at which the nearest cache keeps few of them."""
+
+
+ONCE: Final = 3
+"""Tiles that read a panel of the filter where it lies: to copy it would take longer."""
+
+OF_ONE_PLACE: Final = 96
+"""Likewise of a filter of one place, whose rows follow each other: and no thread waits for another one's copy."""
+
+
+class Shape(NamedTuple):
+    """A convolution, forwards or backwards.
+
+    Attributes:
+        images: how many.
+        rows, columns: the axes of the image.
+        groups: of channels.
+        deep: channels of a group of the source.
+        wide: channels of a group of the result.
+        window: rows and columns of the filter.
+        turned: whether the filter is read with its channels in exchange.
+    """
+
+    images: int
+    rows: Axis
+    columns: Axis
+    groups: int
+    deep: int
+    wide: int
+    window: tuple[int, int]
+    turned: bool
+
+    @property
+    def taps(self) -> int:
+        """Of the filter."""
+        return self.window[0] * self.window[1]
+
+    @property
+    def steps(self) -> int:
+        """Multiply-adds for all results."""
+        places = [sum(phase.places * phase.taps for phase in axis.phases) for axis in (self.rows, self.columns)]
+        return self.images * places[0] * places[1] * self.groups * self.deep * self.wide
+
+    @property
+    def source(self) -> int:
+        """Elements of the source."""
+        return self.images * self.rows.source * self.columns.source * self.groups * self.deep
+
+    @property
+    def filters(self) -> int:
+        """Elements of the filter."""
+        return self.taps * self.groups * self.deep * self.wide
+
+
+class Block(NamedTuple):
+    """A tile: images, rows and columns of places, and vectors of channels."""
+
+    images: int
+    rows: int
+    columns: int
+    vectors: int
+
+
+class Plan(NamedTuple):
+    """How a convolution is cut.
+
+    Attributes:
+        block: the tile.
+        lanes: of a vector.
+        images, rows, columns: parts into which images, their rows, and panels of channels are divided.
+        by_panels: whether a unit is a panel of all images, and not a part of them.
+        copies: whether the source is copied.
+        packs: whether the filter is.
+        pixel: elements from pixel to pixel of the copy.
+        cuts: into how many blocks the depth is cut, by rows of the filter, its columns, and its channels.
+    """
+
+    block: Block
+    lanes: int
+    images: int
+    rows: int
+    columns: int
+    by_panels: bool
+    copies: bool
+    packs: bool
+    pixel: int
+    cuts: tuple[bool, bool, int]
+
+    @property
+    def width(self) -> int:
+        """Channels of a tile."""
+        return self.block.vectors * self.lanes
+
+
+def planned(target: Target, bits: int, shape: Shape, is_made: bool = False) -> Plan:
+    """Cut a convolution of elements of so many bits; `is_made` says that its source is made where it is copied."""
+    lanes, item = target.lanes(bits), bits // 8
+    channels = shape.groups * shape.deep
+    conflicts = channels * item % CONFLICTS == 0
+    copies = is_made or shape.rows.is_bordered or shape.columns.is_bordered or (conflicts and shape.taps > 1)
+    pixel = channels + (lanes if conflicts and copies else 0)
+    image = shape.rows.span(shape.rows.places) * shape.columns.span(shape.columns.places) * pixel * item
+    parts = _parts(shape, image if copies else 0, target.l2_bytes)
+    whole = shape.rows.fewest * shape.columns.fewest * len(shape.rows.phases) * len(shape.columns.phases)
+    block = _block(target, lanes, shape, one_row=parts > 1 and whole > PLACES)
+    parts = parts if block.images == block.rows == 1 else 1
+    images = shape.images if parts > 1 else max(min(shape.images * whole // PLACES, shape.images), 1)
+    images = min(images, shape.images // block.images)
+    width = block.vectors * lanes
+    panels = shape.groups * -(-shape.wide // width)
+    nominal_parts = _parts(shape, image if copies else 0, NOMINAL_L2_BYTES)
+    nominal = _block(target, lanes, shape, one_row=nominal_parts > 1 and whole > PLACES)
+    nominal_panels = shape.groups * -(-shape.wide // (nominal.vectors * lanes))
+    by_panels = shape.filters > 2 * shape.source and nominal_panels >= WANTED // 2
+    tiles = shape.images * whole // max(block.images * block.rows * block.columns, 1)
+    few = (by_panels and tiles <= ONCE) or (shape.taps == 1 and tiles <= OF_ONE_PLACE)
+    packs = shape.turned or shape.groups > 1 or (shape.wide > width and not few)
+    return Plan(
+        block,
+        lanes,
+        1 if by_panels else images,
+        1 if by_panels else parts,
+        panels if by_panels else min(panels, max(-(-WANTED // (images * parts)), 1)),
+        by_panels,
+        copies,
+        packs,
+        pixel,
+        _cuts(shape),
+    )
+
+
+def _parts(shape: Shape, image_bytes: int, l2_bytes: int) -> int:
+    """Return the parts of an image's rows: enough for all threads, each a quarter of a second-level cache at most."""
+    parts = max(-(-image_bytes // max(l2_bytes // 4, 1)), 1)
+    parts = max(parts, -(-WANTED // shape.images) if shape.images < WANTED else 1)
+    return min(parts, shape.rows.fewest)
+
+
+def _cuts(shape: Shape) -> tuple[bool, bool, int]:
+    rows, columns = (max(phase.taps for phase in axis.phases) for axis in (shape.rows, shape.columns))
+    if rows * columns * shape.deep <= CHAIN:
+        return False, False, 1
+    if columns * shape.deep <= CHAIN:
+        return True, False, 1
+    parts = range(-(-shape.deep // CHAIN), shape.deep // FEW + 1)
+    return True, True, next((count for count in parts if shape.deep % count == 0), 1)
+
+
+def cycles(target: Target, bits: int, shape: Shape) -> float:
+    """About so many for all tiles, wherever they read from: what is chosen by it depends on no size of a cache."""
+    lanes = target.lanes(bits)
+    steps = min(_costs(target, lanes, shape, 0, one_row=False).values())
+    return steps * shape.taps * shape.deep * shape.groups
+
+
+def _block(target: Target, lanes: int, shape: Shape, one_row: bool) -> Block:
+    """The tile that takes the fewest cycles for each step of the depth."""
+    panel = shape.taps * shape.deep * target.vector_bytes
+    near = 0 if panel <= NOMINAL_L1_BYTES // 4 else target.vector_bytes / STREAM
+    costs = _costs(target, lanes, shape, near, one_row)
+    return min(costs, key=lambda block: costs[block])
+
+
+@lru_cache(maxsize=1 << 10)  # a network has few different convolutions, each of which is asked for several times
+def _costs(target: Target, lanes: int, shape: Shape, near: float, one_row: bool) -> dict[Block, float]:
+    """By tile the cycles that all tiles take for a step of the depth, of which each vector takes `near` to be read."""
+    costs: dict[Block, float] = {}
+    for vectors, most in MOST_ROWS[target.registers, target.fma].items():
+        for images, rows, columns in _places(shape, most, one_row):
+            count = images * rows * columns
+            step = max(count * vectors / 2, (count + vectors) / 1.8, vectors * near, 4)
+            tiles = -(-shape.images // images) * -(-shape.rows.places // rows) * -(-shape.columns.places // columns)
+            costs[Block(images, rows, columns, vectors)] = tiles * -(-shape.wide // (vectors * lanes)) * step
+    return costs
+
+
+def _places(shape: Shape, most: int, one_row: bool) -> Iterator[tuple[int, int, int]]:
+    """Images, rows and columns of tiles of at most so many places."""
+    for width in _sizes(shape.columns, most):
+        yield 1, 1, width
+        if one_row:
+            continue
+        for height in {1, *_sizes(shape.rows, most // width)}:
+            for images in range(1, min(most // (width * height), shape.images) + 1):
+                yield images, height, width
+
+
+def _sizes(axis: Axis, most: int) -> set[int]:
+    """Places of a tile along an axis, so that tiles are alike."""
+    fewest = -(-axis.places // most)
+    return {min(-(-axis.places // parts), axis.fewest) for parts in (fewest, fewest + 1)}

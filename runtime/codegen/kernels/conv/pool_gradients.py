@@ -1,0 +1,120 @@
+"""Gradients of pools.
+
+Where windows do not overlap and there is no border, the gradient is written window by window. Elsewhere that of a mean
+is gathered pixel by pixel, and that of maxima is added to whole images, as it is not known before where they are.
+"""
+
+from __future__ import annotations
+
+from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir.words import convert, minimum, where
+from runtime.codegen.kernels.conv.pooling import Pool, is_more
+from runtime.codegen.kernels.conv.taps import Bounds, Fold, seeing
+from runtime.codegen.kernels.copies import zeros
+from runtime.codegen.kernels.stages import Work
+
+
+def mean_gradient_apart(pool: Pool, work: Work, image: Value, row: Value) -> None:
+    """Windows that do not overlap: each of their pixels gets the same share."""
+    f, dy = work.f, work.inputs[0]
+    assert dy is not None, "the gradient is there"
+    _clear(pool, work, image, row)
+    for column, c, count, source in pool.windows(work, image, row):
+        share = f.load(dy + pool.place(f, image, row, column), c, pool.lanes, count) * (
+            1 / (pool.rows.window * pool.columns.window)
+        )
+        for i in range(pool.rows.window):
+            for j in range(pool.columns.window):
+                _put(pool, work, share, source, i, j, c, count)
+
+
+def largest_gradient_apart(pool: Pool, work: Work, image: Value, row: Value) -> None:
+    """Windows that do not overlap: the pixel with the first of equal maxima gets it all."""
+    f, (x, dy) = work.f, work.inputs
+    assert dy is not None, "the gradient is there"
+    _clear(pool, work, image, row)
+    for column, c, count, source in pool.windows(work, image, row):
+        winner = _winner(pool, f, x, source, ((0, pool.rows.window), (0, pool.columns.window)), c, count)
+        share = f.load(dy + pool.place(f, image, row, column), c, pool.lanes, count)
+        for i in range(pool.rows.window):
+            for j in range(pool.columns.window):
+                here = winner.equal(i * pool.columns.window + j)
+                _put(pool, work, where(here, share, 0), source, i, j, c, count)
+
+
+def largest_gradient(pool: Pool, work: Work, image: Value, row: Value) -> None:
+    """A whole image, for one vector of channels: `row` is its number."""
+    f, (x, dy), dx = work.f, work.inputs, work.outputs[0]
+    assert dy is not None, "the gradient is there"
+    c = row * pool.lanes
+    count = minimum(pool.channels - c, pool.lanes) if pool.channels % pool.lanes else pool.lanes
+    start = pool.pixel(f, image, 0, 0)
+    for pixel in f.range(0, pool.rows.source * pool.columns.source):
+        f.store(f.constant(pool.vector, 0), dx + start, f.index(pixel) * pool.channels + c, count)
+    for i in f.range(0, pool.rows.places):
+        for j in f.range(0, pool.columns.places):
+            source = pool.source(f, image, i, j)
+            bounds = pool.under(f, i, j)
+            winner = _winner(pool, f, x, source, bounds, c, count)
+            share = f.load(dy + pool.place(f, image, i, j), c, pool.lanes, count)
+            for a, b, _ in Fold(f, *bounds):
+                at = dx + source + (a * pool.columns.source + b) * pool.channels
+                here = winner.equal(_number(pool, f, a, b))
+                f.store(f.load(at, c, pool.lanes, count) + where(here, share, 0), at, c, count)
+
+
+def mean_gradient(pool: Pool, work: Work, image: Value, row: Value) -> None:
+    """A row of pixels: each gathers from the places that see it."""
+    f, dy, dx = work.f, work.inputs[0], work.outputs[0]
+    assert dy is not None, "the gradient is there"
+    rows = seeing(f, pool.rows, row)
+    for column in f.range(0, pool.columns.source):
+        columns = seeing(f, pool.columns, column)
+        for c, count in pool.vectors(f):
+            fold = Fold(f, rows, columns, [f.constant(pool.vector, 0)])
+            for i, j, [total] in fold:
+                at, back = rows[0] + rows[1] - 1 - i, columns[0] + columns[1] - 1 - j  # in the order of taps
+                given = f.load(dy + pool.place(f, image, at, back), c, pool.lanes, count)
+                fold.carry([total + given / pool.divisor(f, at, back)])
+            f.store(fold.results[0], dx + pool.pixel(f, image, row, column), c, count)
+
+
+def _put(pool: Pool, work: Work, x: Value, source: Value, i: int, j: int, c: Index, count: int) -> None:
+    work.f.store(x, work.outputs[0] + source + (i * pool.columns.source + j) * pool.channels, c, count)
+
+
+def _winner(
+    pool: Pool, f: Function, x: Value | None, source: Value, bounds: tuple[Bounds, Bounds], c: Index, count: Index
+) -> Value:
+    """The number of the tap that has the maximum: of equal ones the first, of NaNs the last."""
+    number = Type("signed", pool.element.bits).of(pool.lanes)
+    rows, columns = bounds
+    first = _tap(pool, f, rows[0], columns[0], number)
+    fold = Fold(f, rows, columns, [f.constant(pool.vector, float("-inf")), first])
+    for i, j, [most, winner] in fold:
+        seen = pool.seen(f, x, source, i, j, c, count)
+        more = is_more(seen, most)
+        fold.carry([where(more, seen, most), where(more, _tap(pool, f, i, j, number), winner)])
+    return fold.results[1]
+
+
+def _tap(pool: Pool, f: Function, i: Index, j: Index, type: Type) -> Value:
+    return f.splat(_number(pool, f, i, j), type.lanes)
+
+
+def _number(pool: Pool, f: Function, i: Index, j: Index) -> Value:
+    number = i * pool.columns.window + j
+    type = Type("signed", pool.element.bits)
+    return f.constant(type, number) if isinstance(number, int) else convert(number, type)
+
+
+def _clear(pool: Pool, work: Work, image: Value, row: Value) -> None:
+    """Write zeros to all pixels from the first of a row of windows to before the next, if some are in none."""
+    f, rows, columns = work.f, pool.rows, pool.columns
+    covered = (rows.stride * rows.places, columns.stride * columns.places)
+    if covered == (rows.source, columns.source) and rows.window == rows.stride and columns.window == columns.stride:
+        return
+    line, dx = columns.source * pool.channels, work.outputs[0]
+    stop = where(row.equal(rows.places - 1), f.index(rows.source), (row + 1) * rows.stride)
+    for i in f.range(row * rows.stride, stop):
+        zeros(f, dx + (image * rows.source + i) * line, line, pool.vector)

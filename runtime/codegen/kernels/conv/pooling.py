@@ -1,0 +1,149 @@
+"""Maxima and means under a window: vectors are channels, units are rows of places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir.words import convert, is_nan, maximum, where
+from runtime.codegen.kernels.conv.filters import Side
+from runtime.codegen.kernels.conv.taps import UNROLLED, Bounds, Fold, inside, is_inside
+from runtime.codegen.kernels.stages import Stage, Stages, Work
+
+NANOSECONDS: Final = 0.5
+"""For a vector under a tap: a guess."""
+
+
+class Pool(NamedTuple):
+    """A window that slides over images.
+
+    Attributes:
+        element: of the images.
+        images: how many.
+        rows, columns: the axes.
+        channels: of the images.
+        lanes: of a vector.
+        counts_border: whether a mean is over places in the border too.
+    """
+
+    element: Type
+    images: int
+    rows: Side
+    columns: Side
+    channels: int
+    lanes: int
+    counts_border: bool = False
+
+    @property
+    def vector(self) -> Type:
+        """Of channels."""
+        return self.element.of(self.lanes)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether no two windows overlap, all lie inside of the image, and their taps are few."""
+        sides = (self.rows, self.columns)
+        few = self.rows.window * self.columns.window <= UNROLLED
+        return few and all(side.stride >= side.window and is_inside(side) for side in sides)
+
+    def stages(self, row: Callable[[Work, Value, Value], None], rows: int) -> Stages:
+        """One stage, whose units are rows of each image, so many."""
+
+        def write(work: Work, start: Value, stop: Value) -> None:
+            for unit in work.f.range(start, stop):
+                row(work, work.f.index(unit) // rows, work.f.index(unit) % rows)
+
+        vectors = self.images * self.rows.places * self.columns.places * -(-self.channels // self.lanes)
+        cost = vectors * self.rows.window * self.columns.window * NANOSECONDS
+        return Stages((Stage(write, self.images * rows, cost),))
+
+    def vectors(self, f: Function) -> Iterator[tuple[Index, int]]:
+        """The channels, a vector at a time: the first, and how many lanes count."""
+        whole = self.channels // self.lanes * self.lanes
+        for c in f.range(0, whole, self.lanes):
+            yield c, self.lanes
+        if whole < self.channels:
+            yield whole, self.channels - whole
+
+    def pixel(self, f: Function, image: Value, row: Index, column: Index) -> Value:
+        """How many elements lie before a pixel."""
+        return ((image * self.rows.source + row) * self.columns.source + column) * self.channels
+
+    def place(self, f: Function, image: Value, row: Index, column: Index) -> Value:
+        """How many elements of the result lie before a place."""
+        return ((image * self.rows.places + row) * self.columns.places + column) * self.channels
+
+    def under(self, f: Function, row: Index, column: Index) -> tuple[Bounds, Bounds]:
+        """The taps of the window at a place that are inside of the image."""
+        return inside(f, self.rows, row), inside(f, self.columns, column)
+
+    # Forwards.
+
+    def largest(self, work: Work, image: Value, row: Value) -> None:
+        """Maxima of a row of places; NaN where there is one."""
+        f, (x, *_) = work.f, work.inputs
+        for column, c, count, source in self.windows(work, image, row):
+            fold = Fold(f, *self.under(f, row, column), [f.constant(self.vector, float("-inf"))])
+            for i, j, [most] in fold:
+                fold.carry([maximum(self.seen(f, x, source, i, j, c, count), most)])
+            f.store(fold.results[0], work.outputs[0] + self.place(f, image, row, column), c, count)
+
+    def mean(self, work: Work, image: Value, row: Value) -> None:
+        """Means of a row of places."""
+        f, (x, *_) = work.f, work.inputs
+        for column, c, count, source in self.windows(work, image, row):
+            fold = Fold(f, *self.under(f, row, column), [f.constant(self.vector, 0)])
+            for i, j, [total] in fold:
+                fold.carry([total + self.seen(f, x, source, i, j, c, count)])
+            divisor = self.divisor(f, row, column)
+            f.store(fold.results[0] / divisor, work.outputs[0] + self.place(f, image, row, column), c, count)
+
+    def selected(self, work: Work, image: Value, row: Value) -> None:
+        """What a second tensor has where the maxima of a row of places are."""
+        f, (x, z) = work.f, work.inputs
+        for column, c, count, source in self.windows(work, image, row):
+            rows, columns = self.under(f, row, column)
+            first = self.seen(f, z, source, rows[0], columns[0], c, count)
+            fold = Fold(f, rows, columns, [f.constant(self.vector, float("-inf")), first])
+            for i, j, [most, taken] in fold:
+                seen, other = (self.seen(f, t, source, i, j, c, count) for t in (x, z))
+                more = is_more(seen, most)
+                fold.carry([where(more, seen, most), where(more, other, taken)])
+            f.store(fold.results[1], work.outputs[0] + self.place(f, image, row, column), c, count)
+
+    # Of use to the gradients too.
+
+    def windows(self, work: Work, image: Value, row: Value) -> Iterator[tuple[Index, Index, int, Value]]:
+        """Of a row of places the columns, first channels, lanes that count, and where the window begins."""
+        f = work.f
+        for column in f.range(0, self.columns.places):
+            source = self.source(f, image, row, column)
+            for c, count in self.vectors(f):
+                yield column, c, count, source
+
+    def source(self, f: Function, image: Value, row: Index, column: Index) -> Value:
+        """How many elements lie before the first tap at a place, which may be in the border."""
+        begin, left = row * self.rows.stride - self.rows.before, column * self.columns.stride - self.columns.before
+        return self.pixel(f, image, begin, left)
+
+    def seen(self, f: Function, x: Value | None, source: Value, i: Index, j: Index, c: Index, count: Index) -> Value:
+        """What a tap sees."""
+        assert x is not None, "pools have no absent operands"
+        return f.load(x + source + (i * self.columns.source + j) * self.channels, c, self.lanes, count)
+
+    def divisor(self, f: Function, row: Index, column: Index) -> Value:
+        """Over how many elements the mean at a place is, in a vector."""
+        area = self.rows.window * self.columns.window
+        if self.counts_border:
+            return f.constant(self.vector, area)
+        (top, bottom), (left, right) = self.under(f, row, column)
+        number = (bottom - top) * (right - left)
+        if isinstance(number, int):
+            return f.constant(self.vector, number)
+        return f.splat(convert(number, self.element), self.lanes)
+
+
+def is_more(seen: Value, most: Value) -> Value:
+    """Lanes in which a tap has the maximum: it sees more than those before, or NaN."""
+    return (seen > most) | is_nan(seen)

@@ -1,0 +1,186 @@
+"""A convolution whose filter is much larger than its images: each weight is read once, in the order of memory.
+
+A unit has a part of the depth, such as one place of the filter, and where there are few of these a part of the result's
+channels. It takes some rows of its weights after the other, and adds what they give to the sums of all places, which
+wait in near caches; meanwhile it asks for the rows after them. Parts of the depth are added in order by a second stage.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.kernels.conv.borders import Images
+from runtime.codegen.kernels.conv.correlation import Correlation, lines, part_of
+from runtime.codegen.kernels.conv.plan import NANOSECONDS, WANTED, Plan, Shape
+from runtime.codegen.kernels.copies import zeros
+from runtime.codegen.kernels.matmul.plan import shares, tile_shape
+from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.tiles import UNROLL, Along, Ask, by_size, tile
+from runtime.codegen.machine import LINE, Target
+
+ROWS: Final = 64
+"""Of weights that are taken at once: those of a unit stay in the second cache while all places are gone through."""
+
+MOST: Final = 64
+"""Places of the result: of more, tiles read weights so often that copying them costs little."""
+
+READ: Final = 0.16
+"""Nanoseconds for an element of the filter."""
+
+
+class Streamed:
+    """The loops, forwards and with channels in one group."""
+
+    def __init__(self, target: Target, element: Type, shape: Shape, plan: Plan) -> None:
+        self.element, self.shape, self.fma = element, shape, target.fma
+        self.lanes = plan.lanes
+        self.vector = element.of(self.lanes)
+        self.plan, self.copies = plan, Correlation(element, shape, plan)
+        self.places = shape.images * shape.rows.places * shape.columns.places
+        most, vectors = tile_shape(target, self.lanes, self.places, shape.wide)
+        self.tiles = [size for size, many in shares(self.places, most) for _ in range(many)]
+        self.width = vectors * self.lanes
+        self.panels = -(-shape.wide // self.width)
+        by_rows, by_columns, pieces = plan.cuts
+        self.cuts = (shape.window[0] if by_rows else 1, shape.window[1] if by_columns else 1, pieces)
+        self.parts = self.cuts[0] * self.cuts[1] * self.cuts[2]
+        self.across = min(max(-(-WANTED // self.parts), 1), self.panels)
+        self.size = self.places * shape.wide
+        self.deep = shape.deep // pieces
+        self.rows = min(ROWS, self.deep)
+
+    @staticmethod
+    def is_wanted(shape: Shape, plan: Plan) -> bool:
+        """Whether the filter is as large as that, and lies as it is read."""
+        places = shape.images * shape.rows.places * shape.columns.places
+        return plan.by_panels and not shape.turned and shape.groups == 1 and places <= MOST and shape.deep >= ROWS
+
+    def stages(self) -> Stages:
+        """What copies the images, what goes through the filter, and what adds the parts."""
+        shape, item = self.shape, self.element.bits // 8
+        steps = shape.steps * NANOSECONDS / (2 * self.lanes) * (1 if self.fma else 2)
+        copy = [Stage(self.copies.copy, shape.images, shape.source * 0.2)] if self.plan.copies else []
+        copied = [self.copies.border.size * shape.images * item] if self.plan.copies else []
+        compute = Stage(self.compute, self.parts * self.across, max(steps, shape.filters * READ))
+        join = Stage(self.join, self.places, self.size * self.parts * 0.1)
+        return Stages((*copy, compute, join), (*copied, self.parts * self.size * item))
+
+    def compute(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of the depth, and of each a part of the panels."""
+        f = work.f
+        for unit in f.range(start, stop):
+            part = f.index(unit) // self.across
+            panels = part_of(f, self.panels, f.index(unit) % self.across, self.across)
+            sums = work.shared(int(self.plan.copies), self.element) + part * self.size
+            for place in f.range(0, self.places):
+                line = sums + place * self.shape.wide
+                for panel in f.range(*panels):
+                    for columns in by_size(f, self.shape.wide, self.width, f.index(panel)):
+                        zeros(f, line + f.index(panel) * self.width, columns, self.vector)
+            self._part(work, part, panels, sums)
+
+    def _part(self, work: Work, part: Value, panels: tuple[Index, Index], sums: Value) -> None:
+        """All of a part: the places of the filter in it, and of each some rows after the other."""
+        f, shape, (down, right, pieces) = work.f, self.shape, self.cuts
+        w, at = work.inputs[1], self._source(work)
+        assert w is not None, "a convolution has a filter"
+        first = (part // (right * pieces) % down, part // pieces % right, part % pieces * self.deep)
+        for i in f.range(0, shape.window[0] // down):
+            for j in f.range(0, shape.window[1] // right):
+                row, column = first[0] + i, first[1] + j
+                left = at.at + row * (shape.rows.apart * at.row) + column * (shape.columns.apart * at.pixel) + first[2]
+                weights = w + ((row * shape.window[1] + column) * shape.deep + first[2]) * shape.wide
+                for k in f.range(0, self.deep // self.rows * self.rows, self.rows):
+                    self._rows(work, left + k, at, weights + k * shape.wide, self.rows, panels, sums)
+                if rest := self.deep % self.rows:
+                    k = self.deep - rest
+                    self._rows(work, left + k, at, weights + k * shape.wide, rest, panels, sums)
+
+    def _source(self, work: Work) -> Images:
+        border, source = self.copies.border, work.inputs[0]
+        assert source is not None, "a convolution has a source"
+        if not self.plan.copies:
+            line = border.columns * border.between
+            return Images(source, border.rows * line, line, border.between)
+        return Images(work.shared(0, self.element), border.size, border.width * border.pixel, border.pixel)
+
+    def _rows(
+        self,
+        work: Work,
+        left: Value,
+        at: Images,
+        weights: Value,
+        rows: int,
+        panels: tuple[Index, Index],
+        sums: Value,
+    ) -> None:
+        """Some rows of weights, panel by panel, for all places."""
+        f, shape = work.f, self.shape
+        for panel in f.range(*panels):
+            ask = self._asking(f, weights + rows * shape.wide, panels, f.index(panel) - panels[0])
+            for columns in by_size(f, shape.wide, self.width, f.index(panel)):
+                right = weights + f.index(panel) * self.width
+                first = 0
+                for count in self.tiles:
+                    places = range(first, first + count)
+                    to = sums + f.index(panel) * self.width
+                    offsets = [self._offset(at, place) for place in places]
+                    before = self._loaded(f, to, places, columns)
+                    asks = [ask] if first == 0 else []
+                    depth = [Along(rows, 1, shape.wide)]
+                    after = tile(f, left, offsets, right, columns, self.vector, depth, asks, before)
+                    for place, line in zip(places, lines(after, count), strict=True):
+                        for v, x in enumerate(line):
+                            tail = min(self.lanes, columns - v * self.lanes)
+                            f.store(x, to, place * shape.wide + v * self.lanes, tail)
+                    first += count
+
+    def _loaded(self, f: Function, at: Value, places: range, columns: int) -> list[Value]:
+        return [
+            f.load(at, place * self.shape.wide + v, self.lanes, min(self.lanes, columns - v))
+            for place in places
+            for v in range(0, columns, self.lanes)
+        ]
+
+    def _offset(self, at: Images, place: int) -> int:
+        """From what the first place reads to what this one does."""
+        rows, columns = self.shape.rows, self.shape.columns
+        image, within = divmod(place, rows.places * columns.places)
+        row, column = divmod(within, columns.places)
+        return image * at.image + row * rows.step * at.row + column * columns.step * at.pixel
+
+    def _asking(self, f: Function, at: Value, panels: tuple[Index, Index], number: Value) -> Ask:
+        """Asks, in the panel of this number of a unit, for its share of the rows from an address on."""
+        line, fewest = LINE * 8 // self.element.bits, self.panels // self.across
+        turns, segment = max(self.rows // UNROLL, 1), fewest * self.width // line
+        each = -(-self.rows * segment // (fewest * turns))
+        begin = at + panels[0] * self.width
+
+        def ask(i: Index) -> None:
+            first = (number * turns + i // UNROLL) * each
+            for far in range(each):
+                at = first + far
+                f.prefetch(begin, at // segment * self.shape.wide + at % segment * line)
+
+        return ask
+
+    def join(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are places."""
+        f, wide = work.f, self.shape.wide
+        for place in f.range(start, stop):
+            sums = work.shared(int(self.plan.copies), self.element) + place * wide
+            for c in f.range(0, wide // self.lanes * self.lanes, self.lanes):
+                self._joined(work, sums + c, place, c, self.lanes)
+            if tail := wide % self.lanes:
+                self._joined(work, sums + (wide - tail), place, wide - tail, tail)
+
+    def _joined(self, work: Work, sums: Value, place: Index, c: Index, tail: int) -> None:
+        f = work.f
+        total = f.constant(self.vector, 0)
+        for part in range(self.parts):
+            total = total + f.load(sums, part * self.size, self.lanes, tail)
+        if work.finish is not None:
+            work.finish(total, place, c, tail)
+            return
+        f.store(total, work.outputs[0], f.index(place) * self.shape.wide + c, tail)

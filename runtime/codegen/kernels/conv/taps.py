@@ -1,0 +1,74 @@
+"""What lies under a window: loops over taps, or over places, that carry values on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Final
+
+from runtime.codegen.ir import Function, Index, Value
+from runtime.codegen.ir.words import maximum, minimum
+from runtime.codegen.kernels.conv.filters import Side
+
+UNROLLED: Final = 16
+"""Taps that are written one after the other."""
+
+Bounds = tuple[Index, Index]
+"""The first tap, place or pixel of an axis, and the one after the last."""
+
+
+class Fold:
+    """A loop over rows and columns that carries values; a few known ones are written one after the other.
+
+        fold = Fold(f, rows, columns, [total])
+        for i, j, [total] in fold:
+            fold.carry([total + seen(i, j)])
+        [total] = fold.results
+
+    Attributes:
+        results: what was carried on last.
+    """
+
+    def __init__(self, f: Function, rows: Bounds, columns: Bounds, carry: Sequence[Value] = ()) -> None:
+        self._f, self._rows, self._columns = f, rows, columns
+        self.results = list(carry)
+
+    def carry(self, values: list[Value]) -> None:
+        """Hand the values on."""
+        self.results = values
+
+    def __iter__(self) -> Iterator[tuple[Index, Index, list[Value]]]:
+        known = [range(a, b) for a, b in (self._rows, self._columns) if isinstance(a, int) and isinstance(b, int)]
+        if len(known) == 2 and len(known[0]) * len(known[1]) <= UNROLLED:
+            for i, j in product(*known):
+                yield i, j, self.results
+            return
+        outer = self._f.loop(*self._rows, 1, self.results)
+        for i, carried in outer:
+            inner = self._f.loop(*self._columns, 1, carried)
+            for j, values in inner:
+                self.results = values
+                yield i, j, values
+                inner.carry(self.results)
+            outer.carry(inner.results)
+        self.results = outer.results
+
+
+def is_inside(side: Side) -> bool:
+    """Whether windows see nothing of the border."""
+    return not side.before and (side.places - 1) * side.stride + side.window <= side.source
+
+
+def inside(f: Function, side: Side, place: Index) -> Bounds:
+    """The taps at a place that are inside of the image."""
+    if is_inside(side):
+        return 0, side.window
+    begin = f.index(place) * side.stride - side.before
+    return maximum(0 - begin, 0), minimum(side.source - begin, side.window)
+
+
+def seeing(f: Function, side: Side, pixel: Index) -> Bounds:
+    """The places at which some tap sees a pixel."""
+    at = f.index(pixel) + side.before
+    first = maximum(at - (side.window - side.stride), 0) // side.stride
+    return first, maximum(minimum(at // side.stride + 1, side.places), first)

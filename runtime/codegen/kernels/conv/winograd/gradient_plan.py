@@ -1,0 +1,193 @@
+"""How the gradient of a filter by Winograd's filtering is cut, and what it costs.
+
+Where sums of all positions stay near, a unit has a part of all tiles, which it transforms block by block. Where they do
+not, and tiles are few, all tiles are transformed before, and a unit has some channels of the input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from runtime.codegen.kernels.conv.filters import Filters, Side
+from runtime.codegen.kernels.conv.plan import CONFLICTS
+from runtime.codegen.kernels.conv.winograd.plan import BEGUN, NEAR, PIXELS, RESULTS
+from runtime.codegen.kernels.conv.winograd.tiles import Laid, Line, Tiling
+from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TAPS
+from runtime.codegen.kernels.matmul.plan import shares, tile_costs
+from runtime.codegen.machine import LINE, Target
+
+BLOCK: Final = 8192
+"""Pairs of a tile and a channel in a block, whose transformed pixels and gradients stay near with the sums."""
+
+LEAST: Final = 64
+"""Tiles of a block, though they be larger: sums are read and written once for each block."""
+
+ENOUGH: Final = 128
+"""Tiles of a block: more save little time, and take scratch of each thread."""
+
+FEWEST: Final = 32
+"""Tiles of a block, if there are so few that threads would have nothing to share."""
+
+MOST: Final = 512
+"""Tiles that are one block, if they are transformed before: a longer chain loses digits."""
+
+PARTS: Final = 8
+"""Of all tiles, if sums are small; half as many of larger ones."""
+
+ADDED: Final = 8
+"""Steps of the depth that beginning a tile, and adding it to what is there, are worth."""
+
+BACK: Final = 120
+"""Cycles in which a vector of the gradient is transformed back."""
+
+SUMMED: Final = 24
+"""Likewise added up over all positions, for every part."""
+
+OWN: Final = 1 << 20
+"""Bytes of the transformed pixels that a unit has, if they are transformed before."""
+
+CHANNELS: Final = 64
+"""Of such a unit, at most."""
+
+EVEN: Final = 16
+"""Channels of such a unit are a multiple of."""
+
+SLOWER: Final = 1.1
+"""Cycles that tiles of more vectors may take, as a share: longer lines of the gradient are written faster."""
+
+
+@dataclass(frozen=True)
+class FilterPlan:
+    """How it is cut.
+
+    Attributes:
+        shape: of which it is.
+        item: bytes of an element.
+        blocks: of tiles.
+        parts: of blocks, whose sums are added at the end.
+        channels: of the input, in a unit.
+        rows: channels of a tile, at most.
+        vectors: of a tile.
+        steps: cycles for each tile of the image that all products take at one position.
+    """
+
+    shape: Filters
+    item: int
+    blocks: int
+    parts: int
+    channels: int
+    rows: int
+    vectors: int
+    steps: float
+
+    @property
+    def tiling(self) -> Tiling:
+        """Its tiles."""
+        rows, columns = (Line(side.source, side.before, side.places) for side in (self.shape.rows, self.shape.columns))
+        return Tiling(self.shape.images, rows, columns)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether sums of all positions stay near, and units are parts of all tiles."""
+        return POSITIONS * self.shape.deep * self.shape.wide * self.item <= NEAR
+
+    @property
+    def most(self) -> int:
+        """Tiles of the largest block."""
+        return -(-self.tiling.tiles // self.blocks)
+
+    @property
+    def few(self) -> int:
+        """Tiles of the smallest block."""
+        return self.tiling.tiles // self.blocks
+
+    @property
+    def width(self) -> int:
+        """Channels of a panel."""
+        return self.vectors * self.shape.lanes
+
+    @property
+    def panels(self) -> int:
+        """Of the result's channels."""
+        return -(-self.shape.wide // self.width)
+
+    @property
+    def units(self) -> int:
+        """Into which the input's channels are divided."""
+        return -(-self.shape.deep // self.channels)
+
+    @property
+    def tiles_of_rows(self) -> list[tuple[int, int]]:
+        """Sizes of tiles, and how many there are of each, in a unit."""
+        return shares(self.channels, self.rows)
+
+    @property
+    def laid(self) -> Laid:
+        """Transformed pixels: those of a unit's channels beside each other."""
+        line = LINE // self.item
+        tile = self.channels + (line if self.channels * self.item % CONFLICTS == 0 else 0)
+        return Laid(self.shape.deep, self.shape.lanes, tile, self.most * tile + line, self.channels)
+
+    @property
+    def gradient(self) -> int:
+        """Elements from a position to the next, of a panel of transformed gradients of the result."""
+        return self.most * self.width + LINE // self.item
+
+    @property
+    def gradients(self) -> int:
+        """Elements of all of them."""
+        return self.panels * POSITIONS * self.gradient
+
+    # What it costs, in cycles.
+
+    @property
+    def cycles(self) -> float:
+        """All of it."""
+        vectors = [-(-channels // self.shape.lanes) for channels in (self.shape.deep, self.shape.wide)]
+        begun = self.blocks * (ADDED if self.is_near else BEGUN)
+        products = POSITIONS * (self.tiling.tiles + begun) * self.steps
+        back = self.shape.deep * vectors[1] * (BACK + (POSITIONS * SUMMED / 8 * self.parts if self.is_near else 0))
+        return products + self.of_tiles + back
+
+    @property
+    def of_tiles(self) -> float:
+        """To transform pixels and gradients."""
+        vectors = [-(-channels // self.shape.lanes) for channels in (self.shape.deep, self.shape.wide)]
+        return self.tiling.tiles * (vectors[0] * PIXELS + vectors[1] * RESULTS)
+
+
+def planned_filters(target: Target, shape: Filters) -> FilterPlan:
+    """Cut the gradient of a filter."""
+    item = shape.element.bits // 8
+    one = FilterPlan(shape, item, 1, 1, shape.deep, 1, 1, 0)
+    tiles = one.tiling.tiles
+    blocks = parts = 1
+    channels = shape.deep
+    if one.is_near:
+        parts = PARTS if POSITIONS * shape.deep * shape.wide * item <= NEAR // 2 else PARTS // 2
+        blocks = -(-tiles // min(max(BLOCK // max(shape.deep, shape.wide), LEAST), ENOUGH))
+        blocks = max(blocks, min(PARTS // 2, tiles // FEWEST))
+        parts = min(parts, max(blocks // 2, 2), blocks)
+        blocks = min(-(-blocks // parts) * parts, tiles)
+    else:
+        most = min(max(OWN // (POSITIONS * tiles * item) // EVEN * EVEN, EVEN), CHANNELS)
+        channels = next(count for count in range(most, 0, -EVEN) if shape.deep % count == 0)
+    costs = tile_costs(target, shape.lanes, channels, shape.wide)
+    rows, vectors = max(
+        (tile for tile in costs if costs[tile] <= SLOWER * min(costs.values())), key=lambda tile: tile[1]
+    )
+    steps = costs[rows, vectors] * -(-shape.deep // channels)
+    return replace(one, blocks=blocks, parts=parts, channels=channels, rows=rows, vectors=vectors, steps=steps)
+
+
+def are_taken(shape: Filters) -> bool:
+    """Whether a gradient is of this kind, and there is a way to cut it."""
+    plain = shape.element.bits == 32 and shape.groups == 1 and _goes_on(shape.rows) and _goes_on(shape.columns)
+    tiles = shape.images * -(-shape.rows.places // 2) * -(-shape.columns.places // 2)
+    near = POSITIONS * shape.deep * shape.wide * shape.element.bits // 8 <= NEAR
+    return plain and (near or (tiles <= MOST and shape.deep % EVEN == 0))
+
+
+def _goes_on(side: Side) -> bool:
+    return (side.window, side.stride, side.dilation) == (TAPS, 1, 1)

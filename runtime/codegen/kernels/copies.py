@@ -1,0 +1,32 @@
+"""Elements that lie one behind the other, copied or filled as vectors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.codegen.ir import Function, Type, Value
+
+ABREAST: Final = 8
+"""Vectors that are copied as one turn of a loop."""
+
+
+def copied(f: Function, source: Value, to: Value, count: int, vector: Type) -> None:
+    """Copy so many elements."""
+    whole = count // vector.lanes * vector.lanes
+    many = whole // (vector.lanes * ABREAST) * vector.lanes * ABREAST
+    for start, stop, abreast in ((0, many, ABREAST), (many, whole, (whole - many) // vector.lanes)):
+        for i in f.range(start, stop, max(abreast, 1) * vector.lanes):
+            copies = [f.load(source, i + v * vector.lanes, vector.lanes) for v in range(abreast)]
+            for v, x in enumerate(copies):
+                f.store(x, to, i + v * vector.lanes)
+    if tail := count - whole:
+        f.store(f.load(source, whole, vector.lanes, tail), to, whole, tail)
+
+
+def zeros(f: Function, to: Value, count: int, vector: Type) -> None:
+    """Write so many zeros."""
+    whole = count // vector.lanes * vector.lanes
+    for i in f.range(0, whole, vector.lanes):
+        f.store(f.constant(vector, 0), to, i)
+    if tail := count - whole:
+        f.store(f.constant(vector, 0), to, whole, tail)

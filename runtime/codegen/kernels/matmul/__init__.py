@@ -1,0 +1,22 @@
+"""Products of matrices: one generator for all of them, `a @ b` with either transposed, alone or many.
+
+matrix    an operand: where it is, and its two strides
+shape     a product as matrices, and what its sizes decide
+plan      how a product is cut for registers and caches, from shapes and target
+tile      the rows and vectors of a result that fit into registers, along the depth
+packing   blocks of operands copied to where the tile reads them without conflicts
+loops     the loops around the tile
+"""
+
+from runtime.codegen.kernels.matmul.loops import Ahead as Ahead
+from runtime.codegen.kernels.matmul.loops import in_blocks as in_blocks
+from runtime.codegen.kernels.matmul.loops import in_shares as in_shares
+from runtime.codegen.kernels.matmul.loops import in_tiles as in_tiles
+from runtime.codegen.kernels.matmul.loops import product as product
+from runtime.codegen.kernels.matmul.loops import stored as stored
+from runtime.codegen.kernels.matmul.matrix import Matrix as Matrix
+from runtime.codegen.kernels.matmul.packing import packed_right as packed_right
+from runtime.codegen.kernels.matmul.plan import Plan as Plan
+from runtime.codegen.kernels.matmul.plan import plan_product as plan_product
+from runtime.codegen.kernels.matmul.plan import plan_rows as plan_rows
+from runtime.codegen.kernels.matmul.plan import tile_cycles as tile_cycles

@@ -1,0 +1,267 @@
+"""The loops around the tile: columns in blocks, the depth in blocks, rows in blocks, then panels and tiles.
+
+    plan = plan_product(target, 32, m, n, k, (k, 1), (n, 1))
+    c = Matrix(result, n)
+    product(f, plan, FLOAT32, m, n, k, Matrix(a, k), Matrix(b, n), stored(c), partial=c, scratch=room)
+
+What happens to a finished vector is the caller's: `stored` writes it; an epilogue adds a bias, takes a maximum, or
+updates a parameter and keeps no gradient. If the depth is cut, sums wait in `partial`, which may be the result itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir.words import minimum, where
+from runtime.codegen.kernels.matmul.matrix import Matrix
+from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
+from runtime.codegen.kernels.matmul.plan import UNROLL, Plan, shares
+from runtime.codegen.kernels.matmul.tile import Sums, tile
+from runtime.codegen.machine import LINE
+
+Epilogue = Callable[[Value, Index, Index, int], None]
+"""Takes a finished vector, its row, its first column, and how many of its lanes are columns of the result."""
+
+Panels = Callable[[Index, Index], Value]
+"""From a row and a column of the right operand, where a block begins, to where its panels lie."""
+
+
+class Ahead(NamedTuple):
+    """An operand that is asked for ahead of its use.
+
+    Attributes:
+        matrix: its rows lie along the depth.
+        columns: of it.
+        next: what is asked for in the last block of the depth: the first one of what is computed next.
+    """
+
+    matrix: Matrix
+    columns: int
+    next: Matrix
+
+
+def stored(result: Matrix) -> Epilogue:
+    """Write finished vectors to where the result lies, along its rows."""
+
+    def store(x: Value, i: Index, j: Index, count: int) -> None:
+        x.function.store(x, result.moved(i, j).at, 0, count)
+
+    return store
+
+
+def product(
+    f: Function,
+    plan: Plan,
+    element: Type,
+    m: int,
+    n: int,
+    k: int,
+    left: Matrix,
+    right: Matrix,
+    epilogue: Epilogue | None,
+    *,
+    partial: Matrix | None = None,
+    scratch: Value | None = None,
+    panels: Panels | None = None,
+    beside: Sequence[Matrix] = (),
+    ahead: Sequence[Ahead] = (),
+) -> None:
+    """Write the product of m x k by k x n.
+
+    Args:
+        f: where it is written.
+        plan: from `plan_product` with the same numbers and strides.
+        element: of the result.
+        m: rows of the result.
+        n: its columns.
+        k: the depth.
+        left: m x k.
+        right: k x n.
+        epilogue: what is done with every vector of the result, once; without one the result stays in `partial`.
+        partial: m x n elements in which sums may wait; needed if the plan has more than one depth.
+        scratch: `plan.scratch` elements; needed if that is not 0.
+        panels: where a copy of the right operand lies by panels, if there is one; the plan then copies none, and each
+            panel is asked for while the one before it is multiplied.
+        beside: m x n elements each that the epilogue reads or writes: asked for while a tile is computed.
+        ahead: operands that are asked for while the block of the depth before theirs is computed.
+    """
+    assert plan.depths == 1 or partial is not None, "sums of a depth that is cut need a place"
+    assert not plan.scratch or scratch is not None, "copies of operands need a place"
+    if epilogue is None and plan.depths == 1:
+        assert partial is not None, "the result needs a place"
+        epilogue = stored(partial)
+    vector = element.of(plan.lanes)
+    for j, columns in in_blocks(f, n, plan.block_columns):
+        for p in f.range(0, k, plan.depth) if k else [0]:
+            part = _Part(f, plan, vector, k, p, epilogue, partial, j, beside, ahead)
+            b = right.moved(p, j)
+            if panels is not None:
+                b = Matrix(panels(p, j), plan.width)
+                part.next_panels = _next_panels(f, panels, j, columns, p, plan, k)
+            elif plan.pack_right and scratch is not None:
+                to = scratch + plan.left_scratch
+                packed_right(f, b, to, part.depth, columns, plan.width, plan.depth, vector)
+                b = Matrix(to, plan.width)
+            for i, rows in in_blocks(f, m, plan.block_rows):
+                a = left.moved(i, p)
+                if plan.pack_left and scratch is not None:
+                    a = packed_left(f, a, scratch, rows, part.depth, plan.apart, vector)
+                part.panels(a, b, i, rows, columns, by_panels=plan.pack_right or panels is not None)
+
+
+class _Part:
+    """The tiles of one block of columns at one block of the depth."""
+
+    def __init__(
+        self,
+        f: Function,
+        plan: Plan,
+        vector: Type,
+        k: int,
+        p: Index,
+        epilogue: Epilogue | None,
+        partial: Matrix | None,
+        j: Index,
+        beside: Sequence[Matrix],
+        ahead: Sequence[Ahead],
+    ) -> None:
+        self.f, self.plan, self.vector, self.p, self.k, self.j = f, plan, vector, p, k, j
+        self.epilogue, self.partial = epilogue, partial if plan.depths > 1 else None
+        self.beside = beside
+        self.depth: Index = k if plan.depths == 1 else _least(k - p, plan.depth)
+        self.next_panels: Value | None = None  # where those of the next block of the depth lie, if they are asked for
+        self.next_panel: Value | None = None
+        self.ahead = [(_following(each, f.index(p) + self.depth, k), each) for each in ahead]
+
+    def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int, *, by_panels: bool) -> None:
+        """All tiles of a block of rows, panel by panel."""
+        for j, width in in_blocks(self.f, columns, self.plan.width):
+            beside = replace(b, at=b.at + j * self.plan.depth) if by_panels else b.moved(0, j)
+            if self.next_panels is not None:
+                is_last = self.f.index(j) + width >= columns
+                self.next_panel = where(is_last, self.next_panels, beside.at + width * self.plan.depth)
+            for r, size in in_tiles(self.f, rows, self.plan.rows):
+                along = self._along(self._asked(j, r, size, rows, columns))
+                self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width, along)
+
+    def _along(self, asked: list[tuple[Value, Index]]) -> Callable[[Index], None] | None:
+        """Asks for these places, of every UNROLL rows of the depth, in rows that are so many elements apart."""
+        if not asked:
+            return None
+
+        def along(k: Index) -> None:
+            for at, row in asked:
+                self.f.prefetch(at, k * row, 2)
+
+        return along
+
+    def _asked(self, j: Index, r: Index, size: int, rows: int, columns: int) -> list[tuple[Value, Index]]:
+        """The part of what is needed next that falls to a tile: lines of UNROLL rows of the depth."""
+        panels, line = -(-columns // self.plan.width), LINE * 8 // self.vector.bits
+        asked: list[tuple[Value, Index]] = []
+        if self.next_panel is not None:
+            lines = UNROLL * self.plan.width // line
+            at = self.next_panel + self.f.index(r) * lines // rows * line
+            asked += [(at + n * line, self.plan.width) for n in range(-(-lines * size // rows))]
+        for at, each in self.ahead:
+            lines = -(-each.columns // line)
+            first = (self.f.index(j) // self.plan.width * rows + r) * (lines * UNROLL) // (panels * rows)
+            for n in range(-(-lines * UNROLL * size // (panels * rows))):
+                slot = first + n
+                asked.append((at + (slot // lines * each.matrix.row + slot % lines * line), each.matrix.row))
+        return asked
+
+    def tile(
+        self,
+        a: Matrix,
+        b: Matrix,
+        i: Index,
+        j: Index,
+        rows: int,
+        columns: int,
+        along: Callable[[Index], None] | None = None,
+    ) -> None:
+        """One tile: its sums go to the epilogue, or wait for those of the next block of the depth."""
+        if self.partial is None:
+            for matrix in self.beside:
+                self._ask_for(matrix.moved(i, j), rows, columns)
+            sums = tile(self.f, a, b, rows, columns, self.vector, self.depth, along=along)
+            assert self.epilogue is not None, "one depth has one"
+            for r, c, tail, x in self._vectors(sums, columns):
+                self.epilogue(x, i + r, j + c, tail)
+            return
+        at = self.partial.moved(i, j)
+        self._ask_for(at, rows, columns)
+        sums = tile(self.f, a, b, rows, columns, self.vector, self.depth, along=along)
+        self._add(at, sums, columns)
+        if self.epilogue is None:
+            return
+        with self.f.when(self.f.index(self.p) >= self.k - self.plan.depth):
+            for r in self.f.range(0, rows):
+                for c in range(0, columns, self.plan.lanes):
+                    tail = min(self.plan.lanes, columns - c)
+                    self.epilogue(at.along_row(r, c, self.plan.lanes, tail), i + r, j + c, tail)
+
+    def _add(self, at: Matrix, sums: Sums, columns: int) -> None:
+        """Leave the sums of the first block of the depth, and add those of others."""
+        f, lanes = self.f, self.plan.lanes
+        first = f.index(self.p).equal(0)
+        with f.when(first):
+            for r, c, tail, x in self._vectors(sums, columns):
+                f.store(x, at.at, r * at.row + c, tail)
+        with f.when(~first):
+            for r, c, tail, x in self._vectors(sums, columns):
+                f.store(at.along_row(r, c, lanes, tail) + x, at.at, r * at.row + c, tail)
+
+    def _ask_for(self, at: Matrix, rows: int, columns: int) -> None:
+        """What waits where the sums go is needed when they are done, and may lie far away until then."""
+        for r in range(rows):
+            for c in range(0, columns, LINE * 8 // self.vector.bits):
+                self.f.prefetch(at.at, r * at.row + c)
+
+    def _vectors(self, sums: Sums, columns: int) -> Iterator[tuple[int, int, int, Value]]:
+        """Row, first column, lanes that count, and the vector."""
+        for r, row in enumerate(sums):
+            for c, x in enumerate(row):
+                yield r, c * self.plan.lanes, min(self.plan.lanes, columns - c * self.plan.lanes), x
+
+
+def in_blocks(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
+    """Starts and sizes: a loop over whole blocks, and what is left."""
+    whole = total // most * most
+    for i in f.range(0, whole, most):
+        yield i, most
+    if whole < total:
+        yield whole, total - whole
+
+
+def in_tiles(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
+    """Starts and sizes, as equal as can be and of at most so much: a loop for each size."""
+    return in_shares(f, shares(total, most))
+
+
+def in_shares(f: Function, tiles: Iterable[tuple[int, int]]) -> Iterator[tuple[Index, int]]:
+    """Starts and sizes of tiles, of which the sizes are given, and how many there are of each."""
+    start = 0
+    for size, count in tiles:
+        for i in f.range(start, start + size * count, size):
+            yield i, size
+        start += size * count
+
+
+def _least(a: Index, b: int) -> Index:
+    return min(a, b) if isinstance(a, int) else minimum(a, b)
+
+
+def _next_panels(f: Function, panels: Panels, j: Index, columns: int, p: Index, plan: Plan, k: int) -> Value:
+    """Where the panels lie that are needed after those of a block: of the next one of the depth, or of columns."""
+    end = f.index(p) + plan.depth
+    return where(end >= k, panels(0, j + columns), panels(end, j))
+
+
+def _following(ahead: Ahead, p: Value, k: int) -> Value:
+    """Where the block of the depth lies that is needed next: from p on, or if that is the end, the next one's first."""
+    return where(p >= k, ahead.next.at, ahead.matrix.moved(p, 0).at)

@@ -1,0 +1,93 @@
+"""Blocks of operands copied to where the tile reads them without conflicts in the caches.
+
+The left operand keeps its direction: rows stay rows, in a block whose rows are a little more than a power of two apart.
+The right operand becomes panels: the columns of one tile beside each other, row after row. If its columns are
+contiguous instead of its rows, squares of it are turned in registers on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir.words import shuffle
+from runtime.codegen.kernels.matmul.matrix import Matrix
+
+
+def packed_left(
+    f: Function, source: Matrix, to: Value, rows: int, depth: Index, apart: tuple[int, int], vector: Type
+) -> Matrix:
+    """A copy of `rows` rows, `depth` deep; rows are `apart` if they are contiguous in the source, else columns."""
+    lanes = vector.lanes
+    if source.column == 1:
+        copy = Matrix(to, apart[0], 1)
+        for i in f.range(0, rows):
+            for p, count in pieces(f, depth, lanes):
+                f.store(source.along_row(i, p, count), copy.at, i * copy.row + p)
+        return copy
+    copy = Matrix(to, 1, apart[1])
+    for p in f.range(0, depth):
+        for i, count in pieces(f, rows, lanes if source.row == 1 else 0):
+            f.store(source.along_column(i, p, count) if count else source.element(i, p), copy.at, p * copy.column + i)
+    return copy
+
+
+def packed_right(
+    f: Function, source: Matrix, to: Value, depth: Index, columns: int, width: int, most: int, vector: Type
+) -> None:
+    """Copy `depth` rows of `columns` columns as panels of `width` columns, each with room for `most` rows."""
+    whole = columns // width * width
+    for j in f.range(0, whole, width):
+        _panel(f, source.moved(0, j), to + j * most, depth, width, width, vector)
+    if whole < columns:
+        _panel(f, source.moved(0, whole), to + whole * most, depth, columns - whole, width, vector)
+
+
+def _panel(f: Function, source: Matrix, to: Value, depth: Index, columns: int, width: int, vector: Type) -> None:
+    lanes = vector.lanes
+    if source.column == 1:
+        for p in f.range(0, depth):
+            for j in range(0, columns, lanes):
+                f.store(source.along_row(p, j, lanes, min(lanes, columns - j)), to, p * width + j)
+        return
+    for p, count in pieces(f, depth, lanes if source.row == 1 else 0):
+        if count:
+            _squares(f, source.moved(p, 0), to + p * width, columns, width, vector)
+            continue
+        for j in f.range(0, columns):
+            f.store(source.element(p, j), to, p * width + j)
+
+
+def _squares(f: Function, source: Matrix, to: Value, columns: int, width: int, vector: Type) -> None:
+    """Rows of a panel, as many as a vector has lanes, from contiguous columns; columns that are missing are 0."""
+    for j in range(0, columns, vector.lanes):
+        square = [source.along_column(0, c, vector.lanes) for c in range(j, min(j + vector.lanes, columns))]
+        square += [f.constant(vector, 0)] * (vector.lanes - len(square))
+        for i, row in enumerate(transposed(square)):
+            f.store(row, to, i * width + j)
+
+
+def transposed(square: list[Value]) -> list[Value]:
+    """Rows for columns, of as many vectors as each has lanes: neighbours change places, then pairs, fours and so on."""
+    lanes, bit = len(square), 1
+    while bit < lanes:
+        lower = [lane + (lanes - bit if lane & bit else 0) for lane in range(lanes)]
+        upper = [lane + (lanes if lane & bit else bit) for lane in range(lanes)]
+        turned = list(square)
+        for i in range(lanes):
+            if not i & bit:
+                a, b = square[i], square[i | bit]
+                turned[i], turned[i | bit] = shuffle(a, b, lower), shuffle(a, b, upper)
+        square, bit = turned, bit * 2
+    return square
+
+
+def pieces(f: Function, count: Index, lanes: int) -> Iterator[tuple[Index, int]]:
+    """Starts and lanes: whole vectors, then elements alone, which have no lanes."""
+    whole: Index = 0
+    if lanes:
+        whole = count // lanes * lanes if isinstance(count, int) else count & -lanes
+        for i in f.range(0, whole, lanes):
+            yield i, lanes
+    for i in f.range(whole, count):
+        yield i, 0

@@ -1,0 +1,165 @@
+"""How a product is cut for registers and caches, from shapes and target.
+
+No bit depends on any of it but on `DEPTH`: an element of the result is the sum, in order, of chains of multiply-adds
+along blocks of the depth, wherever the tile lies and from whichever copy it reads.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from runtime.codegen.machine import Target
+
+DEPTH: Final = 256
+"""The longest chain: a long one loses digits, and the operands of a block of this depth fit into near caches."""
+
+UNROLL: Final = 4
+"""Steps of the depth written out in the body of the tile's loop."""
+
+MOST_ROWS: Final = {
+    (32, True): {1: 12, 2: 13, 3: 8, 4: 6},
+    (16, True): {1: 8, 2: 6, 3: 4},
+    (16, False): {1: 6, 2: 4, 3: 3},
+}
+"""By number of registers and whether there is an FMA: rows of a tile of so many vectors that LLVM keeps in registers.
+It loads vectors of the next step ahead, so less fits than counting says; a test looks at the assembly."""
+
+FEW_ROWS: Final = 96
+"""Below so many rows of the result, copying the right operand costs more than reading it where it is."""
+
+PAGE: Final = 4096
+"""Bytes after which rows fall on each other in the nearest cache."""
+
+
+class Plan(NamedTuple):
+    """How a product is cut.
+
+    Attributes:
+        rows: of a tile, at most.
+        vectors: of a tile, side by side.
+        lanes: of a vector.
+        depths: how many blocks the depth is cut into.
+        depth: of a block; the last may be less deep.
+        block_rows: rows of the left operand that are copied at once.
+        block_columns: columns of the right operand that are copied at once.
+        pack_left, pack_right: whether blocks of the operands are copied.
+        left_scratch, right_scratch: elements of memory for those copies.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    depths: int
+    depth: int
+    block_rows: int
+    block_columns: int
+    pack_left: bool
+    pack_right: bool
+    left_scratch: int
+    right_scratch: int
+
+    @property
+    def apart(self) -> tuple[int, int]:
+        """Elements from row to row of a copy of the left operand, or from column to column."""
+        return self.depth + self.lanes, self.block_rows + self.lanes
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return self.vectors * self.lanes
+
+    @property
+    def scratch(self) -> int:
+        """Elements of memory that the product needs besides its operands; a multiple of 16."""
+        return self.left_scratch + self.right_scratch
+
+
+def plan_product(
+    target: Target, bits: int, m: int, n: int, k: int, left: tuple[int, int], right: tuple[int, int]
+) -> Plan:
+    """Cut a product of m x k by k x n, of elements of so many bits, whose operands have these strides."""
+    item, lanes = bits // 8, target.lanes(bits)
+    rows, vectors = tile_shape(target, lanes, m, n)
+    width = vectors * lanes
+    depths, depth = max(-(-k // DEPTH), 1), depth_of_block(k)
+    pack_right = k > 0 and (right[1] != 1 or (n > width and _worth_copying_right(m, right[0] * item)))
+    pack_left = pack_right and n >= 4 * width and m * k * item >= target.l2_bytes  # else it stays near
+    block_columns = _block(n, target.l2_bytes // 2 // (depth * item), width) if pack_right else width
+    block_rows = _block(m, target.l2_bytes // 8 // (depth * item), rows) if pack_left else m
+    return Plan(
+        rows,
+        vectors,
+        lanes,
+        depths,
+        depth,
+        block_rows,
+        block_columns,
+        pack_left,
+        pack_right,
+        _up(block_rows * (depth + lanes) if left[1] == 1 else (block_rows + lanes) * depth, 16) if pack_left else 0,
+        _up(_up(block_columns, width) * depth, 16) if pack_right else 0,
+    )
+
+
+def depth_of_block(k: int) -> int:
+    """Return the size of the blocks of a depth; the last block may be smaller."""
+    return _up(-(-k // -(-k // DEPTH)), UNROLL) if k > DEPTH else k
+
+
+def plan_rows(target: Target, bits: int, m: int, n: int, k: int, left: tuple[int, int], right: tuple[int, int]) -> Plan:
+    """Cut some rows of a large product, whose right operand lies by panels already.
+
+    A left operand whose columns lie together is copied: its rows would fall on each other in the nearest cache.
+    """
+    plan = plan_product(target, bits, m, n, k, left, right)
+    copies = left[1] != 1
+    room = _up((m + plan.lanes) * plan.depth, 16) if copies else 0
+    return plan._replace(block_rows=m, pack_left=copies, pack_right=False, left_scratch=room, right_scratch=0)
+
+
+def tile_shape(target: Target, lanes: int, m: int, n: int) -> tuple[int, int]:
+    """Rows and vectors of the tile that takes the fewest cycles for each step of the depth."""
+    costs = tile_costs(target, lanes, m, n)
+    return min(costs, key=lambda shape: costs[shape])
+
+
+def tile_cycles(target: Target, lanes: int, m: int, n: int) -> float:
+    """How many cycles the best tile takes for each step of the depth."""
+    return min(tile_costs(target, lanes, m, n).values())
+
+
+def tile_costs(target: Target, lanes: int, m: int, n: int) -> dict[tuple[int, int], float]:
+    """Cycles for each step of the depth, by rows and vectors of tiles.
+
+    A step loads a vector for each of its columns and an element for each of its rows, and multiplies and adds once for
+    each of both; with two units for either, and four turns until a sum can be used again.
+    """
+    costs: dict[tuple[int, int], float] = {}
+    for vectors, most in MOST_ROWS[target.registers, target.fma].items():
+        columns, tiles = -(-n // (vectors * lanes)), -(-m // most)
+        rows = -(-m // tiles)
+        step = max(rows * vectors / 2, (rows + vectors) / 1.8, 4)  # loads are a little slower than they should be
+        costs[rows, vectors] = columns * tiles * step
+    return costs
+
+
+def shares(total: int, most: int) -> list[tuple[int, int]]:
+    """The total in equal parts of at most so much: sizes, one apart from each other, and how many of each."""
+    parts = -(-total // most)
+    size, rest = divmod(total, parts)
+    return [(size + 1, rest), (size, parts - rest)] if rest else [(size, parts)]
+
+
+def _worth_copying_right(m: int, row_bytes: int) -> bool:
+    return m >= FEW_ROWS or (row_bytes % PAGE == 0 and m >= FEW_ROWS // 2)
+
+
+def _block(total: int, most: int, multiple: int) -> int:
+    """An equal share of the total of at most so much, as a multiple."""
+    most = max(most // multiple, 1) * multiple
+    parts = -(-total // most)
+    return min(_up(-(-total // parts), multiple), total)
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple

@@ -1,0 +1,14 @@
+"""Moves: elements that are copied from one place to another, or filled, whatever they are: bits are bits.
+
+move      a box of elements, where it is read and where it is written
+line      a line of elements as vectors
+stages    the moves of an op as units that threads share
+writing   one move as loops: lines, squares turned in registers, or element by element
+"""
+
+from runtime.codegen.kernels.moves.line import line as line
+from runtime.codegen.kernels.moves.move import Lying as Lying
+from runtime.codegen.kernels.moves.move import Move as Move
+from runtime.codegen.kernels.moves.move import Strided as Strided
+from runtime.codegen.kernels.moves.move import row_major as row_major
+from runtime.codegen.kernels.moves.stages import move_stages as move_stages

@@ -1,0 +1,29 @@
+"""A line of elements as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from runtime.codegen.ir import Function, Index
+
+UNROLL: Final = 4
+"""Vectors that are copied in one turn of a loop."""
+
+
+def line(f: Function, count: int, lanes: int) -> Iterator[tuple[Index, int]]:
+    """Starts and lanes of vectors: whole ones, then halves, quarters and so on; single elements have no lanes."""
+    together = count // (lanes * UNROLL) * lanes * UNROLL
+    for i in f.range(0, together, lanes * UNROLL):
+        for part in range(UNROLL):
+            yield i + part * lanes, lanes
+    start = together
+    while start < count:
+        lanes = min(lanes, power_below(count - start))
+        yield start, lanes if lanes > 1 else 0
+        start += lanes
+
+
+def power_below(number: int) -> int:
+    """The largest power of two that is not larger."""
+    return 1 << (number.bit_length() - 1)

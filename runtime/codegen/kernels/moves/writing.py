@@ -1,0 +1,199 @@
+"""One move as loops.
+
+Lines: both sides go on along the last axis, element beside element; vectors, and at the end of a line smaller ones.
+Squares: the source goes on along another axis; vectors of it are turned in registers, as many as each has lanes. At the
+end of an axis the last square begins earlier, and writes only what is missing.
+Elements: neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Final, NamedTuple
+
+from runtime.codegen.ir import Index, Type, Value
+from runtime.codegen.kernels.matmul.packing import transposed
+from runtime.codegen.kernels.moves.line import line, power_below
+from runtime.codegen.kernels.moves.move import Move, Strided
+from runtime.codegen.kernels.nest import leading, moved, over, spread
+from runtime.codegen.kernels.stages import Work
+from runtime.codegen.machine import Target
+
+PIECE_BYTES: Final = 4096
+"""Of a line that is shared by several units; a multiple of every vector."""
+
+WANTED: Final = 32
+"""Units, so that threads have something to share."""
+
+MOST_SIDE: Final = 16
+"""Of a square: its vectors, before and after, have to stay in registers."""
+
+
+class Written(NamedTuple):
+    """A move that is ready to be written.
+
+    Attributes:
+        units: extents of the axes whose places are units.
+        cost: nanoseconds of all units, a guess.
+        write: the loop over units.
+    """
+
+    units: tuple[int, ...]
+    cost: float
+    write: Callable[[Work, Index, Index], None]
+
+
+def written(target: Target, bits: int, move: Move) -> Written:
+    """How a move of elements of so many bits is written."""
+    element = Type("unsigned", bits)
+    lanes, elements = target.vector_bytes * 8 // bits, prod(move.extents)
+    if not move.extents or move.to.steps[-1] != 1:
+        return _spread(move.extents, elements * 0.6, lambda work: _Elements(work, element, move).write)
+    if not isinstance(move.source, Strided) or move.source.steps[-1] in (0, 1):
+        return _lines(move, element, lanes)
+    beside = [axis for axis, step in enumerate(move.source.steps) if step == 1 and move.extents[axis] > 1]
+    side = power_below(min(lanes, MOST_SIDE, move.extents[-1], *(move.extents[axis] for axis in beside[-1:])))
+    if not beside or side < 2:
+        return _spread(move.extents, elements * 0.6, lambda work: _Elements(work, element, move).write)
+    axis = beside[-1]
+    extents = [*move.extents[:-1]]
+    extents[axis] = -(-extents[axis] // side)
+    return _spread(extents, elements * 2.0 / side, lambda work: _Squares(work, element, move, axis, side).write)
+
+
+def _lines(move: Move, element: Type, lanes: int) -> Written:
+    """Lines; where there are few, pieces of them are units of their own."""
+    length, cost = move.extents[-1], prod(move.extents) * element.bits / 8 * 0.03 + prod(move.extents[:-1])
+    piece = PIECE_BYTES * 8 // element.bits
+    pieces = -(-length // piece) if prod(move.extents[:-1]) < WANTED else 1
+    size = length if pieces == 1 else piece
+    return _spread([*move.extents[:-1], pieces], cost, lambda work: _Lines(work, element, move, lanes, size).write)
+
+
+def _spread(extents: Sequence[int], cost: float, writer: Callable[[Work], Callable[[list[Index]], None]]) -> Written:
+    """Units are the places of the first axes; what is left is written by loops inside."""
+    count = leading(extents, WANTED)
+
+    def write(work: Work, start: Index, stop: Index) -> None:
+        place = writer(work)
+        spread(work.f, extents[:count], start, stop, lambda at: over(work.f, extents[count:], place, at))
+
+    return Written(tuple(extents[:count]), cost, write)
+
+
+class _Elements:
+    """Element by element."""
+
+    def __init__(self, work: Work, element: Type, move: Move) -> None:
+        self.f, self.element, self.move = work.f, element, move
+        self.target = work.f.cast(work.outputs[move.to.number], element) + move.to.offset
+        self.source = _source(work, element, move)
+
+    def write(self, at: list[Index]) -> None:
+        move = self.move
+        x = self._fill(0) if self.source is None else self.f.load(self.source, moved(at, _steps(move)))
+        self.f.store(x, self.target, moved(at, move.to.steps))
+
+    def _fill(self, lanes: int) -> Value:
+        assert isinstance(self.move.source, int), "what has no source is filled with a number"
+        return self.f.constant(self.element.of(lanes), self.move.source)
+
+
+class _Lines(_Elements):
+    """A line, or a piece of one: the last index is the number of the piece."""
+
+    def __init__(self, work: Work, element: Type, move: Move, lanes: int, size: int) -> None:
+        super().__init__(work, element, move)
+        self.lanes, self.size = lanes, size
+
+    def write(self, at: list[Index]) -> None:
+        *around, piece = at
+        length = self.move.extents[-1]
+        whole, rest = divmod(length, self.size)
+        if isinstance(piece, int) or not rest:
+            self._piece(around, piece * self.size, self.size)
+            return
+        is_whole = piece < whole
+        with self.f.when(is_whole):
+            self._piece(around, piece * self.size, self.size)
+        with self.f.when(~is_whole):
+            self._piece(around, whole * self.size, rest)
+
+    def _piece(self, around: Sequence[Index], first: Index, count: int) -> None:
+        target = self.target + moved([*around, first], self.move.to.steps)
+        source = None if self.source is None else self.source + moved([*around, first], _steps(self.move))
+        known = self._known(source)
+        for i, lanes in line(self.f, count, self.lanes):
+            if known is not None:
+                x = self.f.splat(known, lanes) if lanes else known
+            else:
+                assert source is not None, "what has none is filled"
+                x = self.f.load(source, i, lanes)
+            self.f.store(x, target, i)
+
+    def _known(self, source: Value | None) -> Value | None:
+        """What the whole line is made of, if it is one number."""
+        if source is None:
+            return self._fill(0)
+        return None if _steps(self.move)[-1] else self.f.load(source)
+
+
+class _Squares(_Elements):
+    """Squares along the last axis; the index of the other one is the number of a row of squares."""
+
+    def __init__(self, work: Work, element: Type, move: Move, axis: int, side: int) -> None:
+        super().__init__(work, element, move)
+        self.axis, self.side = axis, side
+
+    def write(self, at: list[Index]) -> None:
+        whole, rest = divmod(self.move.extents[self.axis], self.side)
+        row = at[self.axis]
+        if not rest:
+            self._row(at, row * self.side, 0)
+        elif isinstance(row, int):
+            self._ends(at, row, whole, rest)
+        else:
+            is_whole = row < whole
+            with self.f.when(is_whole):
+                self._row(at, row * self.side, 0)
+            with self.f.when(~is_whole):
+                self._row(at, whole * self.side + rest - self.side, self.side - rest)
+
+    def _ends(self, at: list[Index], row: int, whole: int, rest: int) -> None:
+        if row < whole:
+            self._row(at, row * self.side, 0)
+        else:
+            self._row(at, whole * self.side + rest - self.side, self.side - rest)
+
+    def _row(self, at: list[Index], first: Index, skipped: int) -> None:
+        """Squares side by side; of each, the first columns of the source, so many, are there already."""
+        at = [*at]
+        at[self.axis] = first
+        length = self.move.extents[-1]
+        whole = length // self.side * self.side
+        for j in self.f.range(0, whole, self.side):
+            self._square([*at, j], skipped)
+        if whole < length:
+            self._square([*at, length - self.side], skipped)
+
+    def _square(self, at: list[Index], skipped: int) -> None:
+        here, there = _steps(self.move), self.move.to.steps
+        assert self.source is not None, "what has none is filled line by line"
+        source, target = self.source + moved(at, here), self.target + moved(at, there)
+        columns = [self.f.load(source, i * here[-1], self.side) for i in range(self.side)]
+        for i, row in enumerate(transposed(columns)):
+            if i >= skipped:
+                self.f.store(row, target, i * there[self.axis])
+
+
+def _source(work: Work, element: Type, move: Move) -> Value | None:
+    if not isinstance(move.source, Strided):
+        return None
+    address = work.inputs[move.source.number]
+    assert address is not None, "an absent operand is not moved"
+    return work.f.cast(address, element) + move.source.offset
+
+
+def _steps(move: Move) -> tuple[int, ...]:
+    return move.source.steps if isinstance(move.source, Strided) else (0,) * len(move.extents)

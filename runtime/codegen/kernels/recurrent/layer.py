@@ -1,0 +1,218 @@
+"""What a recurrent layer is, and how its work is divided: stages are time steps, units panels of its states.
+
+A panel has vectors of states, and the gates that belong to them: what a cell needs of a product is made by one unit.
+Its vectors of weights lie in pairs, as the product takes them: so a pair of all depths stays in the nearest cache.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.kernels.stages import Work
+
+L2_BYTES: Final = 100.0
+"""That come from the second cache in a nanosecond."""
+
+FEW_ROWS: Final = 2
+"""Of a batch whose steps take as long as reading the weights."""
+
+KEPT: Final = {3: 4, 4: 5}
+"""By the number of gates, how many vectors are kept for the gradient for one of states: the gates, and the new state
+of a GRU, or the cell of an LSTM."""
+
+
+class Operands(NamedTuple):
+    """Operands and results of a gradient by number; None for what it does not have."""
+
+    first: int
+    states: int
+    gradient: int
+    mask: int
+    state: int
+    first_cell: int | None = None
+    cells: int | None = None
+    cell_gradient: int | None = None
+
+
+OPERANDS = {
+    1: Operands(2, 3, 4, 5, 1),
+    3: Operands(3, 4, 5, 6, 2),
+    4: Operands(2, 4, 6, 8, 1, 3, 5, 7),
+}
+"""By the number of gates."""
+
+
+class Part(NamedTuple):
+    """What a product makes: a gate, from so many states and features, beginning with that one."""
+
+    gate: int
+    first: int
+    depth: int
+
+
+class At(NamedTuple):
+    """A vector of states at a step of a row: its row, time, first state, and how many lanes count."""
+
+    row: Value
+    time: Value
+    first: Value
+    tail: int
+
+
+class Layer(NamedTuple):
+    """A recurrent layer.
+
+    Attributes:
+        element: of all tensors but the mask.
+        rows: of the batch.
+        times: how many steps.
+        states: of a row.
+        gates: how many vectors of preactivations belong to one of states.
+        reverse: whether the last step is the first one.
+        lanes: of a vector.
+        rate: multiply-adds in a nanosecond.
+        chains: of multiply-adds, side by side, if weights are read in place; 0 if they are copied.
+        features: of what the layer multiplies with weights besides its states; 0 if that is done before it.
+    """
+
+    element: Type
+    rows: int
+    times: int
+    states: int
+    gates: int
+    reverse: bool
+    lanes: int
+    rate: float
+    chains: int
+    features: int = 0
+
+    @property
+    def vector(self) -> Type:
+        """Of states."""
+        return self.element.of(self.lanes)
+
+    @property
+    def item(self) -> int:
+        """Bytes of an element."""
+        return self.element.bits // 8
+
+    @property
+    def wide(self) -> int:
+        """Preactivations of a row."""
+        return self.gates * self.states
+
+    @property
+    def in_place(self) -> bool:
+        """Whether weights are read where they are."""
+        return self.chains > 0
+
+    @property
+    def beside(self) -> int:
+        """Vectors of states in a panel: so many that pairs come out even, if there are that many."""
+        wanted = 1 if self.gates % 2 == 0 else 2
+        return min(max(self.chains // (self.rows * self.gates), 1) if self.in_place else wanted, self.vectors)
+
+    @property
+    def width(self) -> int:
+        """States of a panel."""
+        return self.beside * self.lanes
+
+    @property
+    def panels(self) -> int:
+        """Of all states."""
+        return -(-self.states // self.width)
+
+    @property
+    def depth(self) -> int:
+        """What a row is multiplied with: its states, and its features behind them."""
+        return self.states + self.features
+
+    @property
+    def parts(self) -> list[Part]:
+        """The products of a vector of states: one for each gate, then one of the features for each gate.
+
+        Features have sums of their own, in the order of a product that runs before the layer: so the bits do not
+        depend on where the features are multiplied.
+        """
+        parts = [Part(gate, 0, self.states) for gate in range(self.gates)]
+        if self.features:
+            parts += [Part(gate, self.states, self.features) for gate in range(self.gates)]
+        return parts
+
+    @property
+    def pairs(self) -> list[list[tuple[int, int]]]:
+        """The vectors that are made together, of one depth: each by its number in the panel and its part.
+
+        Two: so a pair of all depths stays in the nearest cache. Four for a row or two, whose chains are few; the whole
+        panel where weights are read in place.
+        """
+        size = self.gates * self.beside if self.in_place else 4 if self.rows <= FEW_ROWS else 2
+        alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for v in range(self.beside):
+            for number, part in enumerate(self.parts):
+                alike.setdefault(part[1:], []).append((v, number))
+        return [made[first : first + size] for made in alike.values() for first in range(0, len(made), size)]
+
+    @property
+    def panel_size(self) -> int:
+        """Elements of a copied panel of weights."""
+        return 0 if self.in_place else self.beside * self.lanes * sum(part.depth for part in self.parts)
+
+    @property
+    def sums_size(self) -> int:
+        """Elements of what the product of a panel gives."""
+        return self.rows * self.beside * len(self.parts) * self.lanes
+
+    @property
+    def apart(self) -> int:
+        """Elements from row to row of copies of states: a little more than a power of two."""
+        return self.depth + self.lanes
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds of the product of a step, for which weights come from the second cache, and of the cells."""
+        product = max(self.rows / self.rate, self.item / L2_BYTES) * self.depth
+        return self.wide * (product + self.rows * 0.4)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a thread does its share of a step at once; of few rows, one that comes late is to get less."""
+        return self.rows > FEW_ROWS
+
+    @property
+    def vectors(self) -> int:
+        """Of all states."""
+        return -(-self.states // self.lanes)
+
+    @property
+    def kept_size(self) -> int:
+        """Elements of all that is kept for the gradient."""
+        return self.times * self.vectors * self.rows * KEPT[self.gates] * self.lanes
+
+    def zero(self, f: Function) -> Value:
+        """Return a vector of zeros."""
+        return f.constant(self.vector, 0)
+
+    def time(self, f: Function, step: Value, backwards: bool = False) -> Value:
+        """The position of a step, counted from the one that is computed first."""
+        return f.index(self.times - 1) - step if self.reverse != backwards else step
+
+
+def address(work: Work, number: int) -> Value:
+    """Of an operand that is there."""
+    x = work.inputs[number]
+    assert x is not None, "only a mask is optional"
+    return x
+
+
+def kept(layer: Layer, all: Value, at: At) -> Value:
+    """Where lies what is kept there: by time, then vector of states, then row, so a panel finds it on end."""
+    vector = at.time * layer.vectors + at.first // layer.lanes
+    return all + (vector * layer.rows + at.row) * (KEPT[layer.gates] * layer.lanes)
+
+
+def hides(work: Work, number: int, layer: Layer, row: Index, time: Index) -> Value | None:
+    """Whether a step of a row does not count, alone; None without a mask."""
+    mask = work.inputs[number] if number < len(work.inputs) else None
+    return None if mask is None else work.f.load(mask, row * layer.times + time).equal(0)

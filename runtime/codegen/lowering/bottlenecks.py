@@ -1,0 +1,74 @@
+"""Inverted bottlenecks: groups of three convolutions that follow each other become one, if nothing else reads between.
+
+What has many channels, such as four times those of what goes in and comes out, then never is in memory; see
+`convolution.bottleneck`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from prograd_proto import TensorType
+from runtime.codegen.kernels.conv.bottleneck import Bottleneck
+from runtime.codegen.kernels.conv.plan import Shape
+from runtime.codegen.lowering.groups import Group
+from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.rules.conv import shape_of
+
+
+def with_bottlenecks(block: Nodes, groups: Sequence[Group]) -> list[Group]:
+    """The groups, of which the last of each bottleneck has the nodes of the others before its own."""
+    readers: dict[str, list[Group]] = {}
+    for group in groups:
+        for name in group.reads:
+            readers.setdefault(name, []).append(group)
+    maker = {name: group for group in groups if _is_plain(group) for name in group.makes}
+    found: dict[Group, Group] = {}
+    taken: set[Group] = set()
+    for group in groups:
+        three = _before(block, group, maker, readers)
+        if three is None or not taken.isdisjoint(three):
+            continue
+        shapes = [shape_of_convolution(other.nodes[0], block.types) for other in three]
+        if Bottleneck.takes((shapes[0], shapes[1], shapes[2])):
+            taken.update(three)
+            found[group] = _joined(three)
+    return [found.get(group, group) for group in groups if group in found or group not in taken]
+
+
+def shape_of_convolution(node: Node, types: Mapping[str, TensorType]) -> Shape:
+    """What a convolution goes over."""
+    source, filter = (types[name] for name in node.inputs[:2])
+    return shape_of(source, filter, types[node.outputs[0]], node.attributes)
+
+
+def _before(
+    block: Nodes, group: Group, maker: Mapping[str, Group], readers: Mapping[str, list[Group]]
+) -> list[Group] | None:
+    """Three convolutions, this one the last, of which each reads the one before it and nothing else does."""
+    three = [group]
+    while len(three) < 3 and _is_plain(three[0]):
+        source = three[0].nodes[0].inputs[0]
+        before = maker.get(source)
+        if before is None or any(name in block.ends for name in before.makes):
+            return None
+        if any(readers.get(name, []) != ([three[0]] if name == source else []) for name in before.makes):
+            return None
+        if any(source in node.inputs[int(i == 0) :] for i, node in enumerate(three[0].nodes)):
+            return None
+        three.insert(0, before)
+    return three if _is_plain(three[0]) and three[0].nodes[0].inputs[0] not in block.accesses else None
+
+
+def _is_plain(group: Group) -> bool:
+    return group.nodes[0].op.type == "conv2d" and group.is_convolved and not group.before
+
+
+def _joined(three: Sequence[Group]) -> Group:
+    """One group, where the last stands."""
+    *first, last = three
+    before = [node for group in first for node in group.nodes]
+    made = {name for node in before for name in node.outputs}
+    reads = {name for group in three for name in group.reads} - made
+    return replace(last, before=before, reads=reads)

@@ -1,0 +1,23 @@
+"""How many instructions a pointwise node is for a vector, counted by writing them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prograd_proto import TensorType
+from runtime.codegen.ir import Module, Value
+from runtime.codegen.lowering.nodes import Node
+from runtime.codegen.machine import Target
+from runtime.codegen.rules import Pointwise, register_type
+
+
+def instructions(target: Target, node: Node, types: Mapping[str, TensorType]) -> int | None:
+    """Of the node's expression; None if it takes more than its operands and attributes."""
+    form = node.form
+    if not isinstance(form, Pointwise) or form.before or form.places or form.refused:
+        return None
+    f = Module(target).function("counted", [], None)
+    operands = [Value("%x", register_type(types[x].dtype).of(target.lanes(64)), f) if x else None for x in node.inputs]
+    before = f.size
+    form.of(operands, dict(node.attributes))
+    return f.size - before

@@ -1,0 +1,272 @@
+"""Layers: recurrent ones with what is around them, where that saves computing something twice, or reading zeros.
+
+1. A gradient whose layer is in the block too is given what that keeps for it: gates, instead of computing them again,
+   and cells, in the order in which it reads them. They take the room of what they are made of.
+2. It is not given gradients that are known to be 0: of cells, or of all states but the last one. Those of the first
+   state and cell are left out if nobody reads them. It sums those of preactivations, for biases, while it makes them.
+3. A layer makes the product of its features itself if nobody else reads that: step by step, with that of its states.
+   For few rows it does not, since it goes through all weights in every step. The order of additions is that of the
+   product before the layer, so no bit depends on which of them makes it.
+4. Where only the last step of a layer is read, it writes no other.
+5. What nobody reads then is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from prograd_proto import TensorType
+from runtime.codegen.ir import DTYPES
+from runtime.codegen.kernels.recurrent.backwards import Back
+from runtime.codegen.kernels.recurrent.forwards import Ahead
+from runtime.codegen.kernels.recurrent.layer import KEPT, OPERANDS
+from runtime.codegen.lowering.nodes import Additions, Node, Nodes
+from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
+from runtime.codegen.rules import Loops
+from runtime.codegen.rules.recurrent import GATES, backwards, forwards, layer_of
+
+FEWEST_ROWS: Final = 8
+"""Of a layer that makes the product of its features."""
+
+OVER_ROWS_AND_STEPS: Final = {"axes": (0, 1), "keepdims": False}
+"""The attributes of a sum for a bias."""
+
+MOST_ROWS_SUMMED: Final = 256
+"""That a gradient sums in one chain, before it adds those of steps: longer chains lose digits."""
+
+COPIES: Final = frozenset({"spill", "reload"})
+"""Ops whose result has the elements of their operand."""
+
+NEAR: Final = 0.8
+"""Share of the nominal second-level cache that all weights of such a layer may take."""
+
+
+def with_layers(block: Nodes, target: Target) -> Nodes:
+    """The block with its recurrent layers as they are best computed together."""
+    layers = [i for i, node in enumerate(block.nodes) if _gates(node)]
+    return _Layers(block, target).result(layers) if layers else block
+
+
+def _gates(node: Node) -> int:
+    """Of the layer that a node is, or is the gradient of; 0 if it is neither."""
+    return GATES.get(node.op.type.removesuffix("_gradient"), 0) if isinstance(node.form, Loops) else 0
+
+
+def _renamed(block: Nodes, same: Mapping[str, str]) -> Nodes:
+    """Return the block where each of these tensors is a view of another one."""
+    nodes = [node._replace(inputs=tuple(same.get(x, x) for x in node.inputs)) for node in block.nodes]
+    root = {name: same.get(of, of) for name, of in block.root.items()}
+    return replace(block, nodes=nodes, root=root, ends={same.get(name, name) for name in block.ends})
+
+
+class Features(NamedTuple):
+    """What is added to the product of states, as a product: features, their weights, and a bias or ""."""
+
+    x: str
+    weights: str
+    bias: str
+
+
+class _Layers:
+    def __init__(self, block: Nodes, target: Target) -> None:
+        self.block, self.target, self.types = block, target, dict(block.types)
+        self.nodes: dict[int, Node] = dict(enumerate(block.nodes))
+        self.maker = {name: i for i, node in self.nodes.items() for name in node.outputs}
+        self.ahead: dict[int, Ahead] = {}  # by position, of layers
+        self.same: dict[str, str] = {}  # by name of a sum that is left out, the name of an equal one
+
+    def result(self, layers: list[int]) -> Nodes:
+        for i in layers:
+            if self.nodes[i].op.type.endswith("_gradient"):
+                self._gradient(i)
+        for i in layers:
+            if not self.nodes[i].op.type.endswith("_gradient"):
+                self._layer(i)
+        new = {name: name for name in self.types.keys() - self.block.types.keys()}
+        block = replace(self.block, nodes=[*self.nodes.values()], types=self.types, root=self.block.root | new)
+        return _renamed(block, self.same) if self.same else block
+
+    # Gradients.
+
+    def _gradient(self, i: int) -> None:
+        node, gates = self.nodes[i], _gates(self.nodes[i])
+        operands = OPERANDS[gates]
+        inputs = [*node.inputs, *[""] * (operands.mask + 1 - len(node.inputs))]
+        firsts = node.outputs[operands.state :]
+        back = Back(first=any(self._is_read(name) for name in firsts))
+        if last := self._last(inputs[operands.gradient], node):
+            back, inputs[operands.gradient] = back._replace(last=True), last
+        if operands.cell_gradient is not None and self._is_zero(inputs[operands.cell_gradient]):
+            back, inputs[operands.cell_gradient] = back._replace(cells=False), ""
+        if kept := self._kept(node, gates):
+            needed = (operands.first, operands.first_cell, operands.gradient, operands.cell_gradient, operands.mask, 1)
+            needed = (*needed, operands.states if gates == 3 else None)
+            inputs = [name if number in needed else "" for number, name in enumerate(inputs)] + [kept]
+            back = back._replace(kept=True)
+        outputs = node.outputs if back.first else node.outputs[: operands.state]
+        sums = self._sums(i, node.outputs[: operands.state])
+        back, outputs = back._replace(sums=tuple(sums)), (*outputs, *sums.values())
+        self._put(i, node._replace(form=backwards(gates, back), inputs=tuple(inputs), outputs=outputs))
+
+    def _sums(self, i: int, names: Sequence[str]) -> dict[int, str]:
+        """Return the sums over rows and steps that the gradient makes itself, by the number of what is summed.
+
+        Their nodes go. They are all such sums, also of tensors that were moved to a file and back: these sums are added
+        in another order than others, so what the memory plan does must not decide which of them are made here.
+        """
+        found: dict[int, str] = {}
+        for number, name in enumerate(names):
+            for j in self._readers_of_copies(name):
+                made, rows = self.nodes[j], self.types[name].static_shape[0]
+                if made.op.type != "sum" or made.attributes != OVER_ROWS_AND_STEPS or rows > MOST_ROWS_SUMMED:
+                    continue
+                [sum] = made.outputs
+                if number in found:
+                    self.same[sum] = found[number]
+                else:
+                    found[number], self.maker[sum] = sum, i
+                del self.nodes[j]
+        return found
+
+    def _readers_of_copies(self, name: str) -> list[int]:
+        """Return the positions of the nodes that read a tensor, or what is reloaded of it after a spill."""
+        readers: list[int] = []
+        for i in self._readers(name):
+            node = self.nodes[i]
+            copies = node.outputs if node.op.type in COPIES else ()
+            readers += [i, *(j for copy in copies for j in self._readers_of_copies(copy))]
+        return readers
+
+    def _last(self, name: str, node: Node) -> str:
+        """What a gradient of states has in their last step, if it is 0 in all others; else ""."""
+        maker = self._made_by(name, "unslice")
+        if maker is None:
+            return ""
+        times = self.types[name].static_shape[1]
+        step = 0 if node.attributes["reverse"] else times - 1
+        wanted = {"axes": (1,), "starts": (step,), "stops": (step + 1,)}
+        is_last = all(maker.attributes[key] == value for key, value in wanted.items())
+        return maker.inputs[0] if is_last and maker.inputs[0] not in self.block.accesses else ""
+
+    def _is_zero(self, name: str) -> bool:
+        maker = self._made_by(name, "full")
+        return maker is not None and maker.attributes["value"] == 0
+
+    def _kept(self, node: Node, gates: int) -> str:
+        """The name of what the layer of a gradient keeps for it; "" if it is not in the block."""
+        layer = self.maker.get(node.inputs[OPERANDS[gates].states])
+        if gates not in KEPT or layer is None or not self._is_layer_of(self.nodes[layer], node, gates):
+            return ""
+        made = self.nodes[layer]
+        name = f"kept for the gradient of {made.outputs[0]}"
+        if layer not in self.ahead:
+            type = self.types[made.outputs[0]]
+            size = layer_of(self.target, gates, type, bool(made.attributes["reverse"])).kept_size
+            self.types[name] = TensorType(type.dtype, (size,))
+            self.ahead[layer] = Ahead(keeps=True)
+        return name
+
+    def _is_layer_of(self, layer: Node, node: Node, gates: int) -> bool:
+        mask = OPERANDS[gates].mask
+        given, count = [*node.inputs, ""], OPERANDS[gates].states
+        results = given[count : count + len(layer.outputs)]
+        same = [*given[:count], given[mask] if mask < len(node.inputs) else ""]
+        here = [*layer.inputs, ""][: count + 1]
+        return here == same and results == [*layer.outputs] and layer.attributes == node.attributes
+
+    # Layers.
+
+    def _layer(self, i: int) -> None:
+        node, gates = self.nodes[i], _gates(self.nodes[i])
+        how, count = self.ahead.get(i, Ahead()), OPERANDS[gates].states
+        outputs, inputs = list(node.outputs), [*node.inputs, ""][: count + 1]
+        if gates == 4 and not self._is_read(outputs[1]):
+            how, outputs = how._replace(cells=False), outputs[:1]
+        if self._is_read_at_end(outputs[0], bool(node.attributes["reverse"])):
+            how = how._replace(last=True)
+        if how.keeps:
+            outputs.append(f"kept for the gradient of {outputs[0]}")
+        features = self._features(i, gates)
+        if features:
+            inputs = ["", *inputs[1:], *features]
+        size = self.types[features.x].static_shape[2] if features else 0
+        if how != Ahead() or features:
+            form = forwards(gates, how, size)
+            self._put(i, node._replace(form=form, inputs=tuple(inputs), outputs=tuple(outputs)))
+
+    def _is_read_at_end(self, name: str, reverse: bool) -> bool:
+        """Whether of all states only those of the last step are read."""
+        _, times, size = self.types[name].static_shape
+        last, each = (0 if reverse else times - 1) * size, times * size
+        if name in self.block.ends:
+            return False
+        for read in {x for node in self.nodes.values() for x in node.inputs if self.block.root.get(x, x) == name}:
+            access = self.block.accesses.get(read)
+            if access is None or min(access.lying.steps, default=0) < 0:
+                return False
+            inside = [(n - 1) * step for n, step in zip(*access.lying, strict=True) if step % each]
+            first = access.offset % each
+            if not last <= first <= first + sum(inside) < last + size:
+                return False
+        return True
+
+    def _features(self, i: int, gates: int) -> Features | None:
+        """What a layer may multiply itself instead of reading it."""
+        node = self.nodes[i]
+        x, rows = node.inputs[0], self.types[node.inputs[0]].static_shape[0]
+        if self._readers(x) != [i] or rows < FEWEST_ROWS:
+            return None
+        made, bias = self._made_by(x, "add"), ""
+        if made is not None:
+            x, bias = sorted(made.inputs, key=lambda name: self.types[name].rank, reverse=True)
+        product = self._made_by(x, "matmul")
+        if product is None or len(self._readers(x)) != 1 or any(product.attributes.values()):
+            return None
+        features = Features(product.inputs[0], product.inputs[1], bias)
+        is_chain = self.block.additions[x] is Additions.CHAIN  # as the layer adds
+        return features if is_chain and self._suits(features, gates, self.types[x]) else None
+
+    def _suits(self, features: Features, gates: int, type: TensorType) -> bool:
+        """Whether the operands are of the shapes that the layer's product takes, and all weights stay near."""
+        x, weights = (self.types[name] for name in features[:2])
+        wide = type.static_shape[-1]
+        if any(name in self.block.accesses for name in features) or x.rank != 3 or weights.rank != 2:
+            return False
+        if features.bias and self.types[features.bias].static_shape != (wide,):
+            return False
+        depth = x.static_shape[2] + wide // gates
+        return depth * wide * DTYPES[type.dtype].bits // 8 <= NOMINAL_L2_BYTES * NEAR
+
+    # The block.
+
+    def _made_by(self, name: str, op: str) -> Node | None:
+        """The node that makes a tensor, if it is of this op, and nobody needs its result at the end."""
+        maker = self.nodes.get(self.maker.get(name, -1))
+        return maker if maker is not None and maker.op.type == op and name not in self.block.ends else None
+
+    def _readers(self, name: str) -> list[int]:
+        """The positions of the nodes that read a tensor or a view of it."""
+        root = self.block.root
+        return [i for i, node in self.nodes.items() if any(x and root.get(x, x) == name for x in node.inputs)]
+
+    def _is_read(self, name: str) -> bool:
+        return name in self.block.ends or bool(self._readers(name))
+
+    def _put(self, i: int, node: Node) -> None:
+        """Put a node in the place of another one, and leave out what nobody reads then."""
+        before, self.nodes[i] = self.nodes[i].inputs, node
+        for name in before:
+            self._leave_out(name)
+
+    def _leave_out(self, name: str) -> None:
+        maker = self.maker.get(self.block.root.get(name, name), -1)
+        node = self.nodes.get(maker)
+        if node is None or node.form is None or any(self._is_read(made) for made in node.outputs):
+            return
+        if maker in self.ahead:  # its gradient reads what it keeps
+            return
+        del self.nodes[maker]
+        for operand in node.inputs:
+            self._leave_out(operand)

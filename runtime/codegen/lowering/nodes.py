@@ -1,0 +1,154 @@
+"""Read: the ops of a bound block with their forms; views are the tensors that they are of, constants are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from prograd_proto import Attribute, TensorType, attributes_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import Reading
+from runtime.codegen.ir import DTYPES
+from runtime.codegen.lowering.access import Access
+from runtime.codegen.lowering.composites import Composites
+from runtime.codegen.rules import Composite, Form, Loops, Pointwise, form_of
+from runtime.operators import CONTRACTS
+
+
+class Additions(Enum):
+    """The order in which a product adds along its depth."""
+
+    CHAIN = "blocks of the depth, one after the other"
+    HALVES = "two halves of the depth, each in blocks"
+    LANES = "the lanes of a vector, then those of it"
+
+
+class Node(NamedTuple):
+    """An op that has something to compute.
+
+    Attributes:
+        op: of the block.
+        form: None if its NumPy kernel computes it.
+        inputs: names of tensors, "" for absent ones; a view of the same shape is named as what it is of.
+        outputs: names of tensors.
+        attributes: by name.
+        part: which one it is of those that the op is spelled with.
+    """
+
+    op: pb.OpDesc
+    form: Form | None
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Attribute]
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A block as nodes.
+
+    Attributes:
+        block: as it is written.
+        nodes: in its order, without views and constants.
+        root: of each tensor, the one whose memory it is: itself, or what it is a view of.
+        types: of each tensor.
+        state_of: by tensor, the state that it is.
+        feeds: the tensors that are fed.
+        constants: the ops that are constants, by tensor.
+        ends: the roots of what the end of the step reads.
+        accesses: of tensors that are part of their root, how they lie in it; others are all of it, in its order.
+        additions: of the results of products, in which order they are added up.
+    """
+
+    block: Reading
+    nodes: list[Node]
+    root: dict[str, str]
+    types: dict[str, TensorType]
+    state_of: dict[str, str]
+    feeds: list[str]
+    constants: dict[str, pb.OpDesc]
+    ends: set[str]
+    accesses: dict[str, Access] = field(default_factory=dict[str, "Access"])
+    additions: dict[str, Additions] = field(default_factory=dict[str, Additions])
+
+
+def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = (), whole: bool = False) -> Nodes:
+    """The nodes of a bound block.
+
+    Args:
+        desc: the block.
+        pinned: tensors that the end of the step reads besides fetches and updates.
+        whole: whether every op stays one node.
+    """
+    block = Reading(desc)
+    reader = _Reader(whole, {parameter.tensor: parameter.tensor for parameter in desc.parameters}, dict(block.types))
+    for op, inputs, outputs in zip(block.ops, block.inputs, block.outputs, strict=True):
+        reader.add(op, inputs, outputs)
+    ends = [fetch.tensor for fetch in desc.fetches] + [update.tensor for update in desc.updates] + list(pinned)
+    return Nodes(
+        block,
+        reader.nodes,
+        reader.root,
+        reader.types,
+        {p.tensor: p.state for p in desc.parameters if p.WhichOneof("source") == "state"},
+        [p.tensor for p in desc.parameters if p.WhichOneof("source") == "feed"],
+        reader.constants,
+        {reader.root[name] for name in ends},
+    )
+
+
+@dataclass
+class _Reader:
+    whole: bool
+    root: dict[str, str]
+    types: dict[str, TensorType]
+    nodes: list[Node] = field(default_factory=list[Node])
+    constants: dict[str, pb.OpDesc] = field(default_factory=dict[str, pb.OpDesc])
+    composites: Composites = field(default_factory=Composites)
+
+    def add(self, op: pb.OpDesc, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self.root.update((name, name) for name in outputs)
+        if op.type == "constant":
+            self.constants[outputs[0]] = op
+        elif CONTRACTS[op.type].view:
+            self.root[outputs[0]] = self.root[inputs[0]]
+        else:
+            form = _usable_form(op, [self.types[x] if x else None for x in inputs], [self.types[x] for x in outputs])
+            if isinstance(form, Composite) and not self.whole:
+                self._spell(op, form, inputs, outputs)
+            else:
+                form = None if isinstance(form, Composite) else form
+                self.nodes.append(Node(op, form, self._names(inputs), tuple(outputs), attributes_of(op)))
+
+    def _spell(self, op: pb.OpDesc, form: Composite, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        names, attributes = self._names(inputs), attributes_of(op)
+        spelled = self.composites.spelled(len(self.nodes), form, names, tuple(outputs), self.types, attributes)
+        self.types.update(spelled.types)
+        self.root.update((name, name) for name in spelled.types)
+        for name, of in spelled.views.items():
+            self.root[name] = self.root[of]
+        for part, form_of_part, names, output, attributes in spelled.steps:
+            self.nodes.append(Node(op, form_of_part, self._names(names), (output.name,), attributes, part))
+
+    def _names(self, names: Sequence[str]) -> tuple[str, ...]:
+        """A view of the same shape is named as what it is of."""
+        roots = ((name, self.root[name]) if name else ("", "") for name in names)
+        return tuple(root if name and self.types[root] == self.types[name] else name for name, root in roots)
+
+
+def _usable_form(op: pb.OpDesc, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Form | None:
+    """The form of an op, unless there is nothing to compute, or nothing to compute it in."""
+    operands = [type for type in inputs if type is not None]
+    form = form_of(op.type, [type.dtype for type in operands])
+    if form is None or any(0 in type.static_shape for type in (*operands, *outputs)):
+        return None
+    if isinstance(form, Loops | Composite):
+        return form if form.takes(inputs, outputs, attributes_of(op)) else None
+    if any(type.dtype not in DTYPES for type in outputs):
+        return None
+    if isinstance(form, Pointwise):
+        one_domain = len({type.shape for type in outputs if type.rank}) < 2  # and numbers alone, beside it
+        return form if one_domain and (form.before is None or outputs[0].rank) else None
+    return form

@@ -1,0 +1,28 @@
+"""Order: updates of states stand after the last group that reads the old value, so that they may be written over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from runtime.codegen.lowering.groups import Group
+from runtime.codegen.lowering.nodes import Nodes
+
+
+def updates_late(block: Nodes, groups: Sequence[Group]) -> list[Group]:
+    """The groups, with those that update a state as late as that takes, unless something needs their results before."""
+    last_read = {name: i for i, group in enumerate(groups) for name in group.reads}
+    old = _old_values(block)
+    ranks: dict[Group, tuple[int, int]] = {}
+    for i, group in enumerate(groups):
+        states = [old[name] for name in group.makes if name in old]
+        wanted = max((last_read.get(state, i) for state in states), default=i)
+        free = all(last_read.get(name, i) <= i for name in group.makes)
+        ranks[group] = (wanted, 1) if wanted > i and free and not group.is_host else (i, 0)
+    return sorted(groups, key=lambda group: ranks[group])
+
+
+def _old_values(block: Nodes) -> Mapping[str, str]:
+    """By tensor that becomes the value of a state, the tensor that is its old value."""
+    tensor_of = {state: tensor for tensor, state in block.state_of.items()}
+    updates = block.block.desc.updates
+    return {block.root[u.tensor]: tensor_of[u.state] for u in updates if u.state in tensor_of}

@@ -1,0 +1,159 @@
+"""exp, exp2, expm1, and exp of what is not positive: a power of two, times a polynomial of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Final
+
+from runtime.codegen.ir import INT32, INT64, Type, Value
+from runtime.codegen.ir.words import bits, copysign, fma, maximum, minimum, where
+from runtime.codegen.math.polynomial import polynomial
+
+AFTER_EXP: Final = {
+    32: (0.5, 0.16666667, 0.041666344, 0.00833327, 0.0013942034, 0.00019915581),
+    64: (
+        0.5,
+        0.16666666666666677,
+        0.041666666666666706,
+        0.008333333333320668,
+        0.001388888888886503,
+        0.00019841269888854065,
+        2.4801587364162094e-05,
+        2.7557241206141493e-06,
+        2.7557239660521503e-07,
+        2.5110163372284758e-08,
+        2.0925403682708125e-09,
+    ),
+}
+"""(exp(r) - 1 - r) / r**2 for sizes of r up to 0.35."""
+
+LOG2E: Final = 1.4426950408889634
+LN2: Final = 0.6931471805599453
+LN2_PARTS: Final = {32: (0.693359375, -2.12194440e-4), 64: (0.6931471803691238, 1.9082149292705877e-10)}
+"""The first has so few digits that a product with a power of two's exponent is exact."""
+
+LIMITS: Final = {32: -104.0, 64: -746.0}
+"""Below, exp is 0."""
+
+EXPONENTS: Final = {32: -126, 64: -1022}
+"""Of the least normal numbers."""
+
+RAISED: Final = 64
+"""What is added to exponents, so that small numbers are normal ones."""
+
+LEAST_NORMAL: Final = {32: -87.0, 64: -708.0}
+"""From here on exp is a normal number."""
+
+MANTISSA: Final = {32: 23, 64: 52}
+
+
+def exp(x: Value) -> Value:
+    """The exponential function; at most 1.0 and 1.0 ulp."""
+    whole, r = _split(x)
+    return _scaled(1 + _expm1_near(r), whole, x, LN2)
+
+
+def exp_below(x: Value) -> Value:
+    """The exponential function of what is at most a little above 0, for weights: 0 where there is no normal number."""
+    least = LEAST_NORMAL[x.type.bits]
+    inside = maximum(x, least)
+    large = 1.5 * 2.0 ** MANTISSA[x.type.bits]
+    lifted = fma(inside, LOG2E, large)
+    n, (one, two) = lifted - large, LN2_PARTS[x.type.bits]
+    r = fma(n, -two, fma(n, -one, inside))
+    power = bits(lifted, _whole(x)) << MANTISSA[x.type.bits]  # of the large number nothing is left
+    power = bits(power + bits(x.like(1), _whole(x)), x.type)
+    return where(x < least, 0.0, polynomial(r, (1, 1, *AFTER_EXP[x.type.bits])) * power)
+
+
+def exp_beside_one(x: Value) -> Value:
+    """As `exp`, for a sum with a number near 1: where there is no normal number, it is one that is as good as 0."""
+    whole, r = _split(x, LEAST_NORMAL)
+    y, digits = 1 + _expm1_near(r), MANTISSA[x.type.bits]
+    normal = bits(bits(y, whole.type) + (whole << digits), y.type)
+    return where(x < (2 - EXPONENTS[x.type.bits]) * LN2, normal, x.like(inf) + x)
+
+
+def exp2(x: Value) -> Value:
+    """2**x; at most 1.0 and 1.1 ulp, and exact for whole numbers."""
+    x = maximum(x, LIMITS[x.type.bits] * LOG2E)
+    n, whole = _nearest(x)
+    return _scaled(1 + _expm1_near((x - n) * LN2), whole, x, 1.0)
+
+
+def exp2_of_pair(high: Value, low: Value) -> Value:
+    """2**(high + low), where low is small beside high."""
+    high = maximum(high, LIMITS[high.type.bits] * LOG2E - 2)
+    n, whole = _nearest(high)
+    low = minimum(maximum(low, -1.0), 1.0)  # beyond the limits it need not be small
+    return _scaled(1 + _expm1_near(((high - n) + low) * LN2), whole, high, 1.0, low)
+
+
+def expm1(x: Value) -> Value:
+    """exp(x) - 1; at most 1.5 and 2.0 ulp, also near 0."""
+    most = (2 - EXPONENTS[x.type.bits]) * LN2 + 0.3  # it is infinite there
+    whole, r = _split(minimum(maximum(x, -40.0), most))
+    half = power_of_two(whole - 1)  # of a number of 128 or 1024 twos only half can be written
+    y = fma(_expm1_near(r), half, half - 0.5)
+    return copysign(y + y, x)
+
+
+def expm1_of_size(x: Value) -> Value:
+    """As `expm1`, from 0 to 40."""
+    whole, r = _rest(x)
+    power = power_of_two(whole)
+    return fma(_expm1_near(r), power, power - 1)
+
+
+def _split(x: Value, limits: Mapping[int, float] = LIMITS) -> tuple[Value, Value]:
+    """X as n * log(2) + r, from where exp is 0 on; n as whole number."""
+    return _rest(maximum(x, limits[x.type.bits]))
+
+
+def _rest(x: Value) -> tuple[Value, Value]:
+    n, whole = _nearest(x * LOG2E)
+    first, second = LN2_PARTS[x.type.bits]
+    return whole, fma(n, -second, fma(n, -first, x))
+
+
+def _nearest(x: Value) -> tuple[Value, Value]:
+    """The nearest whole number, as float and as whole number: by a sum that has no room for a fraction."""
+    large = 1.5 * 2.0 ** MANTISSA[x.type.bits]
+    lifted = x + large
+    return lifted - large, bits(lifted, _whole(x)) - bits(x.like(large), _whole(x))
+
+
+def _expm1_near(r: Value) -> Value:
+    return fma(r * r, polynomial(r, AFTER_EXP[r.type.bits]), r)
+
+
+def _scaled(y: Value, whole: Value, x: Value, unit: float, more: Value | None = None) -> Value:
+    """Y * 2**n, the power of x and a little more, of which a unit doubles it; infinite or NaN where x leads there.
+
+    Below the least normal number y * 2**(n + 64) is added to a number whose last digit is then that of the smallest
+    ones, whose bits are what the sum has more: no multiplication gives such a number, as that takes very long.
+    """
+    digits, least = MANTISSA[x.type.bits], EXPONENTS[x.type.bits]
+    power = whole << digits
+    normal = bits(bits(y, power.type) + power, y.type)
+    base = y.like(2.0 ** (least + RAISED))
+    raised = bits(bits(y, power.type) + (power + (RAISED << digits)), y.type)
+    small = bits(bits(raised + base, power.type) - bits(base, power.type), y.type)
+    normal = where(_is_below(x, least * unit, more), small, normal)
+    return where(_is_below(x, (2 - least) * unit, more), normal, x.like(inf) + x)
+
+
+def _is_below(x: Value, bound: float, more: Value | None) -> Value:
+    return x < bound if more is None else (x - bound) + more < 0
+
+
+def power_of_two(whole: Value) -> Value:
+    """2**n for exponents of normal numbers."""
+    bias = 2 ** (whole.type.bits - MANTISSA[whole.type.bits] - 2) - 1
+    element = Type("float", whole.type.bits)
+    return bits((whole + bias) << MANTISSA[whole.type.bits], element)
+
+
+def _whole(x: Value) -> Type:
+    return INT32 if x.type.bits == 32 else INT64

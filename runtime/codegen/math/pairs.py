@@ -1,0 +1,34 @@
+"""Numbers as sums of two, of which the second is small beside the first: twice the digits.
+
+Dekker, "A floating-point technique for extending the available precision", 1971.
+"""
+
+from __future__ import annotations
+
+from runtime.codegen.ir import Operand, Value
+from runtime.codegen.ir.types import INT64
+from runtime.codegen.ir.words import bits, fma
+
+Pair = tuple[Value, Value]
+
+
+def sum_of(a: Value, b: Value) -> Pair:
+    """A + b, exactly, where a is the larger or 0."""
+    total = a + b
+    return total, b - (total - a)
+
+
+def product_of(a: Value, b: Operand) -> Pair:
+    """A * b, exactly, unless it leaves the range of numbers."""
+    b = a.like(b)
+    product = a * b
+    if a.function.target.fma:
+        return product, fma(a, b, -product)
+    (a1, a2), (b1, b2) = _halves(a), _halves(b)
+    return product, a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2)
+
+
+def _halves(x: Value) -> Pair:
+    """X as a sum of two numbers of few digits, whose products are exact."""
+    first = bits(bits(x, INT64) & (-1 << 27), x.type.of(0))
+    return first, x - first

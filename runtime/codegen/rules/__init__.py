@@ -1,0 +1,93 @@
+"""Forms: what an op is to the native engine, a family a file, named as the reference kernels' families.
+
+form        the kinds of forms, and the table of them by operator
+composition ops spelled with others
+pointwise   arithmetic, comparisons, choices
+elementary  exponentials, logarithms and their like
+activation  activations
+logic       bits, and what kind of number a float is
+rounding    to whole numbers; division with a remainder
+special     the error functions
+copy        casts
+fill        tensors made from nothing, triangles of matrices
+random      random numbers, dropout
+update      sgd, momentum
+adam        Adam and its kin
+adaptive    Adagrad, Adadelta, Lion, RMSprop
+products    products of matrices
+attention   attention and its gradient
+conv        convolutions and their gradients
+pool        maxima and means under windows, and their gradients
+norm        softmax and batch normalisation
+layer_norm  layer, RMS and group normalisation
+statistics  variances, deviations, norms, logarithms of sums of powers
+loss        losses and accuracy
+recurrent   recurrent layers and their gradients
+ctc         the loss of labels without times, and its gradient
+order       where the largest and the smallest are
+named       places of an axis that are named by numbers
+reductions  sums, products, means, extremes and truths along axes
+index       rows by numbers that are data: read, added to, counted
+lookup      what rows of indices name
+scatter     rows by several numbers each
+scan        running sums and products, linear recurrences
+sorting     sorting, the largest and the smallest
+digits      long orders, digit by digit
+unfold      windows of images side by side, and back
+shape       the same elements in another arrangement
+
+`FORMS` is filled when this room is imported. What has no form runs as its NumPy kernel.
+"""
+
+from runtime.codegen.kernels.places import ALL_AXES as ALL_AXES
+from runtime.codegen.kernels.places import Places as Places
+from runtime.codegen.kernels.registers import constant as constant
+from runtime.codegen.kernels.registers import in_memory as in_memory
+from runtime.codegen.kernels.registers import in_register as in_register
+from runtime.codegen.kernels.registers import register_type as register_type
+from runtime.codegen.kernels.stages import Prepack as Prepack
+from runtime.codegen.kernels.stages import Stage as Stage
+from runtime.codegen.kernels.stages import Stages as Stages
+from runtime.codegen.kernels.stages import Strips as Strips
+from runtime.codegen.kernels.stages import Work as Work
+from runtime.codegen.rules import activation as activation
+from runtime.codegen.rules import adam as adam
+from runtime.codegen.rules import adaptive as adaptive
+from runtime.codegen.rules import attention as attention
+from runtime.codegen.rules import conv as conv
+from runtime.codegen.rules import copy as copy
+from runtime.codegen.rules import ctc as ctc
+from runtime.codegen.rules import elementary as elementary
+from runtime.codegen.rules import fill as fill
+from runtime.codegen.rules import index as index
+from runtime.codegen.rules import layer_norm as layer_norm
+from runtime.codegen.rules import logic as logic
+from runtime.codegen.rules import loss as loss
+from runtime.codegen.rules import named as named
+from runtime.codegen.rules import norm as norm
+from runtime.codegen.rules import order as order
+from runtime.codegen.rules import pointwise as pointwise
+from runtime.codegen.rules import pool as pool
+from runtime.codegen.rules import products as products
+from runtime.codegen.rules import random as random
+from runtime.codegen.rules import recurrent as recurrent
+from runtime.codegen.rules import reductions as reductions
+from runtime.codegen.rules import rounding as rounding
+from runtime.codegen.rules import scan as scan
+from runtime.codegen.rules import scatter as scatter
+from runtime.codegen.rules import shape as shape
+from runtime.codegen.rules import sorting as sorting
+from runtime.codegen.rules import special as special
+from runtime.codegen.rules import statistics as statistics
+from runtime.codegen.rules import unfold as unfold
+from runtime.codegen.rules import update as update
+from runtime.codegen.rules.composition import Composition as Composition
+from runtime.codegen.rules.composition import Part as Part
+from runtime.codegen.rules.form import FORMS as FORMS
+from runtime.codegen.rules.form import Composite as Composite
+from runtime.codegen.rules.form import Form as Form
+from runtime.codegen.rules.form import Loops as Loops
+from runtime.codegen.rules.form import Pointwise as Pointwise
+from runtime.codegen.rules.form import Product as Product
+from runtime.codegen.rules.form import Reduction as Reduction
+from runtime.codegen.rules.form import form_of as form_of

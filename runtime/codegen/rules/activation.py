@@ -1,0 +1,120 @@
+"""Activations, in the terms of the reference kernels, so that what is not finite goes the same ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import pi, prod, sqrt
+from typing import Any
+
+from prograd_proto import TensorType
+from runtime.codegen import math
+from runtime.codegen.ir import DTYPES, Index, Value
+from runtime.codegen.ir.words import absolute, maximum, minimum, where
+from runtime.codegen.kernels.nest import along
+from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.machine import Target
+from runtime.codegen.rules.form import FLOATS, FORMS, Loops, of_one, of_two, pointwise
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+NANOSECONDS = 0.5
+"""For an element of a gated unit."""
+
+
+def leaky_relu(x: Value, *, alpha: float) -> Value:
+    return where(x > 0, x, x * alpha)
+
+
+def elu(x: Value, *, alpha: float, width: float = 1.0, slope: float = 1.0) -> Value:
+    """The line slope * x above 0, the curve alpha * expm1(x / width) below."""
+    return where(x <= 0, math.expm1(minimum(x, 0.0) / width) * alpha, x * slope)
+
+
+def celu(x: Value, *, alpha: float) -> Value:
+    return elu(x, alpha=alpha, width=alpha)
+
+
+def gelu(x: Value, *, approximate: str) -> Value:
+    """By erfc, of the argument that the gradient gives it: where both are in one loop, it is computed once.
+
+    By tanh: through the sigmoid of twice the argument, which is half of 1 + tanh and precise where small.
+    """
+    if approximate == "tanh":
+        turned = (x * x * (-2 * 0.044715 * sqrt(2 / pi)) - 2 * sqrt(2 / pi)) * x
+        return x / (math.exp(turned) + 1)
+    share = math.erfc(x * -sqrt(0.5))
+    x = maximum(x, -50.0) if x.type.bits == 32 else x  # of -inf the kernel of float32 gives 0, that of float64 NaN
+    return x * 0.5 * share
+
+
+def mish(x: Value) -> Value:
+    """With p = exp(x) * (exp(x) + 2), tanh(softplus(x)) is p / (p + 2): that is 1 long before p is infinite."""
+    e = math.exp(minimum(x, 30.0))
+    p = (e + 2) * e
+    return p / (p + 2) * x
+
+
+def softplus(x: Value, *, beta: float) -> Value:
+    return math.log1p(math.exp(-absolute(x * beta))) / beta + maximum(x, 0.0)
+
+
+def log_sigmoid(x: Value) -> Value:
+    return minimum(x, 0.0) - math.log1p(math.exp(-absolute(x)))
+
+
+def hard_sigmoid(x: Value, *, alpha: float, beta: float) -> Value:
+    return between(x * alpha + beta, 0.0, 1.0)
+
+
+def hard_tanh(x: Value, *, min: float, max: float) -> Value:
+    return between(x, min, max)
+
+
+def threshold(x: Value, *, threshold: float, value: float) -> Value:
+    return where(x <= threshold, value, x)
+
+
+def glu(
+    target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> Stages:
+    """The first half of each block of rows times the sigmoid of the second; a unit is a block."""
+    [y] = outputs
+    element, axis = DTYPES[y.dtype], attributes["axis"] % y.rank
+    units, half = prod(y.static_shape[:axis]), prod(y.static_shape[axis:])
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f, x, lanes = work.f, work.inputs[0], target.lanes(element.bits)
+        assert x is not None, "it is read"
+        for unit in f.range(start, stop):
+
+            def one(i: Index, width: int, count: int, unit: Index = unit) -> None:
+                tail = count if width else None
+                a, b = (f.load(x, (unit * 2 + part) * half + i, width, tail) for part in range(2))
+                f.store(a / (math.exp(-b) + 1), work.outputs[0], unit * half + i, tail)
+
+            along(f, half, lanes, one)
+
+    return Stages((Stage(write, units, units * half * NANOSECONDS),))
+
+
+def between(x: Value, least: float, largest: float) -> Value:
+    return minimum(maximum(x, least), largest)
+
+
+pointwise("leaky_relu", leaky_relu, FLOATS)
+of_two("prelu", lambda x, slope: where(x > 0, x, x * slope), FLOATS)
+pointwise("elu", elu, FLOATS)
+pointwise("celu", celu, FLOATS)
+of_one("selu", lambda x: elu(x, alpha=SELU_SCALE * SELU_ALPHA, slope=SELU_SCALE), FLOATS)
+pointwise("gelu", gelu, FLOATS)
+of_one("silu", lambda x: x / (math.exp(-x) + 1), FLOATS)
+of_one("mish", mish, FLOATS)
+pointwise("softplus", softplus, FLOATS)
+of_one("log_sigmoid", log_sigmoid, FLOATS)
+of_one("softsign", lambda x: x / (absolute(x) + 1), FLOATS)
+pointwise("hard_sigmoid", hard_sigmoid, FLOATS)
+of_one("hard_swish", lambda x: between(x + 3, 0.0, 6.0) / 6 * x, FLOATS)
+pointwise("hard_tanh", hard_tanh, FLOATS)
+of_one("relu6", lambda x: between(x, 0.0, 6.0), FLOATS)
+pointwise("threshold", threshold, FLOATS)
+FORMS["glu"] = Loops(glu)

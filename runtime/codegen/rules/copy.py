@@ -1,0 +1,22 @@
+"""Casts, and elements that are the same in many places."""
+
+from __future__ import annotations
+
+from runtime.codegen.ir import Value
+from runtime.codegen.ir.words import HALVES, convert, saturated
+from runtime.codegen.kernels.registers import register_type
+from runtime.codegen.rules.form import EVERY, pointwise
+
+
+def cast(x: Value, *, dtype: str) -> Value:
+    to = register_type(dtype)
+    is_rounded = (x.type.is_float or x.type.kind in HALVES) and to.kind in ("signed", "unsigned")
+    return saturated(x, to) if is_rounded else convert(x, to)
+
+
+def broadcast_to(x: Value, **_: object) -> Value:
+    return x  # whose places follow from its shape
+
+
+pointwise("cast", cast, EVERY)
+pointwise("broadcast_to", broadcast_to, EVERY)

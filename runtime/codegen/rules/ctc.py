@@ -1,0 +1,262 @@
+"""Connectionist temporal classification: a unit is a row of the batch, whose states are vectors, step after step.
+
+The recursion is the reference kernel's: sums of logarithms, less the largest of the row at each step. States behind a
+row's labels and steps behind its length are left out. States lie with room around them that no path is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf, nan
+from typing import Any, Final
+
+from prograd_proto import TensorType
+from runtime.codegen import math
+from runtime.codegen.ir import DTYPES, FLOAT64, INT64, UINT64, Index, Type, Value
+from runtime.codegen.ir.words import across, bits, convert, is_nan, maximum, where
+from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.machine import Target
+from runtime.codegen.rules.form import FORMS, Loops
+
+EDGE, JUMP, EMITTED, WAYS, CLASSES, FRONTS = range(6)
+"""The thread's own memory: the recursion's values, 0 where a path may jump to a state, logarithms of its class, the
+next values, the classes of states, and the values of all steps."""
+
+LEAST: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
+"""The largest of a row is at least this: -inf less -inf would not be a number."""
+
+NANOSECONDS: Final = 30.0
+"""For a vector of states at a step."""
+
+Types = Sequence[TensorType | None]
+
+
+def ctc(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    """The loss of each row."""
+
+    def row(lattice: _Lattice, number: Value) -> None:
+        scale = lattice.forward(is_kept=False)
+        lattice.f.store(lattice.loss(scale), lattice.work.outputs[0], number)
+
+    return _stages(target, inputs, attributes["blank"], [0, 1, 2, 3], row, is_gradient=False)
+
+
+def ctc_gradient(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    """Minus dy times how probable each class is at each step."""
+
+    def row(lattice: _Lattice, number: Value) -> None:
+        lattice.forward(is_kept=True)
+        dy = lattice.work.inputs[2]
+        assert dy is not None, "it is read"
+        lattice.backward(lattice.f.load(dy, number))
+
+    return _stages(target, inputs, attributes["blank"], [0, 1, 3, 4], row, is_gradient=True)
+
+
+def _stages(target: Target, inputs: Types, blank: int, order: Sequence[int], row: Any, is_gradient: bool) -> Stages:
+    x, labels = inputs[0], inputs[1]
+    assert x is not None, "there are logarithms"
+    assert labels is not None, "there are labels"
+    element, rows = DTYPES[x.dtype], x.static_shape[0]
+    lanes = target.lanes(element.bits)
+    sizes = (*x.static_shape[1:], labels.static_shape[1])
+    wide = -(-(2 * sizes[2] + 1) // lanes) * lanes
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        lattice = _Lattice(work, element, lanes, sizes, blank, [work.inputs[i] for i in order])
+        for number in work.f.range(start, stop):
+            lattice.begin(work.f.index(number))
+            row(lattice, work.f.index(number))
+
+    room = (wide + 3 * lanes) * element.bits // 8
+    own = [room] * 4 + [wide * 8] + ([sizes[0] * wide * element.bits // 8] if is_gradient else [])
+    cost = rows * sizes[0] * wide / lanes * NANOSECONDS * (2 if is_gradient else 1)
+    return Stages((Stage(write, rows, cost),), own=tuple(own), refuses=True)
+
+
+class _Lattice:
+    """The states of a row: blanks with its labels between them."""
+
+    def __init__(
+        self,
+        work: Work,
+        element: Type,
+        lanes: int,
+        sizes: tuple[int, ...],
+        blank: int,
+        operands: Sequence[Value | None],
+    ) -> None:
+        self.work, self.f, self.element, self.lanes, self.blank = work, work.f, element, lanes, blank
+        self.all_steps, self.every_class, self.all_labels = sizes
+        self.x, self.labels, self.input_lengths, self.label_lengths = operands
+        self.wide = -(-(2 * sizes[2] + 1) // lanes) * lanes
+        self.edge, self.jump, self.emitted, self.ways = (work.own(i, element) + lanes for i in range(CLASSES))
+        self.classes, self.vector = work.own(CLASSES, INT64), element.of(lanes)
+
+    def begin(self, row: Value) -> None:
+        """Read lengths and labels, and be in the first blank."""
+        f = self.f
+        self.steps = self._length(self.input_lengths, row, self.all_steps)
+        count = self._length(self.label_lengths, row, self.all_labels)
+        self.states, self.last = count * 2 + 1, count * 2
+        assert self.x is not None, "there are logarithms"
+        self.line = self.x + row * (self.all_steps * self.every_class)
+        self.row = row
+        for at in (self.edge, self.jump, self.emitted):
+            self._fill(at, -inf, -self.lanes, self.wide + 2 * self.lanes)
+        f.store(f.constant(self.element, 0), self.edge)
+        for i in f.range(0, self.all_labels + 1):
+            f.store(f.index(self.blank), self.classes, f.index(i) * 2)
+        for i in f.range(0, count):
+            self._label(row, f.index(i))
+
+    def forward(self, is_kept: bool) -> Value:
+        """Go through the steps; gives what was subtracted, in float64."""
+        f = self.f
+        steps = f.loop(0, self.steps, 1, [f.constant(FLOAT64, 0)])
+        for t, [scale] in steps:
+            self._emit(f.index(t))
+            ways = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LEAST[self.element.bits])])
+            for j, [most] in ways:
+                stay, move, jump = (self._read(self.edge, j - distance) for distance in range(3))
+                way = self._sum(stay, move, jump + self._read(self.jump, j)) + self._read(self.emitted, j)
+                f.store(way, self.ways, j)
+                ways.carry([maximum(most, way)])
+            largest = self._less_largest(ways.results[0], f.index(t) if is_kept else None)
+            steps.carry([scale + convert(largest, FLOAT64)])
+        return steps.results[0]
+
+    def loss(self, scale: Value) -> Value:
+        """Minus the logarithm of all ways that end in one of the last two states."""
+        ends = [self.f.load(self.edge, self.last - i) for i in range(2)]
+        largest = maximum(maximum(ends[0], ends[1]), LEAST[self.element.bits])
+        total = math.log(math.exp(ends[0] - largest) + math.exp(ends[1] - largest))
+        return convert(-(scale + convert(largest, FLOAT64) + convert(total, FLOAT64)), self.element)
+
+    def backward(self, dy: Value) -> None:
+        """Go through the steps from the last one, after `forward`, with the ways from each state to an end."""
+        f, out = self.f, self.work.outputs[0] + self.row * (self.all_steps * self.every_class)
+        spreads = is_nan(dy * 0.0) | self._has_nan()
+        self._fill(out, 0.0, 0, self.all_steps * self.every_class)
+        self._fill(self.edge, -inf, -self.lanes, self.wide + 2 * self.lanes)
+        for i in range(2):
+            f.store(f.constant(self.element, 0), self.edge, self.last - i)
+        f.store(f.constant(self.element, -inf), self.edge, -1)  # there may be no second of them
+        for i in f.range(0, self.steps):
+            t = self.steps - 1 - i
+            self._shares(t, dy, out + t * self.every_class)
+            self._back(t)
+        with f.when(spreads):
+            for t in f.range(self.steps, self.all_steps):  # behind the row too
+                for j in f.range(0, self.states):
+                    f.store(f.constant(self.element, nan), out + t * self.every_class, f.load(self.classes, j))
+
+    def _has_nan(self) -> Value:
+        """Whether one of the recursion's values is not a number."""
+        f = self.f
+        most = f.loop(0, self.states, self.lanes, [f.constant(self.vector, -inf)])
+        for j, [largest] in most:
+            most.carry([maximum(largest, self._read(self.edge, j))])
+        return is_nan(across(most.results[0], maximum))
+
+    def _fill(self, at: Value, number: float, start: int, stop: int) -> None:
+        f, whole = self.f, start + (stop - start) // self.lanes * self.lanes
+        for i in f.range(start, whole, self.lanes):
+            f.store(f.constant(self.vector, number), at, i)
+        for i in f.range(whole, stop):
+            f.store(f.constant(self.element, number), at, i)
+
+    def _shares(self, t: Value, dy: Value, out: Value) -> None:
+        """What the states of a step have of all paths, less in the gradient of their classes."""
+        f, front = self.f, self.work.own(FRONTS, self.element) + t * self.wide
+        most = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LEAST[self.element.bits])])
+        for j, [largest] in most:
+            both = self._read(front, j) + self._read(self.edge, j)
+            f.store(both, self.ways, j)
+            most.carry([maximum(largest, both)])
+        largest = f.splat(across(most.results[0], maximum), self.lanes)
+        sums = f.loop(0, self.states, self.lanes, [f.constant(self.vector, 0)])
+        for j, [total] in sums:
+            share = math.exp(self._read(self.ways, j) - largest)
+            f.store(share, self.ways, j)
+            sums.carry([total + share])
+        whole = maximum(across(sums.results[0], lambda a, b: a + b), 1.0)  # less only where there is no path at all
+        for j in f.range(0, self.states, self.lanes):
+            f.store(self._read(self.ways, j) / whole * dy, self.ways, j)
+        blanks = f.loop(0, self.last, 2, [0 - f.load(self.ways)])
+        for j, [blank] in blanks:
+            place = f.load(self.classes, f.index(j) + 1)
+            f.store(f.load(out, place) - f.load(self.ways, f.index(j) + 1), out, place)
+            blanks.carry([blank - f.load(self.ways, f.index(j) + 2)])
+        behind = where(
+            self.last < 2 * self.all_labels, dy * 0.0, 0.0
+        )  # of states behind the labels: not 0 if dy is inf
+        f.store(blanks.results[0] - behind, out, self.blank)
+
+    def _back(self, t: Value) -> None:
+        f = self.f
+        self._emit(t)
+        for j in f.range(0, self.states, self.lanes):
+            f.store(self._read(self.edge, j) + self._read(self.emitted, j), self.edge, j)
+        ways = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LEAST[self.element.bits])])
+        for j, [most] in ways:
+            stay, move, jump = (self._read(self.edge, j + distance) for distance in range(3))
+            way = self._sum(stay, move, jump + self._read(self.jump, j + 2))
+            f.store(way, self.ways, j)
+            ways.carry([maximum(most, way)])
+        self._less_largest(ways.results[0], None)
+
+    def _less_largest(self, most: Value, kept: Value | None) -> Value:
+        """The ways become the recursion's values, less their largest; those of a step may be kept."""
+        f = self.f
+        largest = across(most, maximum)
+        for j in f.range(0, self.states, self.lanes):
+            value = self._read(self.ways, j) - largest
+            f.store(value, self.edge, j)
+            if kept is not None:
+                f.store(value, self.work.own(FRONTS, self.element), kept * self.wide + j)
+        return largest
+
+    def _sum(self, *ways: Value) -> Value:
+        """The logarithm of the sum of their powers."""
+        peak = maximum(maximum(maximum(ways[0], ways[1]), ways[2]), LEAST[self.element.bits])
+        total = math.exp_below(ways[0] - peak) + math.exp_below(ways[1] - peak) + math.exp_below(ways[2] - peak)
+        return math.log(total) + peak
+
+    def _emit(self, t: Value) -> None:
+        """The logarithms of the states' classes at a step."""
+        at = self.line + t * self.every_class
+        for j in self.f.range(0, self.states):
+            self.f.store(self.f.load(at, self.f.load(self.classes, j)), self.emitted, j)
+
+    def _label(self, row: Value, i: Value) -> None:
+        """A label becomes the class of a state, to which a path may jump from a label that differs."""
+        f, place = self.f, i * 2 + 1
+        assert self.labels is not None, "there are labels"
+        label = convert(f.load(self.labels, row * self.all_labels + i), INT64)
+        is_wrong = (bits(label, UINT64) >= self.every_class) | label.equal(self.blank)
+        self._refuse_if(is_wrong)
+        label = where(is_wrong, self.blank, label)
+        f.store(label, self.classes, place)
+        may = (i > 0) & label.not_equal(f.load(self.classes, maximum(place - 2, 1)))
+        f.store(where(may, f.constant(self.element, 0), -inf), self.jump, place)
+
+    def _length(self, lengths: Value | None, row: Value, most: int) -> Value:
+        if lengths is None:
+            return self.f.index(most)
+        length = convert(self.f.load(lengths, row), INT64)
+        is_wrong = bits(length, UINT64) > most
+        self._refuse_if(is_wrong)
+        return where(is_wrong, 0, length)
+
+    def _refuse_if(self, is_wrong: Value) -> None:
+        with self.f.when(is_wrong):
+            self.work.refuse()
+
+    def _read(self, at: Value, j: Index) -> Value:
+        return self.f.load(at, j, self.lanes)
+
+
+OPERANDS: Final = frozenset({"float32", "float64", "int32", "int64"})
+FORMS["ctc"] = Loops(ctc, OPERANDS)
+FORMS["ctc_gradient"] = Loops(ctc_gradient, OPERANDS)

@@ -1,0 +1,179 @@
+"""Elements by numbers that are data: rows read, added to and counted.
+
+What is added to one place is added in the order of the indices, by one thread: units are ranges of places, and each
+goes over all indices. So no bit depends on threads, and sums are those of the reference kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, Final, NamedTuple
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import HALVES, ITEM_BYTES
+from runtime.codegen.ir import DTYPES, INT64, Index, Type, Value
+from runtime.codegen.ir.words import minimum
+from runtime.codegen.kernels.moves import line
+from runtime.codegen.kernels.nest import leading, over, spread
+from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.machine import Target
+from runtime.codegen.rules.form import FORMS, NUMBERS, Loops
+from runtime.codegen.rules.lookup import Lookup
+
+WANTED: Final = 32
+"""Units, so that threads have something to share."""
+
+RANGES: Final = 8
+"""Of places that are added to: each goes over all indices."""
+
+WORTH: Final = 1 << 15
+"""Elements to add, below which one range is enough."""
+
+Operands = Sequence[TensorType | None]
+Join = Callable[[Value, Value], Value]
+
+
+class Around(NamedTuple):
+    """A tensor seen as rows: how many blocks of how many rows of how many elements."""
+
+    before: int
+    size: int
+    after: int
+
+
+def around(type: TensorType, axis: int) -> Around:
+    """The tensor with the rows that lie along an axis."""
+    shape, axis = type.static_shape, axis % type.rank
+    return Around(prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+
+
+def given(inputs: Operands) -> list[TensorType]:
+    """The operands of an op that has no optional ones."""
+    return [x for x in inputs if x is not None]
+
+
+def read_rows(target: Target, element: Type, count: int, rows: Around, lookup: Lookup, indices: int = 1) -> Stages:
+    """In each block, the rows of the first operand that so many rows of indices name, one after the other."""
+    lanes = target.vector_bytes * 8 // element.bits
+    outer = leading((rows.before, count), WANTED)
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f, numbers = work.f, work.inputs[indices]
+        x, y = work.inputs[0], f.cast(work.outputs[0], element)
+        assert x is not None, "it is read"
+        assert numbers is not None, "they are read"
+        x = f.cast(x, element)
+
+        def row(at: list[Index]) -> None:
+            block, i = at
+            source = x + (block * rows.size + lookup.place(work, numbers, i)) * rows.after
+            goal = y + (block * count + f.index(i)) * rows.after
+            for j, many in line(f, rows.after, lanes):
+                f.store(f.load(source, j, many), goal, j)
+
+        extents = (rows.before, count)
+        spread(f, extents[:outer], start, stop, lambda at: over(f, extents[outer:], row, at))
+
+    units = prod((rows.before, count)[:outer])
+    cost = rows.before * count * (2 + rows.after * element.bits / 8 * 0.03)
+    return Stages((Stage(write, units, cost),), refuses=True)
+
+
+def join_rows(
+    target: Target,
+    element: Type,
+    count: int,
+    rows: Around,
+    lookup: Lookup,
+    join: Join,
+    number: float | None = None,
+) -> Stages:
+    """In each block, the rows of the first operand, each joined with the updates whose row of indices names it.
+
+    With a number there are but indices: all begins as 0, and the number is joined.
+    """
+    ranges = min(RANGES if count * rows.after >= WORTH else 1, rows.size)
+    size = -(-rows.size // ranges)
+    ranges = -(-rows.size // size)
+    lanes = target.vector_bytes * 8 // element.bits
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f, joined = work.f, _Joined(work, element, rows, number)
+        indices = work.inputs[0 if number is not None else 1]
+        assert indices is not None, "they are read"
+
+        def part(at: list[Index]) -> None:
+            block, piece = at
+            first = f.index(piece) * size
+            last = minimum(first + size, rows.size)
+            joined.begin(block, first, last, lanes)
+            for i in f.range(0, count):
+                place = lookup.place(work, indices, i)
+                with f.when((place >= first) & (place < last)):
+                    joined.join(block, place, block * count + f.index(i), lanes, join)
+
+        spread(f, (rows.before, ranges), start, stop, part)
+
+    cost = rows.before * (count * (2 * ranges + rows.after * 0.1) + rows.size * rows.after * 0.1)
+    return Stages((Stage(write, rows.before * ranges, cost),), refuses=True)
+
+
+class _Joined:
+    """The rows of a result while updates are joined."""
+
+    def __init__(self, work: Work, element: Type, rows: Around, number: float | None) -> None:
+        self.f, self.rows, self.element, self.number = work.f, rows, element, number
+        self.x, self.updates = (None, None) if number is not None else (work.inputs[0], work.inputs[2])
+        self.y = work.outputs[0]
+
+    def begin(self, block: Index, first: Value, last: Value, lanes: int) -> None:
+        """What is there before."""
+        f, rows = self.f, self.rows
+        for place in f.range(first, last):
+            at = (block * rows.size + f.index(place)) * rows.after
+            for j, many in line(f, rows.after, lanes):
+                zero = f.constant(self.element.of(many), 0)
+                f.store(zero if self.x is None else f.load(self.x + at, j, many), self.y + at, j)
+
+    def join(self, block: Index, place: Value, update: Value, lanes: int, join: Join) -> None:
+        """Join an update to a row."""
+        f, rows = self.f, self.rows
+        to, source = self.y + (block * rows.size + place) * rows.after, update * rows.after
+        for j, many in line(f, rows.after, lanes):
+            x = (
+                f.constant(self.element.of(many), self.number)
+                if self.number is not None
+                else self._update(source, j, many)
+            )
+            f.store(join(f.load(to, j, many), x), to, j)
+
+    def _update(self, source: Value, j: Index, lanes: int) -> Value:
+        assert self.updates is not None, "they are read"
+        return self.f.load(self.updates + source, j, lanes)
+
+
+def gather(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    x, indices = given(inputs)
+    rows, bits = around(x, attributes["axis"]), Type("unsigned", 8 * ITEM_BYTES[x.dtype])
+    return read_rows(target, bits, prod(indices.static_shape), rows, Lookup((rows.size,)))
+
+
+def scatter_add(
+    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> Stages:
+    x, indices, _ = given(inputs)
+    rows = around(x, attributes["axis"])
+    return join_rows(
+        target, DTYPES[x.dtype], prod(indices.static_shape), rows, Lookup((rows.size,)), lambda a, b: a + b
+    )
+
+
+def bincount(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    [indices], rows = given(inputs), Around(1, attributes["depth"], 1)
+    return join_rows(target, INT64, prod(indices.static_shape), rows, Lookup((rows.size,)), lambda a, b: a + b, 1)
+
+
+FORMS["gather"] = Loops(gather, frozenset(DTYPES) | HALVES)
+FORMS["scatter_add"] = Loops(scatter_add, NUMBERS)
+FORMS["bincount"] = Loops(bincount, NUMBERS)

@@ -1,0 +1,35 @@
+"""Places that rows of indices name: read, looked at, and counted in row-major order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from runtime.codegen.ir import INT64, UINT64, Index, Value
+from runtime.codegen.ir.words import bits, convert, where
+from runtime.codegen.kernels.stages import Work
+
+
+class Lookup(NamedTuple):
+    """What rows of indices name.
+
+    Attributes:
+        extents: of the axes for which a row has a number each.
+        rows: of every batch, which has places of its own; 0 if there is but one.
+    """
+
+    extents: tuple[int, ...]
+    rows: int = 0
+
+    def place(self, work: Work, indices: Value, row: Index) -> Value:
+        """The number of the place that a row names; the first one, and a refusal, where there is no such place."""
+        assert 0 not in self.extents, "there is no first place"
+        f, width = work.f, len(self.extents)
+        place = f.index(row) // self.rows if self.rows else f.index(0)
+        outside = f.index(0).not_equal(0)
+        for i, extent in enumerate(self.extents):
+            number = convert(f.load(indices, f.index(row) * width + i), INT64)
+            outside = outside | (bits(number, UINT64) >= extent)
+            place = place * extent + number
+        with f.when(outside):
+            work.refuse()
+        return where(outside, 0, place)

@@ -1,0 +1,113 @@
+"""Running sums and products, and linear recurrences: along an axis one after the other, across the others at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from prograd_proto import TensorType
+from runtime.codegen.ir import DTYPES, FLOAT64, Type, Value
+from runtime.codegen.ir.words import convert, fma
+from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.machine import Target
+from runtime.codegen.rules.form import ALL, FLOATS, FORMS, Loops
+from runtime.codegen.rules.index import Around, Join, Operands, around, given
+
+SHORT: Final = 64
+"""Steps that are joined one by one in float32; more are joined in float64."""
+
+NANOSECONDS: Final = 1.5
+"""For a step of a vector."""
+
+Step = Callable[[Value, Callable[[int], Value]], tuple[Value, Value]]
+"""From what is carried, and what reads an operand there, to what is carried on and what is written."""
+
+
+def running(join: Join, identity: int, target: Target, inputs: Operands, attributes: Mapping[str, Any]) -> Stages:
+    [x] = given(inputs)
+    rows, element = around(x, attributes["axis"]), DTYPES[x.dtype]
+    written = element if element.is_float else DTYPES["int64"]
+    carried = FLOAT64 if element.bits == 32 and element.is_float and rows.size > SHORT else written
+
+    def step(before: Value, operand: Callable[[int], Value]) -> tuple[Value, Value]:
+        after = join(before, convert(operand(0), carried))
+        return after, convert(before if attributes["exclusive"] else after, written)
+
+    return along(target, rows, carried, identity, step, attributes["reverse"])
+
+
+def cumsum(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    return running(lambda a, b: a + b, 0, target, inputs, attributes)
+
+
+def cumprod(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    return running(lambda a, b: a * b, 1, target, inputs, attributes)
+
+
+def linear_scan(
+    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> Stages:
+    a, _ = given(inputs)
+
+    def step(before: Value, operand: Callable[[int], Value]) -> tuple[Value, Value]:
+        after = fma(operand(0), before, operand(1))
+        return after, after
+
+    return along(target, around(a, attributes["axis"]), DTYPES[a.dtype], 0, step, attributes["reverse"])
+
+
+def along(target: Target, rows: Around, carried: Type, first: int, step: Step, reverse: bool) -> Stages:
+    """A unit is a vector of columns of one block; it goes along the rows."""
+    lanes = target.lanes(carried.bits) if rows.after > 1 else 0
+    whole, rest = divmod(rows.after, lanes) if lanes else (1, 0)
+    vectors = whole + (rest > 0)
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f = work.f
+        scan = _Scan(work, rows, carried.of(lanes), first, step, reverse)
+        for unit in f.range(start, stop):
+            block, vector = f.index(unit) // vectors, f.index(unit) % vectors
+            is_whole = vector < whole
+            if whole:
+                with f.when(is_whole):
+                    scan.columns(block, vector * max(lanes, 1), lanes)
+            if rest:
+                with f.when(~is_whole):
+                    scan.columns(block, f.index(whole * lanes), rest)
+
+    units = rows.before * vectors
+    return Stages((Stage(write, units, units * rows.size * NANOSECONDS),))
+
+
+@dataclass(frozen=True)
+class _Scan:
+    work: Work
+    rows: Around
+    carried: Type
+    first: int
+    step: Step
+    reverse: bool
+
+    def columns(self, block: Value, column: Value, count: int) -> None:
+        """As many columns of a block as count."""
+        f, rows = self.work.f, self.rows
+        tail = count if self.carried.lanes else None
+        loop = f.loop(0, rows.size, 1, [f.constant(self.carried, self.first)])
+        for i, [before] in loop:
+            row = rows.size - 1 - f.index(i) if self.reverse else f.index(i)
+            place = (block * rows.size + row) * rows.after + column
+            after, written = self.step(before, partial(self._read, place, tail))
+            f.store(written, self.work.outputs[0], place, tail)
+            loop.carry([after])
+
+    def _read(self, place: Value, tail: int | None, number: int) -> Value:
+        x = self.work.inputs[number]
+        assert x is not None, "it is read"
+        return self.work.f.load(x, place, self.carried.lanes, tail)
+
+
+FORMS["cumsum"] = Loops(cumsum, ALL)
+FORMS["cumprod"] = Loops(cumprod, ALL)
+FORMS["linear_scan"] = Loops(linear_scan, FLOATS)

@@ -1,0 +1,143 @@
+"""The same elements in another arrangement: transposed, sliced, padded, split, joined, repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any, Final
+
+from prograd_proto import TensorType
+from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.kernels.moves import Lying, Move, Strided, move_stages, row_major
+from runtime.codegen.kernels.registers import bits_of
+from runtime.codegen.kernels.stages import Stages
+from runtime.codegen.machine import Target
+from runtime.codegen.rules.form import FORMS, Loops
+
+Types = Sequence[TensorType]
+Sources = Sequence[Lying]
+Layers = list[list[Move]]
+Ints = tuple[int, ...]
+Moves = Callable[..., Layers]
+"""From how the operands lie and the types of results, and the attributes by name."""
+
+EVERY: Final = frozenset(ITEM_BYTES)
+MOST: Final = 64
+"""Boxes in one function."""
+
+MOVES: Final[dict[str, Moves]] = {}
+"""What ops that only move elements do, by operator."""
+
+VIEWS: Final = frozenset({"transpose", "slice", "split"})
+"""Those of which every result is some of the operand's elements, one box: others may read them where they are."""
+
+
+def moving(name: str, moves: Moves) -> None:
+    """Declare the form of an op that moves elements, or fills with a number."""
+
+    def plan(
+        target: Target, inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]
+    ) -> Stages:
+        return moving_stages(target, name, as_they_are(inputs), outputs, attributes)
+
+    def few(inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]) -> bool:
+        return sum(map(len, moves(as_they_are(inputs), outputs, **attributes))) <= MOST
+
+    MOVES[name] = moves
+    FORMS[name] = Loops(plan, EVERY, few)
+
+
+def moving_stages(target: Target, name: str, inputs: Sources, outputs: Types, attributes: Mapping[str, Any]) -> Stages:
+    """The stages of an op that moves elements, of operands that lie in memory in any way."""
+    return move_stages(target, 8 * ITEM_BYTES[outputs[0].dtype], MOVES[name](inputs, outputs, **attributes))
+
+
+def as_they_are(inputs: Sequence[TensorType | None]) -> list[Lying]:
+    """Operands without gaps."""
+    return [Lying(x.static_shape, row_major(x.static_shape)) for x in inputs if x is not None]
+
+
+def transpose(xs: Sources, outputs: Types, *, axes: Ints) -> Layers:
+    steps = xs[0].steps
+    return [[Move(outputs[0].static_shape, whole(outputs[0]), Strided(0, 0, tuple(steps[axis] for axis in axes)))]]
+
+
+def slice_(xs: Sources, outputs: Types, *, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> Layers:
+    window = _window(xs[0].steps, axes, starts, strides)
+    return [[Move(outputs[0].static_shape, whole(outputs[0]), window)]]
+
+
+def unslice(xs: Sources, outputs: Types, *, shape: Any, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> Layers:
+    x, y = xs[0].shape, outputs[0].static_shape
+    copy = Move(x, _window(row_major(y), axes, starts, strides), Strided(0, 0, xs[0].steps))
+    if any(stride != 1 for stride in strides):
+        return [[Move(y, whole(outputs[0]), 0)], [copy]]
+    before = dict(zip(axes, starts, strict=True))
+    return [[*_around(y, [before.get(axis, 0) for axis in range(len(y))], x, 0), copy]]
+
+
+def pad(xs: Sources, outputs: Types, *, before: Ints, after: Ints, value: float) -> Layers:
+    x, y = xs[0].shape, outputs[0].static_shape
+    steps = row_major(y)
+    copy = Move(x, Strided(0, moved(before, steps), steps), Strided(0, 0, xs[0].steps))
+    return [[*_around(y, before, x, bits_of(value, outputs[0].dtype)), copy]]
+
+
+def split(xs: Sources, outputs: Types, *, sizes: Ints, axis: int) -> Layers:
+    steps = xs[0].steps
+    starts = accumulate(sizes, initial=0)
+    parts = [
+        Move(y.static_shape, Strided(i, 0, row_major(y.static_shape)), Strided(0, start * steps[axis], steps))
+        for i, (y, start) in enumerate(zip(outputs, starts, strict=False))
+    ]
+    return [parts]
+
+
+def concat(xs: Sources, outputs: Types, *, axis: int) -> Layers:
+    steps = row_major(outputs[0].static_shape)
+    starts = accumulate((x.shape[axis] for x in xs), initial=0)
+    parts = [
+        Move(x.shape, Strided(0, start * steps[axis], steps), Strided(i, 0, x.steps))
+        for i, (x, start) in enumerate(zip(xs, starts, strict=False))
+    ]
+    return [parts]
+
+
+def whole(type: TensorType) -> Strided:
+    """All elements of the first result."""
+    return Strided(0, 0, row_major(type.static_shape))
+
+
+def moved(at: Iterable[int], steps: Iterable[int]) -> int:
+    """Elements from the first one to the one at this place."""
+    return sum(i * step for i, step in zip(at, steps, strict=True))
+
+
+def _window(whole: Ints, axes: Ints, starts: Ints, strides: Ints) -> Strided:
+    """A slice of what has these steps."""
+    steps = [*whole]
+    offset = sum(start * steps[axis] for axis, start in zip(axes, starts, strict=True))
+    for axis, stride in zip(axes, strides, strict=True):
+        steps[axis] *= stride
+    return Strided(0, offset, tuple(steps))
+
+
+def _around(shape: Ints, before: Sequence[int], inner: Ints, bits: int) -> list[Move]:
+    """What is beside a box, as boxes: before and after it along every axis, as wide as it along the axes before."""
+    steps, boxes = row_major(shape), list[Move]()
+    for axis, (start, extent) in enumerate(zip(before, inner, strict=True)):
+        for first, stop in ((0, start), (start + extent, shape[axis])):
+            at = [*before[:axis], first, *[0] * (len(shape) - axis - 1)]
+            extents = (*inner[:axis], stop - first, *shape[axis + 1 :])
+            if prod(extents):
+                boxes.append(Move(extents, Strided(0, moved(at, steps), steps), bits))
+    return boxes
+
+
+moving("transpose", transpose)
+moving("slice", slice_)
+moving("unslice", unslice)
+moving("pad", pad)
+moving("split", split)
+moving("concat", concat)

@@ -1,0 +1,128 @@
+"""Sorting, and the largest or smallest elements with their places: a few of an order by insertion, more by digits.
+
+Of equal elements the first comes first, and NaN is larger than any number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from prograd_proto import TensorType
+from runtime.codegen.ir import DTYPES, INT64, Type, Value
+from runtime.codegen.ir.words import is_nan, minimum
+from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.machine import Target
+from runtime.codegen.rules.digits import all_of_order
+from runtime.codegen.rules.form import FORMS, NUMBERS, Loops
+from runtime.codegen.rules.index import Operands, around, given
+
+MOST: Final = 32
+"""Elements that are kept in order; more are sorted with all others."""
+
+MOST_ALONE: Final = 24
+"""Elements of rows that are sorted without their places; NumPy sorts longer ones up to twice as fast."""
+
+
+def first_of_order(
+    target: Target, x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
+) -> Stages:
+    """So many of every row along an axis; `outputs` are the numbers of the results for elements and for places."""
+    rows, element = around(x, axis), DTYPES[x.dtype]
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f = work.f
+        moving = f.local()
+        kept = _Kept(work, element, count, largest, moving)
+        source = work.inputs[0]
+        assert source is not None, "it is read"
+        for unit in f.range(start, stop):
+            block, column = f.index(unit) // rows.after, f.index(unit) % rows.after
+            for i in f.range(0, rows.size):
+                kept.insert(f.load(source, (block * rows.size + i) * rows.after + column), f.index(i))
+            for i in f.range(0, count):
+                place = (block * count + i) * rows.after + column
+                for value, output in zip((kept.elements, kept.places), outputs, strict=True):
+                    if output is not None:
+                        f.store(f.load(value, i), work.outputs[output], place)
+
+    units = rows.before * rows.after
+    own = tuple(max(count * type.bits // 8, 64) for type in (element, INT64))
+    return Stages((Stage(write, units, units * rows.size * 1.5),), own=own)
+
+
+class _Kept:
+    """The first elements so far, in order, and their places."""
+
+    def __init__(self, work: Work, element: Type, count: int, largest: bool, moving: Value) -> None:
+        self.f, self.element, self.count, self.largest, self.moving = work.f, element, count, largest, moving
+        self.elements, self.places = work.own(0, element), work.own(1, INT64)
+
+    def insert(self, x: Value, place: Value) -> None:
+        """Put the element at a place of the row, which has had all before it, where it belongs, if it does."""
+        f, last = self.f, self.count - 1
+        belongs = (place < self.count) | self._is_before(x, f.load(self.elements, last))
+        with f.when(belongs):
+            end = f.index(last)
+            f.store(minimum(place, end), self.moving)
+            with f.forever() as shifting:
+                at = f.load(self.moving)
+                shifting.end_if(at.equal(0))
+                one = f.load(self.elements, at - 1)
+                shifting.end_if(~self._is_before(x, one))
+                f.store(one, self.elements, at)
+                f.store(f.load(self.places, at - 1), self.places, at)
+                f.store(at - 1, self.moving)
+            at = f.load(self.moving)
+            f.store(x, self.elements, at)
+            f.store(place, self.places, at)
+
+    def _is_before(self, x: Value, other: Value) -> Value:
+        """Whether x comes before another one that was there before it."""
+        if not self.element.is_float:
+            return x > other if self.largest else x < other
+        if self.largest:
+            return (x > other) | (is_nan(x) & ~is_nan(other))
+        return (x < other) | (is_nan(other) & ~is_nan(x))
+
+
+def topk(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    [x] = given(inputs)
+    return in_order(target, x, attributes["axis"], attributes["k"], attributes["largest"], (0, 1))
+
+
+def argsort(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    return all_in_order(target, inputs, attributes, (None, 0))
+
+
+def sort(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+    return all_in_order(target, inputs, attributes, (0, None))
+
+
+def all_in_order(
+    target: Target, inputs: Operands, attributes: Mapping[str, Any], outputs: tuple[int | None, int | None]
+) -> Stages:
+    [x] = given(inputs)
+    axis: int = attributes["axis"]
+    return in_order(target, x, axis, x.static_shape[axis], attributes["descending"], outputs)
+
+
+def in_order(
+    target: Target, x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
+) -> Stages:
+    """So many of every row, by whichever way is the shorter."""
+    if count <= MOST:
+        return first_of_order(target, x, axis, count, largest, outputs)
+    return all_of_order(x, axis, count, largest, outputs)
+
+
+def keeps_few(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
+    """Elements of longer rows without their places are sorted by NumPy."""
+    [x] = given(inputs)
+    axis: int = attributes["axis"]
+    return x.static_shape[axis] <= MOST_ALONE
+
+
+FORMS["topk"] = Loops(topk, NUMBERS)
+FORMS["argsort"] = Loops(argsort, NUMBERS)
+FORMS["sort"] = Loops(sort, NUMBERS, keeps_few)

@@ -1,9 +1,0 @@
-"""Attention and its gradient."""
-
-from __future__ import annotations
-
-from runtime.engines.native.attention import backward, forward
-from runtime.engines.native.forms.form import FLOATS, FORMS, Loops
-
-FORMS["scaled_dot_product_attention"] = Loops(forward, FLOATS | {"bool"})
-FORMS["attention_gradient"] = Loops(backward, FLOATS | {"bool"})

@@ -1,0 +1,6 @@
+"""Memory of the process: how it is taken, and how much of it.
+
+aligned      aligned bytes, and typed views of them
+first_touch  the pages of large memory: large pages, unless those are slow to arrive
+limit        the account of allocated memory
+"""
