@@ -4,9 +4,9 @@ quick      `make quick`: tests below 20 ms, and slower ones that a change touche
 commit     `pytest`, which CI runs for every commit: all but those marked `thorough`
 thorough   `make thorough`, before a release: only those marked `thorough`
 
-`tests/slow_tests.txt` lists the functions whose tests take 20 ms or longer on average, and each of these tests gets the
-mark `slow`. `make slow-tests` measures all tests on an idle machine and writes the list again. Its lines leave out the
-folder of a file, so that a file that moves keeps its marks.
+`tests/slow_tests.txt` lists the functions whose tests take 20 ms or longer on average, or 0.8 s or longer together, and
+each of these tests gets the mark `slow`. `make slow-tests` measures all tests on an idle machine and writes the list
+again. Its lines leave out the folder of a file, so that a file that moves keeps its marks.
 
 With `--changed-since REVISION`, tests that the changed files touch lose the mark `slow` (see `touched_tests`).
 """
@@ -30,6 +30,9 @@ SLOW_TESTS = TESTS / "slow_tests.txt"
 
 SLOW_SECONDS = 0.020
 """Mean processor time from which the tests of a function are slow."""
+
+SLOW_SECONDS_TOGETHER = 0.8
+"""Total processor time from which they are slow: hundreds of quick tests of one function take long, too."""
 
 LEFT_OUT = {
     "not thorough": "pytest leaves out the tests marked thorough; `make thorough` runs them",
@@ -200,8 +203,12 @@ def processor_seconds() -> float:
 
 
 def slow_functions(seconds: dict[str, float]) -> list[str]:
-    """Return the functions whose tests are slow on average, for the measured seconds of all tests."""
+    """Return the functions whose tests are slow on average or together, for the measured seconds of all tests."""
     functions: defaultdict[str, list[float]] = defaultdict(list)
     for nodeid, measured in seconds.items():
         functions[function_name(nodeid)].append(measured)
-    return sorted(name for name, measured in functions.items() if fmean(measured) >= SLOW_SECONDS)
+    return sorted(
+        name
+        for name, measured in functions.items()
+        if fmean(measured) >= SLOW_SECONDS or sum(measured) >= SLOW_SECONDS_TOGETHER
+    )

@@ -37,9 +37,10 @@ def test_the_commands_of_the_tiers_select_by_the_marks_that_are_registered():
     assert f'-m "{quick}" --changed-since' in makefile
 
 
-def test_the_slow_functions_are_those_whose_tests_are_slow_on_average():
+def test_the_slow_functions_are_those_whose_tests_are_slow_on_average_or_together():
     seconds = {"a/t.py::a[1::2]": 0.03, "a/t.py::a[x/y]": 0.02, "t.py::b[1]": 0.03, "t.py::b[2]": 0.0, "t.py::c": 0.02}
     assert slow_functions(seconds) == ["t.py::a", "t.py::c"]
+    assert slow_functions({f"t.py::many[{number}]": 0.001 for number in range(900)}) == ["t.py::many"]
 
 
 def test_a_change_touches_the_tests_that_import_it_and_those_of_its_name():

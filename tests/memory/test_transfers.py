@@ -463,6 +463,6 @@ def test_the_thread_ends_when_nobody_keeps_the_executor():
 def test_without_transfers_there_is_no_thread_for_them():
     program = Program()
     program.outputs(y=ops.sin(program.input("x", "float32", (3,))))
-    before = threading.active_count()
+    before = set(threading.enumerate())
     assert Stepper(program.compile(), "predict").step(x=0)["y"].tolist() == [0, 0, 0]
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before  # those of earlier tests may end

@@ -223,7 +223,7 @@ def test_fifo_is_one_thread_whatever_their_number():
     for _ in range(TRIALS + 1):
         run.step({"x": np.ones((17, 5), "float32")})
     assert isinstance(run.session.workspaces.executor(run.session.bindings("train")[0])._way, InOrder)
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before  # those of earlier tests may end
 
 
 def test_a_program_of_small_ops_needs_no_threads():
