@@ -1,10 +1,10 @@
 """Rows by length: each goes to the shortest step that holds it, and every step takes rows of one length.
 
 1. Each row belongs to the bucket of the shortest length that holds it.
-2. Rows that do not fill a step of their bucket go to the next longer one, the last rows first: so only the longest is
-   left with rows that fill no step, as many as all rows would leave.
-3. Where rows are shuffled, all are put into the order of the epoch first, and the steps in the end into one of their
-   own; the step that is not full stays the last. All of it follows from the seed and the epoch.
+2. Rows that do not fill a step of their bucket go to the next longer one, the last rows first. So only the longest
+   bucket has rows that fill no step, as many as all rows together would leave.
+3. Where rows are shuffled, all rows are put into the order of the epoch first, and at the end the steps are shuffled.
+   The step that is not full stays the last. Both orders depend only on the seed and the epoch.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from runtime.rows.ragged import RaggedColumn
 from runtime.rows.rows import Rows
 
 STEPS: Final = 1 << 62
-"""Added to the epoch, for the order of steps."""
+"""Offset that is added to the epoch for the order of steps."""
 
 LENGTH_BYTES: Final = 144
-"""Of memory that a row takes while rows are put into an order by length, and shuffled."""
+"""Bytes of memory per row while rows are put into an order by length, and shuffled."""
 
 APART_BYTES: Final = 240
-"""The same where each row may be a step."""
+"""Bytes of memory per row likewise, where each row may be a step."""
 
 _NONE: Final = np.empty(0, np.int64)
 
@@ -37,11 +37,11 @@ class ByLength:
     """An order in which every `batch` rows, from the first on, belong to one bucket.
 
     Attributes:
-        rest: positions of rows that fill no step are from here on, in the longest bucket.
+        rest: first position of the rows that fill no step, in the longest bucket.
     """
 
     def __init__(self, numbers: Array, buckets: Array, count: int, batch: int) -> None:
-        """`numbers` of rows, the bucket of each, from 0, how many buckets there are, and the rows of a step."""
+        """Order the rows `numbers` by their `buckets`, of which there are `count`, for steps of `batch` rows."""
         self._given, self._buckets, self._count, self._batch = numbers, buckets, count, batch
         steps: list[Array] = []
         of_step: list[int] = []
@@ -62,30 +62,30 @@ class ByLength:
 
     @property
     def nbytes(self) -> int:
-        """See `Order`."""
+        """Bytes of the order; see `Order`."""
         return self._numbers.nbytes
 
     def numbers(self, start: int, count: int) -> Array:
-        """See `Order`."""
+        """Return the numbers from a position on; see `Order`."""
         return self._numbers[start : start + count]
 
     def at(self, positions: Array) -> Array:
-        """See `Order`."""
+        """Return the numbers at positions; see `Order`."""
         return self._numbers[positions]
 
     def bucket_at(self, position: int) -> int:
-        """The bucket of the step that begins at a position."""
+        """Return the bucket of the step that begins at a position."""
         return self._of_step[position // self._batch] if position < self.rest else self._count - 1
 
     def runs(self) -> list[tuple[int, Array]]:
-        """Buckets with the positions, among the rows given, of all that is computed in steps of theirs."""
+        """Return each bucket with the positions, among the input rows, of all rows computed in its steps."""
         found = [np.concatenate([s for s, b in zip(self._steps, self._of_step, strict=True) if b == bucket] or [_NONE])
                  for bucket in range(self._count)]  # fmt: skip
         found[-1] = np.concatenate([found[-1], self._left])
         return [(bucket, places) for bucket, places in enumerate(found) if len(places)]
 
     def shuffled(self, seed: int, epoch: int) -> ByLength:
-        """The same rows in the order of an epoch."""
+        """Return the same rows in the order of an epoch."""
         order = permutation(seed, epoch, len(self))
         made = ByLength(self._given[order], self._buckets[order], self._count, self._batch)
         turns: list[int] = permutation(seed, epoch + STEPS, len(made._steps)).tolist()
@@ -96,10 +96,7 @@ class ByLength:
 
 
 def by_length(entry: str, lengths: Sequence[Sequence[BoundEntry]], rows: Rows, *, batch: int) -> ByLength:
-    """The rows by length, for steps of `batch` rows; `lengths` are the bindings, the shortest first.
-
-    Raises DataError for a row that is longer than all of them.
-    """
+    """Return the rows by length, for steps of `batch` rows; `lengths` are the bindings, the shortest first."""
     feeds = [one[0].feeds.values() for one in lengths]
     for name, column in rows.columns.items():
         for one in lengths:
@@ -114,7 +111,7 @@ def by_length(entry: str, lengths: Sequence[Sequence[BoundEntry]], rows: Rows, *
 
 
 def _buckets_of(rows: Rows, lengths: Sequence[Mapping[str, int]], entry: str) -> Array:
-    """The bucket of each row by position; `lengths` are those of the feeds in each bucket, the shortest first.
+    """Return the bucket of each row by position; `lengths` are the extents in each bucket, the shortest first.
 
     Raises DataError for a row that is longer than all of them.
     """

@@ -1,4 +1,4 @@
-"""What a caller gives as rows: arrays by feed, and a frame of pandas as the columns that it has."""
+"""Rows from a caller: arrays by feed, and a frame of pandas as its columns."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _require_batches(items: Sequence[object]) -> None:
 
 
 def named_arrays(data: object) -> Mapping[str, object]:
-    """Return arrays by feed, of a mapping or a frame. Raises UsageError for anything else."""
+    """Return arrays by feed of a mapping or a frame; raise UsageError for anything else."""
     data = by_feed(data)
     if not isinstance(data, Mapping):
         raise _unnamed(data)
@@ -52,5 +52,5 @@ def _unnamed(data: object) -> UsageError:
 
 
 def is_frame(data: object) -> bool:
-    """Whether it is like a frame of pandas: columns by name."""
+    """Return True if the data is like a frame of pandas: columns by name."""
     return hasattr(data, "columns") and hasattr(data, "items")

@@ -1,4 +1,4 @@
-"""The casts that rows go through unasked: float64, which tables hold, to float32, and integers to wider integers."""
+"""The implicit casts of rows: float64, which tables hold, to float32, and integers to wider integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.dtypes import Array
 from runtime.errors import DataError
 
 _BLOCK: Final = 1 << 18
-"""Elements that are looked at at once: what is found of them is counted by nobody."""
+"""Number of elements that are cast at a time, in memory outside the account."""
 
 _log = logging.getLogger("prograd")
 
@@ -42,7 +42,7 @@ def cast_rows(name: str, rows: Array, out: Array, numbers: Array | None = None) 
 
 
 def _cast_block(name: str, rows: Array, out: Array, numbers: int | Array) -> None:
-    """The same for few rows; `numbers` are theirs, or that of the first."""
+    """Cast a few rows as `cast_rows` does; `numbers` are theirs, or that of the first."""
     with np.errstate(all="ignore"):
         np.copyto(out, rows, casting="same_kind")
     if out.dtype == rows.dtype or rows.dtype.kind in "iu":

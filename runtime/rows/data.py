@@ -29,26 +29,26 @@ from runtime.rows.rows import Rows, common_length
 from runtime.rows.stored_column import Column, FileColumn, StoredColumn, StoredNumbers
 
 TABLES: Final = (".csv", ".tsv")
-"""Of files whose rows are encoded as the program's own were."""
+"""Suffixes of files whose rows are encoded as the program's own were."""
 
 OTHER_FORMS: Final = (".txt", ".json", ".jsonl", ".parquet", ".npy", ".pkl", ".pt", ".h5", ".xlsx")
-"""Of files that people have rows in; what else is called otherwise may be a safetensors file."""
+"""Suffixes of files of other formats that hold rows; a file with another suffix may be a safetensors file."""
 
 if TYPE_CHECKING:
     from runtime.rows.encoding.encoding import Encoding
     from runtime.rows.ragged import RaggedColumn
 
 _CHECKED: Final = 1 << 17
-"""Row numbers that are looked at at once."""
+"""Number of row numbers that are checked at a time."""
 
 
 class Data:
-    """What a program says of its rows, and the columns that were read so far; nothing is read before it is needed."""
+    """A program's description of its rows, and the columns that were read so far; files are read on first use."""
 
     def __init__(
         self, program: pb.ProgramDesc, folder: Path, file: Path | None = None, memory: MemoryLimit = NO_LIMIT
     ) -> None:
-        """`file` takes the place of the program's own data file, and may be any file with the same keys."""
+        """Read nothing yet; `file` replaces the program's own data file, and may be any file with the same keys."""
         if file is not None and file.suffix.lower() in OTHER_FORMS:
             raise DataError(
                 f"{file}: rows are read from .safetensors, .npz and .csv files; "
@@ -68,19 +68,19 @@ class Data:
 
     @property
     def given(self) -> Path | None:
-        """The file that takes the place of the program's own."""
+        """The file that replaces the program's own, or None."""
         return self._given
 
     @property
     def exists(self) -> bool:
-        """Whether the program says where rows come from."""
+        """True if the program describes a source of rows."""
         return self._program.HasField("data")
 
     def rows(self, bound: BoundEntry, split: str | None) -> Rows:
-        """The rows of a split, or all of them, for the feeds of an entry.
+        """Return the rows of a split, or all of them, for the feeds of an entry.
 
-        Raises UsageError if there is no such split, DataError if the file does not have what the program reads:
-        missing or damaged, a key that is not there, another dtype or shape, rows that do not exist.
+        Raises UsageError if there is no such split. Raises DataError if the file is missing or damaged, lacks a key
+        or rows, or has another dtype or shape.
         """
         keys = {column.feed: column.key for column in self._program.data.columns}
         for feed in bound.feeds.values():
@@ -96,8 +96,8 @@ class Data:
         return Rows(columns, {}, self._selected(selection, first, count))
 
     def encoding(self) -> Encoding:
-        """How the rows of the program's own file were made. Raises DataError if it does not say so."""
-        from runtime.rows.encoding.encoding import Encoding  # for who has tables: start-up time
+        """Return the encoding of the program's own file; raise DataError if the file has none."""
+        from runtime.rows.encoding.encoding import Encoding  # few runs have tables, and the import costs start-up time
 
         names = matching(self._program.data.file, [file.path for file in self._program.files])
         file = self._folder / names[0]
@@ -109,7 +109,7 @@ class Data:
         splits = {split.name: split for split in self._program.data.splits}
         if name in splits:
             return splits[name]
-        if name == "train":  # what a run trains on when the program makes no difference between rows
+        if name == "train":  # the default split for training when the program has no splits
             return None
         hint = closest(name, splits) or f"; its splits are: {', '.join(splits) or 'none'}"
         raise UsageError(f"the data has no split {name!r}{hint}")
@@ -132,8 +132,8 @@ class Data:
         return column
 
     def _ragged_column(self, feed: Feed, key: str) -> Column:
-        """A column of unequal rows, or the lengths or the mask of one, each of which is made once."""
-        from runtime.rows.ragged_data import ragged_column  # for few: start-up time
+        """Return a column of unequal rows, or the lengths or the mask of one, each of which is built once."""
+        from runtime.rows.ragged_data import ragged_column  # few runs need it: start-up time
         from runtime.rows.ragged_given import derived
 
         by_key = self._columns.by_key
@@ -182,7 +182,10 @@ class Data:
         return order
 
     def _numbers(self, split: pb.SplitDesc, first: str, total: int) -> Order:
-        """The rows of a split that a key names; those of each file count its own, and `first` is a key of rows."""
+        """Return the order of a split's rows by a key.
+
+        The numbers of each file count its own, and `first` is a key of rows.
+        """
         column = self._columns.by_key[split.key]
         if column.dtype != np.int64 or len(column.shape) != 1:
             raise DataError(
@@ -208,7 +211,7 @@ class Data:
             raise DataError(f"{self._file}: the split {split.name!r} has row {outside[0]}, there are {count} rows")
 
     def _read(self, keys: Sequence[str], split: pb.SplitDesc | None) -> None:
-        """Have the arrays of these keys and of the split, and with them all that the program names: one reading."""
+        """Read the arrays of these keys, of the split and of the whole program in one pass."""
         keys = [*keys, split.key] if split is not None and split.WhichOneof("selection") == "key" else keys
         if all(key in self._columns.by_key or is_ragged_key(self._columns.by_key, key) for key in keys):
             return
@@ -224,11 +227,11 @@ class Data:
 
     @property
     def _is_table(self) -> bool:
-        """Whether rows are those of a table, all of them: it has no splits."""
+        """Return True if the rows are all those of a table, which has no splits."""
         return self._given is not None and self._given.suffix.lower() in TABLES
 
     def _of_table(self, keys: Sequence[str]) -> Columns:
-        """The rows of a table, encoded as the program's own."""
+        """Return the rows of a table, encoded as the program's own."""
         from runtime.rows.encoding.csv_rows import read_csv
         from runtime.rows.encoding.row_errors import original_rows
 

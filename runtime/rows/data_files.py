@@ -1,7 +1,7 @@
 """The data file of a program, or several as one: their arrays in memory, or columns that stay in the files.
 
 1. Arrays that are small together are read into memory while the file is verified.
-2. Large ones, or those that do not fit into the memory there may be, stay where they are: the file is verified once,
+2. Large arrays, or those that do not fit into the permitted memory, stay in their files. The file is verified once,
    and rows are read when a step takes them.
 3. The rows of several files follow one another, in the order of the files' names.
 """
@@ -27,14 +27,14 @@ from runtime.memory.limit import MemoryLimit
 from runtime.rows.stored_column import FileColumn, Part, StoredColumn
 
 IN_MEMORY: Final = 256 << 20
-"""Bytes of columns that are read into memory, at most; larger ones stay in their files."""
+"""Upper bound in bytes on columns that are read into memory; larger ones stay in their files."""
 
 Verified = Callable[[Path], AbstractContextManager[FileReader]]
-"""What opens a file; what was read of it is right once the context is left without an error."""
+"""Function that opens a file; its content is verified when the context ends without an error."""
 
 
 class Columns(NamedTuple):
-    """Columns by key, and for each file how many rows of each it has."""
+    """Columns by key, and for each file the number of rows of each column."""
 
     by_key: dict[str, FileColumn]
     lengths: list[dict[str, int]]
@@ -43,10 +43,10 @@ class Columns(NamedTuple):
 def read_columns(
     files: Sequence[Path], verified: Verified, keys: Collection[str], also: Collection[str], memory: MemoryLimit
 ) -> Columns:
-    """The columns of these keys, and of those of `also` that are there.
+    """Return the columns of these keys, and of those of `also` that exist.
 
-    Raises DataError if a file cannot be read, lacks a key, or has other rows than those before; ResourceLimit if it is
-    read into memory, and does not fit.
+    Raises DataError if a file cannot be read, lacks a key, or has other types of rows than the earlier files. Raises
+    ResourceLimit if it is read into memory, and does not fit.
     """
     if CAN_HOLD and all(file.suffix != ".npz" for file in files) and _is_large(files, {*keys, *also}, memory):
         return _stored(files, verified, keys, also)
@@ -69,7 +69,7 @@ def _joined(key: str, arrays: Sequence[Array], memory: MemoryLimit) -> Array:
 
 
 def _is_large(files: Sequence[Path], keys: Collection[str], memory: MemoryLimit) -> bool:
-    """Whether the arrays are more than is read into memory; what cannot be read is found out by who reads."""
+    """Return True if the arrays are too large for memory; errors of unreadable files are left to the reader."""
     room = IN_MEMORY if memory.room is None else min(IN_MEMORY, memory.room // 2)
     try:
         if sum(file.stat().st_size for file in files) <= room:

@@ -1,11 +1,11 @@
-"""A fingerprint of rows, by which a run that goes on knows those that it began with.
+"""A fingerprint of rows, by which a resumed run recognises the rows that it began with.
 
-1. It has the name, dtype and shape of every feed, how many rows there are, and whether they are shuffled.
-2. Of rows that are small together it has every element, in the order in which they stand before they are shuffled.
-3. Of larger ones it has blocks at equal distances, the first rows and the last among them: reading gigabytes to go on
-   would take longer than the steps that were lost.
+1. It covers the name, dtype and shape of every feed, the number of rows, and whether they are shuffled.
+2. For rows that are small together it covers every element, in the order before shuffling.
+3. For larger rows it covers blocks at equal distances, the first rows and the last among them: reading gigabytes to
+   resume would take longer than the lost steps.
 
-Where rows come from, and in which form or how many files they are stored, does not matter.
+It does not depend on the source of the rows, their format, or the number of files.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from runtime.dtypes import array_type, as_little
 from runtime.rows.rows import Rows
 
 WHOLE: Final = 16 << 20
-"""Bytes of rows that are all in the fingerprint, at most."""
+"""Upper bound in bytes on rows that the fingerprint covers entirely."""
 
 BLOCKS: Final = 64
-"""Of larger rows; each is of WHOLE / BLOCKS bytes, or one row."""
+"""Number of blocks of larger rows; each has WHOLE / BLOCKS bytes, or one row."""
 
 
 def fingerprint(rows: Rows, *, shuffled: bool) -> str:
-    """Hexadecimal digits, equal for equal rows. Raises DataError for rows that cannot be read."""
+    """Return hexadecimal digits, equal for equal rows; raise DataError for rows that cannot be read."""
     from hashlib import sha256  # slow to load
 
     columns = {name: rows.columns[name] for name in sorted(rows.columns)}
@@ -51,7 +51,7 @@ def fingerprint(rows: Rows, *, shuffled: bool) -> str:
 
 
 def _starts(rows: int, count: int) -> list[int]:
-    """Where blocks of `count` rows begin: one behind the other, or as many as there may be, as far as they reach."""
+    """Return the starts of blocks of `count` rows: adjacent if they cover all rows, else at equal distances."""
     if rows <= count * BLOCKS:
         return list(range(0, rows, count))
     return [i * (rows - count) // (BLOCKS - 1) for i in range(BLOCKS)]

@@ -1,6 +1,6 @@
-"""Orders: which row stands at which position, without an array of all numbers where a rule says it.
+"""Orders: the number of the row at each position, without an array of all numbers where a rule gives them.
 
-The rows of a selection are at positions 0, 1, 2 …; an order gives their numbers in the data.
+The rows of a selection are at positions 0, 1, 2 …; an order returns their numbers in the data.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ import numpy as np
 from runtime.dtypes import Array
 
 NUMBER_BYTES: Final = 8
-"""Of the number of a row."""
+"""Bytes of a row number."""
 
 
 class Order(Protocol):
     """Numbers of rows by position."""
 
     def __len__(self) -> int:
-        """How many positions there are."""
+        """Return the number of positions."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the order takes."""
+        """The bytes of memory that the order takes."""
         ...
 
     def numbers(self, start: int, count: int) -> Array:
-        """The int64 numbers of the rows at so many positions from `start` on, or as many as there are."""
+        """Return the int64 numbers of the rows at `count` positions from `start` on, fewer at the end."""
         ...
 
     def at(self, positions: Array) -> Array:
-        """The numbers of the rows at these positions."""
+        """Return the numbers of the rows at these positions."""
         ...
 
 
 @runtime_checkable
 class ShuffledBySteps(Order, Protocol):
-    """An order that says by itself how it is shuffled, since every step takes rows of one length."""
+    """An order with its own way of shuffling, since every step takes rows of one length."""
 
     def bucket_at(self, position: int) -> int:
-        """Which length the step that begins at a position has."""
+        """Return the index of the length of the step that begins at a position."""
         ...
 
     def shuffled(self, seed: int, epoch: int) -> Order:
-        """The same rows in the order of an epoch."""
+        """Return the same rows in the order of an epoch."""
         ...
 
 
 class Span:
-    """Every `stride`-th row from `start` on, `count` of them."""
+    """Every `stride`-th row from `start` on, `count` rows in all."""
 
     nbytes = 0
 
@@ -61,15 +61,15 @@ class Span:
         return self._count
 
     def numbers(self, start: int, count: int) -> Array:
-        """See `Order`."""
+        """Return the numbers from a position on; see `Order`."""
         return self.at(np.arange(start, min(start + count, self._count)))
 
     def at(self, positions: Array) -> Array:
-        """See `Order`."""
+        """Return the numbers at positions; see `Order`."""
         return positions * self._stride + self._start
 
     def as_slice(self, start: int) -> slice:
-        """All rows from a position on: no numbers need be written down to copy them."""
+        """Return the slice of all rows from a position on, with which they are copied without an array of numbers."""
         return slice(self._start + start * self._stride, self._start + self._count * self._stride, self._stride)
 
 
@@ -84,9 +84,9 @@ class Listed:
         return len(self._numbers)
 
     def numbers(self, start: int, count: int) -> Array:
-        """See `Order`."""
+        """Return the numbers from a position on; see `Order`."""
         return self._numbers[start : start + count]
 
     def at(self, positions: Array) -> Array:
-        """See `Order`."""
+        """Return the numbers at positions; see `Order`."""
         return self._numbers[positions]

@@ -19,9 +19,9 @@ class Part(NamedTuple):
     """Rows of one length.
 
     Attributes:
-        bindings: that take them, the one with the most rows first.
-        rows: in the order in which they are taken.
-        places: where each stands among all rows; None if they are all, in their order.
+        bindings: bindings that take them, the one with the most rows first.
+        rows: the rows in the order in which they are taken.
+        places: index of each row among all rows; None if they are all rows, in their order.
     """
 
     bindings: list[BoundEntry]
@@ -33,9 +33,9 @@ class Steps(NamedTuple):
     """Rows to train on.
 
     Attributes:
-        bindings: for the longest rows, the one with the most rows first.
+        bindings: bindings for the longest rows, the one with the most rows first.
         lengths: the binding of each length with the most rows, the shortest first.
-        rows: in order.
+        rows: the rows in order.
     """
 
     bindings: list[BoundEntry]
@@ -44,23 +44,23 @@ class Steps(NamedTuple):
 
 
 def is_ragged(rows: Rows) -> bool:
-    """Whether rows are of unequal length."""
+    """Return True if rows are of unequal length."""
     return any(not isinstance(column, np.ndarray | StoredColumn) for column in rows.columns.values())
 
 
 def fits(bound: BoundEntry, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether rows of these shapes are as long as those that a binding takes."""
+    """Return True if rows of these shapes have the length that a binding takes."""
     feeds = [bound.feeds[name] for name in shapes if name in bound.feeds and bound.feeds[name].by_row]
     return all(shapes[feed.name] == feed.type.static_shape[1:] for feed in feeds)
 
 
 def parts_of(entry: str, lengths: Sequence[list[BoundEntry]], rows: Rows, *, apart: bool) -> list[Part]:
-    """See `Session.parts`."""
+    """Return the parts of rows; see `Session.parts`."""
     if not is_ragged(rows):
         shapes = {name: column.shape[1:] for name, column in rows.columns.items()}
         fit = [one for one in lengths if fits(one[0], shapes)] or [lengths[-1]]
         return [Part(fit[-1], rows, None)]
-    from runtime.rows.buckets import by_length  # for few
+    from runtime.rows.buckets import by_length  # few runs need it
 
     order = by_length(entry, lengths, rows, batch=1 if apart else lengths[-1][0].rows)
     return [
@@ -70,11 +70,11 @@ def parts_of(entry: str, lengths: Sequence[list[BoundEntry]], rows: Rows, *, apa
 
 
 def steps_of(entry: str, lengths: Sequence[list[BoundEntry]], rows: Rows) -> Steps:
-    """See `Session.steps`."""
+    """Return the steps of rows; see `Session.steps`."""
     if not is_ragged(rows):
         [part] = parts_of(entry, lengths, rows, apart=False)
         return Steps(part.bindings, [part.bindings[0]], rows)
-    from runtime.rows.buckets import by_length  # for few
+    from runtime.rows.buckets import by_length  # few runs need it
 
     largest = [one[0] for one in lengths]
     batch = largest[-1].rows

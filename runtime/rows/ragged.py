@@ -12,16 +12,19 @@ from runtime.rows.stored_column import StoredColumn
 
 
 class RaggedColumn:
-    """Rows that stand one behind the other in one array, in memory or in a file.
+    """Concatenated rows in one array, in memory or in a file.
 
     Attributes:
-        dtype: of the elements.
-        shape: as if all rows were as long as the longest.
-        lengths: of the rows, int64.
+        dtype: dtype of the elements.
+        shape: shape as if all rows were as long as the longest.
+        lengths: lengths of the rows, int64.
     """
 
     def __init__(self, name: str, values: Array | StoredColumn, offsets: Array, padding: Array | None) -> None:
-        """Raises DataError unless the offsets rise from 0 to the number of values, and the padding is one of them."""
+        """Keep the arrays after a check.
+
+        Raises DataError unless offsets rise from 0 to the number of values, and padding is one number of their dtype.
+        """
         _require_offsets(name, values, offsets)
         if padding is not None and (padding.dtype != values.dtype or padding.size != 1):
             raise DataError(f"{name}.padding is no number of the dtype of {name!r}, {values.dtype}")
@@ -51,7 +54,7 @@ class RaggedColumn:
 
 
 class MaskColumn:
-    """For each row, which of its places are elements of another column's row, and no padding."""
+    """A mask for each row: True for the elements of another column's row, and False for padding."""
 
     def __init__(self, lengths: Array, dtype: np.dtype[Any]) -> None:
         self._lengths = lengths
@@ -68,7 +71,7 @@ class MaskColumn:
 
 
 def _mask(width: int, lengths: Array) -> Array:
-    """Which places of rows are within their lengths."""
+    """Return a mask of the positions of rows that are within their lengths."""
     return np.arange(width) < lengths[:, None]
 
 

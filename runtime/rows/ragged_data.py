@@ -14,7 +14,7 @@ from runtime.rows.stored_column import StoredColumn, rows_of
 
 
 def ragged_column(file: Path, key: str, columns: Columns) -> RaggedColumn:
-    """The column. Raises DataError if its arrays do not fit each other, or lie in several files."""
+    """Return the column; raise DataError if its arrays do not fit each other, or lie in several files."""
     if len(columns.lengths) > 1:
         raise DataError(f"{file}: {key!r} has rows of unequal length, which are read from one file; join the files")
     if key not in columns.by_key:

@@ -1,4 +1,4 @@
-"""Rows of unequal length that are given as lists: a feed is a list of arrays, and its lengths or mask follow."""
+"""Rows of unequal length as lists from a caller: a feed is a list of arrays, and its lengths or mask follow from it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from runtime.rows.stored_column import Column
 
 
 def ragged_rows(bound: BoundEntry, given: Mapping[str, object], keys: Mapping[str, str]) -> Rows | None:
-    """The rows, if a feed is given as a list whose rows are not all of the length of the step; else None.
+    """Return the rows if a feed is a list whose rows are not all of the length of the step; else None.
 
-    `keys` are the columns of the program's data by feed: they say whose lengths or mask a feed has that is not given.
-    Raises DataError as `given_rows` does.
+    `keys` are the columns of the program's data by feed: they tell to which feed a missing feed of lengths or masks
+    belongs. Raises DataError as `given_rows` does.
     """
     ragged = {n: _ragged(bound, bound.feeds[n], value) for n, value in given.items() if n in bound.feeds}
     columns: dict[str, Column] = {name: column for name, column in ragged.items() if column is not None}
@@ -42,7 +42,7 @@ def ragged_rows(bound: BoundEntry, given: Mapping[str, object], keys: Mapping[st
 
 
 def derived(key: str, column: RaggedColumn, feed: Feed) -> Column:
-    """The lengths of a column's rows, or its mask, for a feed. Raises DataError for a feed that takes neither."""
+    """Return the lengths of a column's rows, or its mask, for a feed; raise DataError for a feed that takes neither."""
     dtype, shape = numpy_dtype(feed.type.dtype), feed.type.static_shape
     if key.endswith(LENGTHS):
         if len(shape) != 1 or feed.type.dtype == "bool":

@@ -1,7 +1,7 @@
-"""Reads the rows of the next step on a thread of its own, while a step is made.
+"""Reads the rows of the next step on a thread of its own, during a step.
 
-It reads what the step would read, into arrays of its own, so no bit depends on it. What the thread does is over before
-anybody else reads these rows; and it ends with the run.
+It reads the rows of the next step into arrays of its own, so no bit depends on it. The thread finishes before anybody
+else reads these rows, and it ends with the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runtime.rows.streamed import Streamed
 
 
 class _Asked(NamedTuple):
-    """Rows from a position on, and the arrays that take them."""
+    """Rows from a position on, and the arrays that receive them."""
 
     rows: Rows | Streamed
     start: int
@@ -28,7 +28,7 @@ class _Asked(NamedTuple):
 
 
 class ReadAhead:
-    """Fills feeds, and has the rows behind them read in the meantime."""
+    """Fills feeds, and reads the following rows ahead."""
 
     def __init__(self, memory: MemoryLimit) -> None:
         self._memory = memory
@@ -39,22 +39,22 @@ class ReadAhead:
         self._arrays: dict[str, Array] = {}
 
     def fill(self, rows: Rows | Streamed, feeds: Mapping[str, Array], start: int, count: int) -> None:
-        """What `rows.fill` does, for a step of `count` rows; raises what it raises."""
+        """Fill the feeds for a step of `count` rows as `rows.fill` does; raise its errors."""
         if not self._took(rows, feeds, start):
             rows.fill(feeds, start)
         start += count
-        if len(rows) - start >= count:  # what is left at the end of an epoch is read when it is needed
+        if len(rows) - start >= count:  # the remaining rows of an epoch are read when they are needed
             self._ask(_Asked(rows, start, self._arrays_like(feeds)))
 
     def close(self) -> None:
-        """Let the thread end."""
+        """End the thread."""
         if self._thread is not None:
             self._asked.put(None)
             self._thread.join()
             self._thread = self._next = None
 
     def _took(self, rows: Rows | Streamed, feeds: Mapping[str, Array], start: int) -> bool:
-        """Wait for what is read, and take it if it is this."""
+        """Wait for the rows that are being read, and use them if they are these."""
         asked, self._next = self._next, None
         if asked is None:
             return False

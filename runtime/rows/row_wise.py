@@ -1,11 +1,13 @@
-"""Whether every row that an entry gives is made of the same row of its feeds, whatever stands in the others.
+"""The proof that every row of an entry's fetches depends on the same row of its feeds alone.
 
-Then rows that do not fill a step may stand in one all the same, with any rows behind them. It is proved op by op:
+Then rows that do not fill a step may run in it all the same, with any rows behind them. The proof goes op by op:
 
-1. A feed that has rows has row i at position i of axis 0; so has every tensor that is said to be *of rows*.
-2. An op of this file's table that reads such tensors, as its line says, gives another one.
-3. What reads none is the same for all rows. If it has as many along axis 0 nevertheless, they have to be equal.
-4. What no line covers is *mixed*, as random numbers are, and so is all that reads it; then the entry is not row-wise.
+1. A feed that has rows has row i at index i of axis 0, and so has every tensor that is *of rows*.
+2. An op of this file's table that reads such tensors, as its line says, yields another one.
+3. A tensor that depends on no rows is the same for all rows. If it has as many along axis 0 nevertheless, they must be
+   equal.
+4. Any other result is *mixed*, as random numbers are, and so is every result computed from it. Then the entry is not
+   row-wise.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from runtime.entries import BoundEntry
 
 
 class _Known(NamedTuple):
-    """What is known where an op stands: static types, the tensors of rows, and those whose rows are all equal.
+    """The facts that hold before an op: static types, the tensors of rows, and those whose rows are all equal.
 
-    `mixed` are the tensors that some row has a part in, and that are not of rows; all others are the same for all.
+    `mixed` are the tensors that depend on some row, and that are not of rows; all others are the same for all rows.
     """
 
     rows: int
@@ -36,7 +38,7 @@ _Rule = Callable[[pb.OpDesc, Mapping[str, Any], _Known], bool]
 
 
 def is_row_wise(bound: BoundEntry, fetched: Collection[str]) -> bool:
-    """Whether all tensors of these names, and all that the entry fetches, are of rows; it must update nothing."""
+    """Return True if the named tensors, and all that the entry fetches, are of rows; the entry must update nothing."""
     block = bound.block
     if block.updates or bound.rows < 2:
         return False
@@ -51,7 +53,7 @@ def is_row_wise(bound: BoundEntry, fetched: Collection[str]) -> bool:
 
 
 def _read(op: pb.OpDesc, known: _Known) -> None:
-    """Note what the op gives."""
+    """Note the results of the op."""
     if not known.mixed.isdisjoint(op.inputs) or op.random_stream:
         known.mixed.update(op.outputs)
         return
@@ -74,7 +76,7 @@ def _has_equal_rows(op: pb.OpDesc) -> bool:
 
 
 def _is_broadcast(op: pb.OpDesc, known: _Known) -> bool:
-    """Whether it repeats what has one row, or none."""
+    """Return True if the op repeats a tensor that has one row, or none."""
     if op.type != "broadcast_to":
         return False
     x, y = (known.types[name].static_shape for name in (op.inputs[0], op.outputs[0]))
@@ -86,12 +88,12 @@ def _of_rows(name: str, known: _Known) -> bool:
 
 
 def _for_all(name: str, known: _Known) -> bool:
-    """Whether a tensor is the same for all rows."""
+    """Return True if a tensor is the same for all rows."""
     return not name or name not in known.of_rows
 
 
 def _elementwise(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool:
-    """Axis 0 of the result is that of all operands of rows; others have no such axis, or equal rows."""
+    """Return True if axis 0 of the result is that of all operands of rows; others lack the axis, or have equal rows."""
     rank = known.types[op.outputs[0]].rank
     for name in filter(None, op.inputs):
         shape = known.types[name].static_shape
@@ -105,19 +107,19 @@ def _elementwise(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) ->
 
 
 def _first_alone(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool:
-    """The first operand is of rows, the others are for all; what the op does stays within a row."""
+    """Return True if the first operand is of rows, and the others are the same for all; the op stays within a row."""
     return _of_rows(op.inputs[0], known) and all(_for_all(name, known) for name in op.inputs[1:])
 
 
 def _along_others(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool:
-    """As `_first_alone`, where the axes that are named are not axis 0."""
+    """Return True as `_first_alone` does, if axis 0 is not among the op's axes."""
     rank = known.types[op.inputs[0]].rank
     axes: list[int] = list(attributes["axes"]) if "axes" in attributes else [attributes["axis"]]
     return bool(axes) and all(axis % rank for axis in axes) and _first_alone(op, attributes, known)
 
 
 def _product(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool:
-    """Matrices of rows by one matrix, or stacks of matrices of rows by stacks that are of rows, or for all."""
+    """Return True for matrices of rows times one matrix, or stacks of rows times stacks of rows or the same for all."""
     a, b = op.inputs
     rank = known.types[op.outputs[0]].rank
     if not _of_rows(a, known) or known.types[a].rank != rank:
@@ -129,7 +131,7 @@ def _product(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> boo
 
 
 def _reshaped(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool:
-    """Axis 0 stays, so that a row keeps its elements."""
+    """Return True if axis 0 stays, so that a row keeps its elements."""
     x, y = known.types[op.inputs[0]].static_shape, known.types[op.outputs[0]].static_shape
     return bool(x and y) and x[0] == y[0] and prod(x[1:]) == prod(y[1:])
 
@@ -139,7 +141,7 @@ def _transposed(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> 
 
 
 def _gathered(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool:
-    """Rows of indices look up in one table, or places in rows are the same for all."""
+    """Return True if rows of indices index one table, or if indices within rows are the same for all."""
     x, indices = op.inputs
     if _of_rows(indices, known):
         return _for_all(x, known) and attributes["axis"] == 0
@@ -157,7 +159,7 @@ def _padded(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool
 
 
 def _attention(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool:
-    """Queries, keys and values are of rows, and so is the mask, or it is for all."""
+    """Return True if queries, keys and values are of rows, and the mask is so too, or the same for all."""
     q, k, v, *mask = op.inputs
     if not all(_of_rows(name, known) for name in (q, k, v)):
         return False
@@ -168,12 +170,12 @@ def _attention(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> b
 
 
 def _each(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool:
-    """Every operand is of rows, has equal rows, or is absent: the op does the same for each."""
+    """Return True if every operand is of rows, has equal rows, or is absent: the op does the same for each."""
     return all(not name or name in known.of_rows or name in known.equal for name in op.inputs)
 
 
 def _recurrent(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool:
-    """Sequences, first states and the mask are of rows; weights are for all."""
+    """Return True if sequences, first states and the mask are of rows, and weights are the same for all."""
     weights = {"lstm_layer": 2, "rnn_layer": 2, "gru_layer": 3}[op.type]
     rest = [op.inputs[0], *op.inputs[weights:]]
     fits = all(not name or name in known.of_rows or name in known.equal for name in rest)
@@ -181,7 +183,7 @@ def _recurrent(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> b
 
 
 def _per_row(op: pb.OpDesc, attributes: Mapping[str, Any], known: _Known) -> bool:
-    """A loss that is not reduced."""
+    """Return True for a loss that is not reduced."""
     return attributes.get("reduction", "none") == "none" and _each(op, attributes, known)
 
 
@@ -211,4 +213,4 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "concat": _joined,
     "pad": _padded,
 }
-"""What keeps rows apart, by operator."""
+"""Functions that decide by operator whether rows stay independent."""

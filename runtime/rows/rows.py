@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from runtime.rows.windows import WindowBuffer
 
 SHOWN_ROWS = 8
-"""Of so many rows an error gives the numbers."""
+"""Number of rows whose numbers an error lists."""
 
 SHUFFLING_BYTES: Final = 5 * NUMBER_BYTES
-"""Of the number of a row while rows are shuffled: random words, places, and the order that they give."""
+"""Bytes of memory per row while rows are shuffled: random bits, positions, and the resulting order."""
 
 
 class Rows:
     """A selection of rows in an order, and the feeds that are the same for all of them.
 
     Attributes:
-        columns: by feed, what has the rows: arrays whose axis 0 counts them, or columns that stay in their files.
-        whole: by feed, arrays that every step takes whole.
-        order: which row stands at which position.
+        columns: the rows of each feed: arrays whose axis 0 counts them, or columns that stay in their files.
+        whole: arrays that every step takes whole, by feed.
+        order: the number of the row at each position.
     """
 
     def __init__(self, columns: Mapping[str, Column], whole: Mapping[str, Array], order: Order) -> None:
@@ -50,12 +50,12 @@ class Rows:
 
     @property
     def numbers(self) -> Array:
-        """The int64 numbers of all rows, in order: an array of eight bytes a row."""
+        """The int64 numbers of all rows, in order: an array of eight bytes per row."""
         return self.order.numbers(0, len(self))
 
     @property
     def in_memory(self) -> bool:
-        """Whether the arrays of all rows are there, as `columns` and `numbers`."""
+        """True if the arrays of all rows are in memory, as `columns` and `numbers`."""
         return all(isinstance(column, np.ndarray) for column in self.columns.values())
 
     @property
@@ -64,7 +64,7 @@ class Rows:
         return {name: column for name, column in self.columns.items() if isinstance(column, StoredColumn)}
 
     def shuffled(self, seed: int, epoch: int, window: int = 0, memory: MemoryLimit = NO_LIMIT) -> Rows:
-        """The same rows in the order of an epoch: of all of them, or within windows of about so many.
+        """Return the rows in the order of an epoch: of all of them, or within windows of about `window` rows.
 
         Raises ResourceLimit if the rows of a window stay in files, and do not fit into the memory.
         """
@@ -81,7 +81,7 @@ class Rows:
         return rows
 
     def named(self, start: int, count: int) -> str:
-        """`; fed are the rows 7, 3 and 30 more`, those from position `start` on; nothing if no feed has rows."""
+        """Return `; fed are the rows 7, 3 and 30 more` for the rows from `start` on; empty if no feed has rows."""
         if not self.columns:
             return ""
         numbers = self.order.numbers(start, count).tolist()
@@ -90,7 +90,10 @@ class Rows:
         return f"; fed {'is the row' if len(numbers) == 1 else 'are the rows'} {words}"
 
     def holding(self, number: int, start: int, count: int) -> str:
-        """`; row 3 of the feed 'label' has it`: the first row of the first feed of whole numbers; else nothing."""
+        """Return `; row 3 of the feed 'label' has it` for the first integer feed with that number.
+
+        Else an empty string.
+        """
         for name, column in self.columns.items():
             if column.dtype.kind in "iu":
                 numbers = self.order.numbers(start, count)
@@ -100,7 +103,7 @@ class Rows:
         return ""
 
     def nonfinite(self, start: int, count: int) -> str:
-        """`row 3 of the feed 'x' has NaN or Inf: ` for the first feed with such a row; nothing if none has."""
+        """Return `row 3 of the feed 'x' has NaN or Inf: ` for the first feed with such a row; empty if none has."""
         for name, column in self.columns.items():
             if is_float(np.empty(0, column.dtype)):
                 for number in self.order.numbers(start, count):
@@ -124,7 +127,7 @@ class Rows:
 
 
 def given_rows(bound: BoundEntry, given: Mapping[str, object], memory: MemoryLimit = NO_LIMIT) -> Rows:
-    """All rows of arrays that were given for every feed of an entry.
+    """Return all rows of arrays for every feed of an entry.
 
     Raises DataError for a missing or unknown feed, another dtype or shape, or columns of different length.
     """
@@ -137,7 +140,7 @@ def given_rows(bound: BoundEntry, given: Mapping[str, object], memory: MemoryLim
 
 
 def checked_feeds(bound: BoundEntry, given: Mapping[str, object]) -> dict[str, Array]:
-    """An array for every feed of an entry. Raises DataError unless exactly these are given, and fit."""
+    """Return an array for every feed of an entry; raise DataError unless exactly these are given, and fit."""
     check_names(bound, given)
     return {feed.name: checked_array(bound, feed, given[feed.name]) for feed in bound.feeds.values()}
 
@@ -156,7 +159,7 @@ def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:
 
 
 def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
-    """A value for a feed as an array; lists and numbers take the feed's dtype where that loses nothing.
+    """Return a value for a feed as an array; lists and numbers take the feed's dtype if that loses nothing.
 
     Arrays of float64 are rounded for float32, which the log says, and integers are widened. Raises DataError if
     another dtype or the shape differs.
@@ -187,7 +190,7 @@ def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
 
 
 def as_array(value: object, dtype: str) -> Array:
-    """An array as it is; anything else of that dtype if every number stays what it is, else of its natural one.
+    """Return an array as it is, and another value in that dtype if that is exact, else in its natural one.
 
     Raises DataError for a list that is no array, and for a whole number that the dtype does not have.
     """
@@ -211,7 +214,7 @@ def as_array(value: object, dtype: str) -> Array:
 
 
 def common_length(columns: Mapping[str, Column], what: str, otherwise: int) -> int:
-    """The number of rows of all columns, `otherwise` if there are none. Raises DataError if they differ."""
+    """Return the number of rows of all columns, `otherwise` if there are none; raise DataError if they differ."""
     first, length = "", otherwise
     for name, array in columns.items():
         if not first:

@@ -1,6 +1,6 @@
-"""Rows that come one after another, and nobody knows how many: from a generator, a database, a simulator.
+"""Rows that arrive one after another, in unknown number: from a generator, a database, a simulator.
 
-A source has a cursor, which says where the next rows are; checkpoints keep it, and a run that goes on seeks it.
+A source has a cursor, which tells the position of the next rows. Checkpoints keep it, and a resumed run seeks it.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ from runtime.errors import DataError, UsageError
 from runtime.rows.by_feed import by_feed
 
 Batches = Iterable[Mapping[str, object]]
-"""Rows as they come: arrays by feed, with any number of rows on axis 0."""
+"""Rows as they arrive: arrays by feed, with any number of rows on axis 0."""
 
 
 @runtime_checkable
 class Source(Protocol):
-    """What gives rows, one after another."""
+    """A source of rows, one after another."""
 
     @property
     def cursor(self) -> Any:
-        """Where the next rows are: a value that JSON has, and not None."""
+        """Return the position of the next rows: a JSON value other than None."""
         ...
 
     def seek(self, cursor: Any) -> None:
-        """Go to where a cursor was taken."""
+        """Go to the position of a cursor."""
         ...
 
     def take(self, rows: int) -> Mapping[str, object]:
-        """The next rows, an array for each feed: at most so many, and none only where the source ends."""
+        """Return the next rows, an array for each feed: at most `rows`, and none only where the source ends."""
         ...
 
 
 class Iterated:
-    """A source of what an iterator gives; its cursor counts what was taken.
+    """A source from an iterator; its cursor counts the rows that were taken.
 
-    Seeking goes through everything before: from the start where a function makes the iterator, else from where it is.
+    Seeking reads all earlier rows: from the start where a function makes the iterator, else from the present position.
     """
 
     def __init__(self, batches: Batches | Callable[[], Batches]) -> None:
-        """`batches` is an iterable, or a function without arguments that gives one from its start."""
+        """Begin with `batches`, an iterable, or a function without arguments that returns one from its start."""
         self._make = batches if callable(batches) else None
         self._batches: Iterator[Mapping[str, object]] = iter(batches() if callable(batches) else batches)
-        self._taken = 0  # batches that are used up
-        self._used = 0  # rows of the one after these
+        self._taken = 0  # number of batches that are used up
+        self._used = 0  # number of used rows of the next batch
         self._batch: dict[str, Array] = {}
 
     @property
     def cursor(self) -> list[int]:
-        """How many batches were used up, and how many rows of the next one."""
+        """Return the number of batches that are used up, and the number of used rows of the next one."""
         return [self._taken, self._used]
 
     def seek(self, cursor: Any) -> None:
-        """See `Source`. Raises DataError for a place that is not there, or that an iterator has passed."""
+        """Go to a cursor; raise DataError for a position that does not exist, or that an iterator has passed."""
         numbers = cast(list[Any], cursor) if isinstance(cursor, list) else []
         if [type(number) for number in numbers] != [int, int] or min(numbers) < 0:
             raise DataError("the checkpoint has another cursor than an iterator; go on with the source that it is of")
@@ -70,7 +70,7 @@ class Iterated:
                 )
             self._batches, self._taken, self._used, self._batch = iter(self._make()), 0, 0, {}
         if taken > self._taken:
-            begun = bool(self._batch)  # what is left of it is skipped as well
+            begun = bool(self._batch)  # the rest of it is skipped as well
             self._batch = {}
             self._taken += begun + sum(1 for _ in islice(self._batches, taken - self._taken - begun))
             if self._taken < taken:
@@ -78,7 +78,7 @@ class Iterated:
         self._used = used
 
     def take(self, rows: int) -> dict[str, Array]:
-        """See `Source`."""
+        """Return the next rows; see `Source`."""
         while True:
             if not self._batch:
                 given = next(self._batches, None)
@@ -97,7 +97,7 @@ class Iterated:
 
 
 def as_source(data: object) -> Source:
-    """A source, or one of an iterator or of a function that makes one. Raises UsageError if it is neither."""
+    """Return a source, or one from an iterator or a function that makes one; raise UsageError for anything else."""
     if isinstance(data, Source):
         return data
     if callable(data) or isinstance(data, Iterable):

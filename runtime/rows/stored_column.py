@@ -1,8 +1,8 @@
-"""A column that stays in its files: rows are read when they are asked for, and nothing of them is kept.
+"""A column that stays in its files: rows are read on demand, and not kept.
 
-1. Rows that stand one after another are read at once, to where they are wanted.
+1. Adjacent rows are read at once, to their destination.
 2. Rows that lie near each other are read with those between them, if these are few.
-3. Of others, each run of neighbours is read by itself.
+3. Otherwise each run of neighbours is read separately.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from runtime.files.held_file import HeldFile
 from runtime.rows.casts import cast_rows
 
 _SPARSE: Final = 4
-"""Rows that are read for one that is wanted, at most, where that saves reads."""
+"""Upper bound on the rows that are read per requested row, where that saves reads."""
 
 _READ: Final = 8 << 10
-"""Bytes that are copied in about the time that a read takes, whatever it reads."""
+"""Bytes that are copied in about the time of one read, whatever its size."""
 
 _PIECE: Final = 1 << 20
-"""Bytes that are read at once to a place of their own, at most, or one row: nobody counts them."""
+"""Upper bound in bytes on a read into a temporary, or one row; the account of memory does not count it."""
 
 
 class Part(NamedTuple):
@@ -38,15 +38,15 @@ class Part(NamedTuple):
 
 
 class StoredColumn:
-    """An array whose axis 0 counts rows, in the files that have it; threads may read it side by side.
+    """An array whose axis 0 counts rows, in its files; threads may read it concurrently.
 
     Attributes:
-        dtype: in which rows are given; `stored` is that of the files.
-        shape: of the array.
+        dtype: dtype of the rows in memory; `stored` is that of the files.
+        shape: shape of the array.
     """
 
     def __init__(self, name: str, parts: Sequence[Part], stored: np.dtype[Any], inner: tuple[int, ...]) -> None:
-        """`inner` is the shape of a row."""
+        """Begin with the parts in the files; `inner` is the shape of a row."""
         self.name = name
         self.dtype = self.stored = stored
         self.firsts = [0]
@@ -61,19 +61,19 @@ class StoredColumn:
 
     @property
     def nbytes(self) -> int:
-        """Of all rows, in the files."""
+        """The bytes of all rows in the files."""
         return self.shape[0] * self._row_bytes
 
     def cast(self, dtype: np.dtype[Any]) -> StoredColumn:
-        """The same rows, given in another dtype."""
+        """Return the same rows in another dtype."""
         other = StoredColumn(self.name, self._parts, self.stored, self.shape[1:])
         other.dtype = dtype
         return other
 
     def take(self, numbers: Array, out: Array) -> None:
-        """Copy the rows of these numbers, which are there, to `out`.
+        """Copy the rows of these numbers, which must exist, to `out`.
 
-        Raises DataError if they cannot be read, were changed, or are none: a bool that is neither 0 nor 1.
+        Raises DataError if they cannot be read, were changed, or are invalid: a bool that is neither 0 nor 1.
         """
         if not len(numbers):
             return
@@ -90,7 +90,7 @@ class StoredColumn:
             cast_rows(self.name, read, out[start : start + rows], piece)
 
     def _check(self, numbers: Array, read: Array) -> None:
-        """Raise DataError if the files that these rows were read from were changed, or they are none."""
+        """Raise DataError if the files of these rows were changed, or the rows are invalid."""
         places = np.unique(np.searchsorted(self.firsts[1:], numbers, side="right")) if len(self._parts) > 1 else [0]
         for place in places:
             self._parts[place].file.require_unchanged()
@@ -114,7 +114,7 @@ class StoredColumn:
             self._read(int(numbers[start]), out[start:stop])
 
     def _read(self, first: int, out: Array) -> None:
-        """Read the rows from one on, through as many files as it takes."""
+        """Read the rows from `first` on, from as many files as needed."""
         place = bisect_right(self.firsts, first) - 1
         done = 0
         while done < len(out) and self._row_bytes:
@@ -128,17 +128,17 @@ class StoredColumn:
 
 
 FileColumn = Array | StoredColumn
-"""An array of a data file: in memory, or still there."""
+"""An array of a data file: in memory, or still in the file."""
 
 
 class Padded(Protocol):
-    """Rows that are made to fit when a step takes them."""
+    """Rows that are padded when a step takes them."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         ...
 
     def take(self, numbers: Array, out: Array) -> None:
@@ -147,11 +147,11 @@ class Padded(Protocol):
 
 
 Column = FileColumn | Padded
-"""Rows of a feed: in memory, in files, or of unequal length."""
+"""The rows of a feed: in memory, in files, or of unequal length."""
 
 
 def take_rows(column: Column, numbers: Array, out: Array) -> None:
-    """Copy the rows of these numbers, which are there, to `out`."""
+    """Copy the rows of these numbers, which must exist, to `out`."""
     if isinstance(column, np.ndarray):
         np.take(column, numbers, axis=0, out=out, mode="clip")  # clip: no buffer; checked before
     else:
@@ -159,19 +159,19 @@ def take_rows(column: Column, numbers: Array, out: Array) -> None:
 
 
 def rows_of(column: Column, numbers: Array) -> Array:
-    """A copy of these rows."""
+    """Return a copy of these rows."""
     out = np.empty((len(numbers), *column.shape[1:]), column.dtype)
     take_rows(column, numbers, out)
     return out
 
 
 class StoredNumbers:
-    """An order whose numbers are a column of whole numbers: those of each file count its own rows."""
+    """An order whose numbers are a column of integers: those of each file count its own rows."""
 
     nbytes = 0
 
     def __init__(self, column: StoredColumn, shifts: Sequence[int]) -> None:
-        """`shifts` are for each file the number of its first row among all."""
+        """Begin with the column; `shifts` are for each file the number of its first row among all."""
         self._column = column
         self._shifts = np.array(shifts, np.int64)
         self._firsts = np.array(column.firsts[1:], np.int64)
@@ -180,10 +180,10 @@ class StoredNumbers:
         return len(self._column)
 
     def numbers(self, start: int, count: int) -> Array:
-        """See `Order`."""
+        """Return the numbers from a position on; see `Order`."""
         return self.at(np.arange(start, min(start + count, len(self))))
 
     def at(self, positions: Array) -> Array:
-        """See `Order`."""
+        """Return the numbers at positions; see `Order`."""
         places = np.searchsorted(self._firsts, positions, side="right")
         return rows_of(self._column, positions) + self._shifts[places]

@@ -1,4 +1,4 @@
-"""The rows of a source, as steps take them: each step the next ones, in the order in which they come."""
+"""The rows of a source, as steps take them: each step the next ones, in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from runtime.rows.source import Source
 
 
 class Streamed:
-    """What `Rows` is, of a source: its length is that of an epoch, and rows are asked for in order.
+    """The counterpart of `Rows` for a source: its length is that of an epoch, and rows are taken in order.
 
     Attributes:
-        cursor: where the source is, after the rows of the last step.
+        cursor: the position of the source after the rows of the last step.
     """
 
     in_memory = False
 
     def __init__(self, bound: BoundEntry, source: Source, rows: int) -> None:
-        """`rows` are those of an epoch, of steps of the bound entry."""
+        """Begin with `rows` rows per epoch, for steps of the bound entry."""
         self._bound = bound
         self._source = source
         self._rows = rows
@@ -41,20 +41,20 @@ class Streamed:
 
     @property
     def cursor(self) -> Any:
-        """Where the next rows are."""
+        """Return the position of the next rows."""
         return deepcopy(self._source.cursor)
 
     def seek(self, cursor: Any) -> None:
-        """Go to where the rows of a step ended."""
+        """Go to the end of a step's rows."""
         if cursor != self._source.cursor:
             self._source.seek(cursor)
 
     def shuffled(self, seed: int, epoch: int, window: int = 0, memory: MemoryLimit | None = None) -> Streamed:
-        """The same: rows come as they come."""
+        """Return itself: the source determines the order."""
         return self
 
     def fill(self, feeds: Mapping[str, Array], start: int) -> None:
-        """Copy the next rows into the feeds. Raises SourceEnded if there are too few, DataError for what is no row."""
+        """Copy the next rows into the feeds; raise SourceEnded if there are too few, DataError for an invalid row."""
         count, done = self._bound.rows, 0
         while done < count:
             given = self._source.take(count - done)
@@ -71,11 +71,11 @@ class Streamed:
         self._fed = {name: array.copy() for name, array in feeds.items()}
 
     def named(self, start: int, count: int) -> str:
-        """`; fed are the rows 64 to 95 of the epoch`."""
+        """Return `; fed are the rows 64 to 95 of the epoch`."""
         return f"; fed are the rows {start} to {start + count - 1} of the epoch"
 
     def holding(self, number: int, start: int, count: int) -> str:
-        """See `Rows.holding`."""
+        """Return the row that has a number; see `Rows.holding`."""
         for name, fed in self._fed.items():
             found = (fed == number).reshape(len(fed), -1).any(axis=1) if fed.dtype.kind in "iu" else np.zeros(1, bool)
             if found.any():
@@ -83,7 +83,7 @@ class Streamed:
         return ""
 
     def nonfinite(self, start: int, count: int) -> str:
-        """See `Rows.nonfinite`."""
+        """Return the first row with NaN or Inf; see `Rows.nonfinite`."""
         for name, fed in self._fed.items():
             for row in range(len(fed) if is_float(fed) else 0):
                 if count_nonfinite(fed[row : row + 1]):

@@ -1,11 +1,11 @@
-"""Rows shuffled within windows: the memory that it takes does not depend on how many rows there are.
+"""Rows shuffled within windows: the memory that it takes does not depend on the number of rows.
 
-1. The rows of a selection, in its order, are cut into blocks of neighbours; the last may be short.
+1. The rows of a selection, in its order, are partitioned into blocks of neighbours; the last may be short.
 2. Blocks are put into the order of the epoch, by the seed of the run; `BLOCKS` of them are a window.
 3. Within each window all rows are put into an order of their own.
 
-Each row has one position in an epoch, and what stands at a position is known without what stands before it: a run goes
-on anywhere. docs/format.md has the definition.
+Each row has one position in an epoch, and the row at a position does not depend on earlier positions: a run resumes
+anywhere. docs/format.md has the definition.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from runtime.rows.orders import NUMBER_BYTES, Order
 from runtime.rows.stored_column import StoredColumn
 
 BLOCKS: Final = 64
-"""Of a window."""
+"""Number of blocks of a window."""
 
 
 class Windows:
-    """An order that shuffles another one for an epoch, within windows of about so many rows."""
+    """An order that shuffles another one for an epoch, within windows of about `rows` rows."""
 
     def __init__(self, order: Order, rows: int, seed: int, epoch: int) -> None:
         self.order = order
         self._seed, self._epoch = seed, epoch
         self._block = max(1, rows // BLOCKS)
         self._blocks = permutation(seed, epoch, -(-len(order) // self._block))
-        self._short = int(np.argmax(self._blocks))  # where the last block stands
-        self._missing = len(self._blocks) * self._block - len(order)  # rows that it has not
+        self._short = int(np.argmax(self._blocks))  # position of the last block
+        self._missing = len(self._blocks) * self._block - len(order)  # number of rows that the last block lacks
         self._known: tuple[int, Array] = (-1, np.empty(0, np.int64))
 
     def __len__(self) -> int:
@@ -42,36 +42,36 @@ class Windows:
 
     @property
     def nbytes(self) -> int:
-        """See `Order`."""
+        """Bytes of the order; see `Order`."""
         return self.order.nbytes + self._blocks.nbytes + self.rows * NUMBER_BYTES
 
     @property
     def rows(self) -> int:
-        """Of a window, at most."""
+        """Upper bound on the rows of a window."""
         return min(BLOCKS * self._block, len(self.order))
 
     def window_at(self, position: int) -> int:
-        """The number of the window that has a position."""
+        """Return the number of the window that has a position."""
         window = position // (BLOCKS * self._block)
         return window + (position >= self.start(window + 1))
 
     def start(self, window: int) -> int:
-        """The first position of a window, or behind the last one."""
+        """Return the first position of a window, or the end."""
         blocks = min(window * BLOCKS, len(self._blocks))
         return blocks * self._block - (self._missing if self._short < blocks else 0)
 
     def pieces(self, window: int) -> list[Array]:
-        """The numbers of the rows of a window, block by block, before they are shuffled."""
+        """Return the numbers of the rows of a window, block by block, before they are shuffled."""
         blocks = self._blocks[window * BLOCKS : (window + 1) * BLOCKS].tolist()
         return [self.order.numbers(block * self._block, self._block) for block in blocks]
 
     def shuffled(self, window: int) -> Array:
-        """In which order a window takes its rows: int64 positions among those of its pieces."""
+        """Return the order of a window's rows: int64 positions among those of its pieces."""
         count = self.start(window + 1) - self.start(window)
         return permutation(self._seed, self._epoch + ((window + 1) << 32), count)
 
     def numbers(self, start: int, count: int) -> Array:
-        """See `Order`."""
+        """Return the numbers from a position on; see `Order`."""
         stop = min(start + count, len(self))
         found: list[Array] = []
         while start < stop:
@@ -82,7 +82,7 @@ class Windows:
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def at(self, positions: Array) -> Array:
-        """See `Order`."""
+        """Return the numbers at positions; see `Order`."""
         return np.array([self.numbers(position, 1)[0] for position in positions.tolist()], np.int64)
 
     def _of(self, window: int) -> Array:
@@ -97,7 +97,7 @@ class WindowBuffer:
     """The rows of one window at a time, read block by block from their files."""
 
     def __init__(self, columns: Mapping[str, StoredColumn], windows: Windows, memory: MemoryLimit) -> None:
-        """Raises ResourceLimit if a window does not fit."""
+        """Prepare the columns; raise ResourceLimit if a window does not fit."""
         rows = {name: windows.rows * max(1, column.nbytes // max(1, len(column))) for name, column in columns.items()}
         memory.take_for(self, sum(rows.values()) + windows.rows * NUMBER_BYTES, f"a window of {windows.rows} rows")
         self._columns = columns

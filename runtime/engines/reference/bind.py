@@ -1,9 +1,9 @@
 """From a bound block to arrays in one arena and calls without arguments.
 
 1. Every op's rule gives its output and scratch types.
-2. What lives within a step gets an offset in the arena, or in the file beside it if it is spilled; tensors of states
-   are the states' own arrays, constants are the bytes of the program.
-3. Every op becomes a call with its arrays and attributes already in place; views have nothing to compute.
+2. Temporaries get an offset in the arena, or in the file beside it if they are spilled. Tensors of states are the
+   states' own arrays, constants are the bytes of the program.
+3. Every op becomes a call with its arrays and attributes bound; views have nothing to compute.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BoundOp(NamedTuple):
 
 
 class BoundBlock(NamedTuple):
-    """The arrays of every tensor, the ops in order, the one allocation behind them with its buffers, and the file."""
+    """The arrays of every tensor, the ops in order, the arena behind them with its buffers, and the file."""
 
     arrays: dict[str, Array]
     ops: list[BoundOp]
@@ -49,7 +49,7 @@ class BoundBlock(NamedTuple):
     file_bytes: int
 
     def touched(self) -> list[Touched]:
-        """What each op reads, writes and touches besides."""
+        """Return the addresses that each op reads and writes, with its effects."""
         return [
             Touched(address_ranges(op.inputs), address_ranges([*op.outputs, *op.scratch]), effects_of(op.desc.type))
             for op in self.ops
@@ -68,12 +68,12 @@ def bind(
     """Place and bind a checked block.
 
     Args:
-        block: with static types, from a program that `check_program` accepts.
+        block: block with static types, from a program that `check_program` accepts.
         states: the program's states by name.
         pinned: tensors that must keep their values to the end of a step, besides fetches and updates.
         plan: the compiler's offsets; used, after a check, unless tensors are pinned, which it does not know of.
-        memory: gives at least so many aligned bytes for the arena.
-        file: gives at least so many bytes for what is spilled; not called if nothing is.
+        memory: returns at least the given number of aligned bytes for the arena.
+        file: returns at least the given number of bytes for spilled tensors; not called if there are none.
     """
     written = Reading(block)
     scratch, aliases = scratch_of(written, REFERENCE), aliases_of(written, pinned)
@@ -106,7 +106,7 @@ def _outside(block: pb.BlockDesc, states: Mapping[str, Array]) -> dict[str, Arra
 
 
 def _buffers(placed: Placed, ops: list[BoundOp], root: dict[str, str], end: int) -> list[Buffer]:
-    """The buffers of the arena, with the positions of the bound ops that touch each."""
+    """Return the buffers of the arena, with the positions of the bound ops that touch each."""
     users: dict[str, list[int]] = {buffer.name: [] for buffer, _ in placed}
     for i, op in enumerate(ops):
         names = [*op.desc.inputs, *op.desc.outputs, *op.scratch_names]

@@ -1,4 +1,4 @@
-"""A whole step as calls: those of the ops, and what stands around them."""
+"""A whole step as calls: those of the ops, and those before and after them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.memory.aligned import aligned_bytes
 
 
 class Memory(NamedTuple):
-    """Where bytes come from: for the arena and the file, which executors that take turns may share, and for copies."""
+    """The sources of bytes: for the arena and the file, which executors may share, and for copies."""
 
     arena: Allocate = aligned_bytes
     file: Allocate = no_file
@@ -22,11 +22,11 @@ class Memory(NamedTuple):
 
 
 class BoundStep(NamedTuple):
-    """Everything of a step but the way in which its ops are called.
+    """A bound step without the way in which its ops are called.
 
     Attributes:
         block: the arrays, and the ops in order.
-        around: what stands before and after the ops.
+        around: the calls before and after the ops.
     """
 
     block: BoundBlock
@@ -34,7 +34,7 @@ class BoundStep(NamedTuple):
 
 
 def bind_step(bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str], memory: Memory) -> BoundStep:
-    """Place and bind an entry that also fetches the tensors of these names; its states are updated in the arrays."""
+    """Place and bind an entry that also fetches the tensors named in `fetch`; its states are updated in the arrays."""
     block = bound.block
     made = bind(block, states, pinned=fetch, plan=bound.plan, memory=memory.arena, file=memory.file)
     return BoundStep(made, around_step(block, made.arrays, states, fetch, memory.copies))

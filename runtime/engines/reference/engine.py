@@ -17,14 +17,14 @@ from runtime.step import aliases_of, places_of, scratch_of, spills
 
 
 class ReferenceEngine:
-    """See `runtime.engines.engine.Engine`."""
+    """The reference engine; see `runtime.engines.engine.Engine`."""
 
     name = "reference"
     math = "exact"
-    instructions = ""  # NumPy's BLAS chooses them
+    instructions = ""  # NumPy's BLAS chooses the instruction set
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
-        """Raises UsageError for a math that it does not have."""
+        """Keep the program and the options; raise UsageError for an arithmetic that this engine does not have."""
         if options.math != self.math:
             raise UsageError(f"the engine 'reference' has the math 'exact', not {options.math!r}")
         if is_limited():
@@ -33,7 +33,7 @@ class ReferenceEngine:
         self._options = options
 
     def needs(self, bound: BoundEntry) -> Footprint:
-        """By the plan of the entry, if it has one."""
+        """Return the bytes by the plan of the entry, if it has one."""
         to_file = any(spills(op.type) for op in bound.block.ops)
         if bound.plan is not None and bound.plan.placements:
             return Footprint(bound.plan.arena_bytes, bound.plan.file_bytes if to_file else 0)
@@ -42,15 +42,15 @@ class ReferenceEngine:
         return Footprint(places.arena_bytes, places.file_bytes)
 
     def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
-        """One line: there is nothing to lower."""
+        """Yield one line: there is nothing to lower."""
         if after is not None:
             raise UsageError(f"the engine 'reference' has no pass {after!r}, as it lowers nothing")
         yield f"{bound.name} by the reference engine: a NumPy kernel for each of {len(bound.block.ops)} ops, in order"
 
     def code(self, bound: BoundEntry) -> str:
-        """There is none."""
+        """Raise UsageError: this engine compiles nothing."""
         raise UsageError("the engine 'reference' compiles nothing; --ir is for the engine 'native'")
 
     def workspace(self) -> ReferenceWorkspace:
-        """A new one."""
+        """Return a new workspace."""
         return ReferenceWorkspace(self._program, self._options)

@@ -1,9 +1,9 @@
-"""Runs one bound entry: everything is looked up and placed once, a step then only calls kernels.
+"""The executor of one bound entry: all look-ups and placement happen once, a step then only calls kernels.
 
-What few steps need, threads, transfers, a watch, an error, is imported where it is needed: start-up time.
+Modules that few steps need, for threads, transfers, NaN checks and errors, are imported on use to save start-up time.
 
 bound_step.py   the calls of a step
-threads/        the ways to make those of the ops: in order, beside transfers, at once
+threads/        the ways to make those of the ops: in order, beside transfers, concurrently
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 class Manner(NamedTuple):
-    """How ops are called.
+    """The way to call ops.
 
     Attributes:
-        threads: how many call kernels. The first steps of several are in order, and show what is worth a thread; if
-            nothing is, so are all others, and else the steps on threads must turn out faster than those in order.
-        tiny: seconds of work that are not worth another thread, unless given those that it takes to wake one; with 0,
-            all that can run at once is worth it.
-        check_nan: look at every output.
+        threads: number of threads that call kernels. With several, the first steps run in order and measure which
+            ops are worth a thread. If none is, all steps run in order. Else steps on threads must prove faster.
+        tiny: seconds of work that are not worth another thread, by default the time to wake one; with 0, all
+            ops that can run concurrently are worth it.
+        check_nan: True to check every output.
     """
 
     threads: int = 1
@@ -67,10 +67,10 @@ def prepare(
 
 
 class ReferenceExecutor:
-    """See `runtime.engines.engine.Executor`."""
+    """The executor of the reference engine; see `runtime.engines.engine.Executor`."""
 
     def __init__(self, locations: Sequence[str], step: BoundStep, manner: Manner, watch: NanWatch | None) -> None:
-        """`locations` are the lines that ops name."""
+        """Prepare the calls; `locations` are the source lines that ops refer to."""
         self.feeds, self.fetches, before, after, _ = step.around
         self.parts = [Part(op.desc.type, (op.desc,)) for op in step.block.ops]
         self.buffers = step.block.buffers
@@ -82,39 +82,39 @@ class ReferenceExecutor:
         self._calls: list[Call] = [op.call for op in step.block.ops] if watch is None else watch.calls
         self._after = after
         self._stopwatch: Stopwatch | None = None
-        self._threads: dict[int, int] = {}  # numbers of threads that have one, by identity
+        self._threads: dict[int, int] = {}  # numbers of threads by identity
         self._way = self._in_order() if manner.threads == 1 else self._at_once(manner)
         finalize(self, self._way.close)
 
     @property
     def warm_up(self) -> int:
-        """Until it is decided how threads are used."""
+        """The number of steps until the use of threads is decided."""
         from runtime.engines.reference.threads.at_once import UNDECIDED
 
         return UNDECIDED
 
     def step(self) -> None:
-        """Call everything once."""
+        """Call all ops once."""
         self._make(self._calls)
 
     def step_with(self, feeds: Mapping[str, Array]) -> None:
-        """Copy the feeds, and call everything once."""
+        """Copy the feeds, and call all ops once."""
         for name, out in self.feeds.items():
             out[...] = feeds[name]
         self.step()
 
     def profile_step(self) -> list[Spell]:
-        """A step, with the time that each op took."""
+        """Make a step and return the time that each op took."""
         stopwatch = self._watched()
         self._make(stopwatch.calls)
         return stopwatch.spells()
 
     def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
-        """Every step is made by itself."""
+        """Return None: every step is made separately."""
         return None
 
     def close(self) -> None:
-        """Let all threads end but the caller's; later steps are made on that alone."""
+        """End all threads but the caller's; later steps run on that alone."""
         self._way.close()
 
     def _make(self, calls: Sequence[Call]) -> None:

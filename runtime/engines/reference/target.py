@@ -1,4 +1,4 @@
-"""What planning a step must know of the reference engine: the scratch of its kernels, and what they write in place."""
+"""The properties of the reference engine that planning depends on: scratch, and in-place pairs of its kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one thread needs to make steps: an arena, a file beside it, and the executors that take turns in them."""
+"""The memory of one thread that makes steps: an arena, a file beside it, and the executors that take turns in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.entries import BoundEntry
 
 
 class ReferenceWorkspace:
-    """See `runtime.engines.engine.Workspace`."""
+    """The workspace of the reference engine; see `runtime.engines.engine.Workspace`."""
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
         self._program = program
@@ -25,7 +25,7 @@ class ReferenceWorkspace:
 
     @property
     def footprint(self) -> Footprint:
-        """One arena and one file, unless a later executor needed larger ones, and all copies."""
+        """The bytes of one arena and one file, unless a later executor needed larger ones, and of all copies."""
         return Footprint(self._room.arena_bytes, self._room.file_bytes, self._room.copy_bytes)
 
     def prepare(
@@ -35,7 +35,7 @@ class ReferenceWorkspace:
         fetch: Sequence[str],
         version: Version = unknown_version,
     ) -> ReferenceExecutor:
-        """Place and bind the entry; everything is looked up now. It keeps nothing that has a version."""
+        """Place and bind the entry, with all look-ups; nothing is kept that depends on a version."""
         del version
         memory = Memory(self._room.arena, self._room.file, self._room.copies)
         executor = prepare(self._program, bound, states, fetch, self._manner, memory)
@@ -43,6 +43,6 @@ class ReferenceWorkspace:
         return executor
 
     def close(self) -> None:
-        """Let the threads of all executors end."""
+        """End the threads of all executors."""
         for executor in list(self._executors):
             executor.close()

@@ -1,7 +1,7 @@
-"""How values that people write became numbers, kept with packed rows: new rows are encoded alike, and labels decoded.
+"""The mapping of values to numbers, kept with packed rows: it encodes new rows alike, and decodes labels.
 
 column    one column: numbers, classes, texts, or columns side by side
-values    what people write as numbers and texts, and what stands for none
+values    the forms of numbers, texts and missing values in tables
 tokens    texts as numbers of words or bytes, and texts again
 lists     rows that are lists
 images    the size and the channels of images

@@ -1,6 +1,6 @@
-"""One column: how its values become numbers, and numbers become values again.
+"""The encoding of one column: from values to numbers, and back.
 
-The values of rows of unequal length, texts and lists, become elements that stand one behind the other, and offsets.
+Rows of unequal length, texts and lists, become concatenated elements, and offsets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS: Final = ("number", "whole", "class", "text")
 
 
 class Ragged(NamedTuple):
-    """Rows of unequal length: their elements one behind the other, and where each row begins and the last ends."""
+    """Rows of unequal length: their concatenated elements, and the offset of each row and of the end."""
 
     elements: Array
     offsets: Array
@@ -31,16 +31,16 @@ class Ragged(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of a table became.
+    """The encoding of a column of a table.
 
     Attributes:
-        name: of it, in the table and in the packed file.
-        kind: "number" is float32, "whole" int64, "class" the int64 place among `values`, "text" int64 numbers of words.
-        values: of a class, in order; of a text the words, from number 2 on, or none where bytes are counted from 1.
-        fill: what stands for a missing value: a number, or one of the values, which then also stands for unseen ones.
-        mean, deviation: of the training rows, if numbers were made to have mean 0 and deviation 1.
-        length: of a text: what is longer is cut off, what is shorter filled up with 0. 0: as long as it is.
-        listed: rows are lists of numbers.
+        name: name of the column, in the table and in the packed file.
+        kind: "number" is float32, "whole" int64, "class" the int64 index in `values`, "text" int64 numbers of words.
+        values: the classes in order; the words of a text, counted from number 2, or empty for bytes counted from 1.
+        fill: replacement of a missing value: a number, or one of the values, which then also replaces unseen ones.
+        mean, deviation: those of the training rows, if numbers were scaled to mean 0 and deviation 1.
+        length: length of a text, which is truncated or padded with 0; 0 keeps the length of each text.
+        listed: True if rows are lists of numbers.
     """
 
     name: str
@@ -54,16 +54,16 @@ class Column:
 
     @property
     def is_ragged(self) -> bool:
-        """Whether rows are of unequal length."""
+        """True if rows are of unequal length."""
         return self.listed or (self.kind == "text" and not self.length)
 
     @property
     def is_vector(self) -> bool:
-        """Whether a row is more than one number."""
+        """True if a row is more than one number."""
         return self.listed or self.kind == "text"
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that say something."""
+        """Return the fields that differ from their defaults."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -72,7 +72,7 @@ class Column:
 
     @classmethod
     def from_json(cls, values: object) -> Column:
-        """What `to_json` gave. Raises ValueError for anything else."""
+        """Return the column that `to_json` described; raise ValueError for anything else."""
         if not isinstance(values, dict):
             raise ValueError("a column is no object")
         given = dict(cast(dict[str, Any], values))
@@ -96,7 +96,7 @@ class Column:
         return cls(**given)
 
     def encode(self, raw: Array) -> Array:
-        """The numbers of values. Raises DataError, which names the row, for a value that has none."""
+        """Return the numbers of values; raise DataError that names the row for a value without a number."""
         require_values(self.name, raw)
         if is_listed(raw) and self.kind != "text":
             raise DataError(f"{self.name!r} has lists, and the rows it was packed from have one value each")
@@ -111,7 +111,7 @@ class Column:
                 return self._rounded(self._filled(raw))
 
     def ragged(self, raw: Array) -> Ragged:
-        """The numbers of values whose rows are of unequal length. Raises DataError as `encode`."""
+        """Return the numbers of values whose rows are of unequal length; raise DataError as `encode` does."""
         require_values(self.name, raw)
         rows = lists_of(self.name, raw) if self.listed else self._tokens(raw)
         offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
@@ -122,7 +122,7 @@ class Column:
         return Ragged(np.array([token for row in rows for token in row], np.int64), offsets)
 
     def decode(self, numbers: Array) -> Array:
-        """The values of numbers: an array of texts for classes, else numbers as they were before."""
+        """Return the values of numbers: an array of texts for classes, else the original numbers."""
         if numbers.dtype.kind not in "iu" and self.values:
             raise DataError(f"numbers of {self.name!r} are whole, and these are {array_type(numbers)}")
         if self.kind == "class":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from _csv import Reader
 
 _CHUNK: Final = 1 << 16
-"""Values that are turned from rows into columns together."""
+"""Number of values that are transposed from rows into columns together."""
 
 _SEPARATORS: Final = (",", ";", "\t")
 """The first of these that the first line has separates columns."""
@@ -49,7 +49,7 @@ def read_csv(path: Path, memory: MemoryLimit = NO_LIMIT) -> Table:
 
 
 def read_regular(path: Path, what: str, memory: MemoryLimit = NO_LIMIT) -> bytes:
-    """Return the bytes of a regular file. Raises DataError, which names `what`, if it cannot be read."""
+    """Return the bytes of a regular file; raise DataError, which names `what`, if it cannot be read."""
     try:
         with open_regular(path) as stream:
             size = fstat(stream.fileno()).st_size
@@ -60,7 +60,7 @@ def read_regular(path: Path, what: str, memory: MemoryLimit = NO_LIMIT) -> bytes
 
 
 def text_of(path: Path, raw: bytes) -> str:
-    """Return the text of a file. Raises DataError, which says how it may be encoded, unless it is UTF-8."""
+    """Return the text of a file; raise DataError, which guesses its encoding, unless it is UTF-8."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -167,7 +167,7 @@ def _is_number(text: str) -> bool:
 
 
 def _texts(columns: list[list[str]], at: int) -> Array:
-    """Return a column as an array of texts, and let go of its list."""
+    """Return a column as an array of texts, and free its list."""
     column, columns[at] = columns[at], []
     found = np.empty(len(column), object)
     found[:] = column

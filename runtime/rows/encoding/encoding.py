@@ -19,7 +19,7 @@ from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.images import Images
 
 KEY: Final = "prograd_columns"
-"""Of the metadata of a safetensors file."""
+"""Key of the encoding in the metadata of a safetensors file."""
 
 FORMAT: Final = 1
 
@@ -29,11 +29,11 @@ TEXT_BYTES: Final = 64
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a table became arrays.
+    """The encoding of a table as arrays.
 
     Attributes:
-        columns: of the table by name.
-        joined: arrays of numbers [rows, columns] by name, with the columns that stand side by side in them.
+        columns: columns of the table by name.
+        joined: arrays of numbers [rows, columns] by name, with the columns that they consist of.
         images: arrays of images by name.
     """
 
@@ -43,7 +43,7 @@ class Encoding:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the header of a file keeps."""
+        """Return the metadata for the header of a file."""
         said: dict[str, object] = {"format": FORMAT}
         said["columns"] = [column.to_json() for column in self.columns.values()]
         said["joined"] = self.joined
@@ -53,12 +53,12 @@ class Encoding:
 
     @classmethod
     def of_file(cls, path: Path) -> Encoding:
-        """What `metadata` wrote into a file. Raises DataError if it has none, or a damaged one."""
+        """Return the encoding that `metadata` wrote into a file; raise DataError if there is none, or a damaged one."""
         return cls.of_metadata(path, read_metadata(path))
 
     @classmethod
     def of_metadata(cls, path: Path, metadata: Mapping[str, str]) -> Encoding:
-        """The same of the metadata of a file, which errors name."""
+        """Return the encoding in the metadata of a file; errors name the file."""
         if KEY not in metadata:
             made = "compiler data pack writes one that does"
             raise DataError(f"{path}: the file does not say how its rows were made; {made}")
@@ -87,9 +87,9 @@ class Encoding:
         return cls(columns, parts, pictures)
 
     def encode(self, table: Mapping[str, Array], keys: Iterable[str]) -> dict[str, Array]:
-        """The arrays of these names for rows of a table, and the offsets of those whose rows are of unequal length.
+        """Return the arrays of these names for rows of a table, with the offsets of rows of unequal length.
 
-        Raises DataError for a name that there is not, a column that the table lacks, or a value that has no number.
+        Raises DataError for an unknown name, a column that the table lacks, or a value without a number.
         """
         found: dict[str, Array] = {}
         for key in keys:
@@ -107,9 +107,9 @@ class Encoding:
         return TEXT_BYTES * sum(len(text) for column in texts for text in column)
 
     def decode(self, name: str, numbers: Array) -> Array:
-        """The values of numbers of a column; of floats, a column of them for each value, the value of the largest.
+        """Return the values of a column's numbers; for floats, with one column per value, the value of the largest.
 
-        Raises DataError if there is no such column, or a number of no value.
+        Raises DataError if there is no such column, or a number stands for no value.
         """
         column = self._column(name)
         if numbers.dtype.kind == "f" and column.values and numbers.shape[1:] == (len(column.values),):

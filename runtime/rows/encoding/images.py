@@ -1,4 +1,4 @@
-"""The size and the channels of images, which new ones are to have."""
+"""The size and the channels of images, which new images must have too."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, cast
 
 @dataclass(frozen=True)
 class Images:
-    """What images of an array [rows, height, width, channels] are.
+    """The properties of the images in an array [rows, height, width, channels].
 
     Attributes:
-        resized: whether they were made so large; else all were.
+        resized: True if they were resized to this size; False if all had it.
     """
 
     height: int
@@ -20,12 +20,12 @@ class Images:
     resized: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The fields."""
+        """Return the fields."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: object) -> Images:
-        """What `to_json` gave. Raises ValueError for anything else."""
+        """Return the images that `to_json` described; raise ValueError for anything else."""
         given = cast(dict[str, object], values) if isinstance(values, dict) else {}
         sizes = [given.get(name) for name in ("height", "width", "channels")]
         sane = len(given) == 4 and type(given.get("resized")) is bool

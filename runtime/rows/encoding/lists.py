@@ -1,4 +1,4 @@
-"""Rows that are lists, of unequal length: of numbers, or of words."""
+"""Rows that are lists of unequal length: of numbers, or of words."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from runtime.rows.encoding.values import shown
 
 
 def is_listed(raw: Array) -> bool:
-    """Whether rows are lists, whose lengths may differ."""
+    """Return True if rows are lists, whose lengths may differ."""
     return raw.dtype.kind == "O" and any(isinstance(value, list) for value in raw.tolist())
 
 
 def lists_of(name: str, raw: Array) -> list[list[Any]]:
-    """Rows as lists. Raises DataError, which names the row, for one that is none."""
+    """Return rows as lists; raise DataError, which names the row, for a row that is no list."""
     rows: list[Any] = raw.tolist()
     for row, value in enumerate(rows):
         if not isinstance(value, list):
@@ -27,9 +27,9 @@ def lists_of(name: str, raw: Array) -> list[list[Any]]:
 
 
 def elements_of(name: str, rows: list[list[Any]], *, whole: bool) -> Array:
-    """The numbers of all lists one behind the other, int64 or float64.
+    """Return the concatenated numbers of all lists, int64 or float64.
 
-    Raises DataError, which names the row, for what is no such number.
+    Raises DataError, which names the row, for an element that is no such number.
     """
     for row, elements in enumerate(rows):
         for element in elements:
@@ -44,4 +44,4 @@ def _is_number(element: object, *, whole: bool) -> bool:
         return False
     if whole:
         return float(element).is_integer() and -(1 << 63) <= element < 1 << 63
-    return abs(element) <= float(np.finfo(np.float64).max)  # NaN is not
+    return abs(element) <= float(np.finfo(np.float64).max)  # False for NaN

@@ -1,6 +1,7 @@
 """Texts as numbers: bytes, or words of a vocabulary; and numbers as texts again.
 
-A byte is itself and 1, a word its place in the vocabulary and 2. 1 is a word that is in no vocabulary, 0 is nothing.
+The number of a byte is its value plus 1, that of a word its index in the vocabulary plus 2. Number 1 is a word outside
+the vocabulary, 0 is padding.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ import numpy as np
 from runtime.dtypes import Array
 
 OTHER = "?"
-"""What is read where a word was in no vocabulary."""
+"""Text that decoding gives for a word outside the vocabulary."""
 
 
 def words_of(text: str | list[Any]) -> list[str]:
-    """The words of a text: letters and digits that stand together, in small letters. A list keeps its words."""
+    """Return the words of a text: runs of letters and digits, in lower case. A list keeps its words."""
     from re import findall
 
     return [str(word) for word in text] if isinstance(text, list) else findall(r"\w+", text.lower())
 
 
 def tokens_of(text: str | list[Any], places: Mapping[str, int]) -> list[int]:
-    """The numbers of words by their places in a vocabulary, or of bytes if it is empty."""
+    """Return the numbers of words by their indices in a vocabulary, or of bytes if it is empty."""
     if places or isinstance(text, list):
         return [places.get(word, 1) for word in words_of(text)]
     return [byte + 1 for byte in text.encode(errors="replace")]
 
 
 def texts_again(numbers: Array, words: Sequence[str]) -> Array:
-    """Texts for rows of numbers, whose last axis counts words or bytes. Raises ValueError for a number of none."""
+    """Return texts for rows of numbers, whose last axis counts words or bytes; raise ValueError for other numbers."""
     most = len(words) + 1 if words else 256
     outside = numbers[(numbers < 0) | (numbers > most)]
     if outside.size:

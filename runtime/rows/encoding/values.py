@@ -1,6 +1,6 @@
-"""Values as people write them: texts, numbers, and what stands for none.
+"""Values as they appear in tables: texts, numbers, and missing values.
 
-Columns of values are NumPy arrays of numbers in which NaN is missing, or of texts in which "" is, or of lists.
+Columns of values are NumPy arrays of numbers in which NaN is missing, of texts in which "" is missing, or of lists.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from runtime.rows.encoding.row_errors import RowError
 MISSING: Final = frozenset(
     {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NaT", "null", "NULL", "None"}
 )
-"""Texts that stand for no value."""
+"""Texts that stand for a missing value."""
 
 _SHOWN: Final = 40
-"""Letters of a value that an error shows."""
+"""Upper bound on the characters of a value in an error."""
 
 
 def is_no_value(value: object) -> bool:
-    """Whether a value stands for none."""
+    """Return True if a value stands for a missing one."""
     return value is None or (isinstance(value, str) and value in MISSING)
 
 
 def require_values(name: str, raw: Array) -> None:
-    """Raise DataError, which names the row, for what no row can be: bytes, mappings, lists of lists, other objects."""
+    """Raise DataError, which names the row, for bytes, mappings, lists of lists and other objects."""
     values: list[Any] = raw.tolist() if raw.dtype.kind == "O" else []
     for row, value in enumerate(values):
         elements = cast(list[Any], value if isinstance(value, list) else [value])
@@ -41,20 +41,20 @@ def require_values(name: str, raw: Array) -> None:
 
 
 def shown(value: object) -> str:
-    """A value for an error, of bounded length."""
+    """Return a value for an error, of bounded length."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def number_in(text: str) -> float:
-    """The number that a text is; digits have no underscores between them. Raises ValueError for another text."""
+    """Return the number that a text denotes, without underscores between digits; raise ValueError for another text."""
     if "_" in text:
         raise ValueError(text)
     return float(text)
 
 
 def texts_of(raw: Array) -> Array:
-    """Values as texts, "" where one is missing; whole numbers without a point."""
+    """Return values as texts, "" where one is missing; whole numbers without a point."""
     if raw.dtype.kind == "f":
         return np.array(["" if value != value else _text(value) for value in raw.tolist()], object)
     if raw.dtype.kind == "O":
@@ -63,7 +63,7 @@ def texts_of(raw: Array) -> Array:
 
 
 def numbers_of(name: str, raw: Array) -> Array:
-    """Values as float64, NaN where one is missing. Raises DataError, which names the row, for what is no number."""
+    """Return values as float64, NaN where one is missing; raise DataError, which names the row, for other values."""
     if raw.dtype.kind != "O":
         numbers = raw.astype(np.float64)
     else:
@@ -78,7 +78,7 @@ def numbers_of(name: str, raw: Array) -> Array:
 
 
 def whole_numbers_of(name: str, raw: Array, fill: float | None) -> Array:
-    """Values as int64, each exactly, `fill` where one is missing. Raises DataError, which names the row, for others."""
+    """Return values as exact int64, `fill` where one is missing; raise DataError, which names the row, for others."""
     if raw.dtype.kind in "iub" and not raw.size:
         return raw.astype(np.int64)
     found = np.empty(len(raw), np.int64)

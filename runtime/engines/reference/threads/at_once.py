@@ -1,4 +1,4 @@
-"""Several threads: what is worth one is tried, and then whether that is faster than in order."""
+"""Several threads: the first steps measure the ops, later ones test if threads are faster than one call at a time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from runtime.engines.reference.threads.worklist import Worklist
 from runtime.step import Touched, dependencies
 
 TRIALS: Final = 3
-"""Steps in the order of the list that show how long each op takes, before it can be said what is worth a thread."""
+"""Number of steps in list order that measure each op, before the tasks are decided."""
 
 UNDECIDED: Final = TRIALS + 2 * TURNS
-"""Steps before it is decided for the first time how steps are made."""
+"""Number of steps before the first decision how steps are made."""
 
 
 class AtOnce:
-    """A way to call ops that tries, decides, and keeps an eye on what it decided."""
+    """A way to call ops that measures, decides, and reviews its decision."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class AtOnce:
         threads: int,
         tiny: float | None,
     ) -> None:
-        """Nothing is decided yet.
+        """Begin with the trials.
 
         Args:
-            in_order: the other way.
-            stopwatch: of the ops, for the trials.
-            touched: the memory that each op reads and writes.
-            threads: how many call ops.
+            in_order: the way without threads.
+            stopwatch: stopwatch of the ops, for the trials.
+            touched: returns the memory that each op reads and writes.
+            threads: number of threads that call ops.
             tiny: seconds that are not worth another thread; with 0 no step is made in order after the trials.
         """
         self._in_order = in_order
@@ -51,7 +51,7 @@ class AtOnce:
         self._contest = Contest()
 
     def run(self, calls: Sequence[Call]) -> Failure | None:
-        """See `Way`."""
+        """Run a step; see `Way`."""
         if self._trials_left:
             return self._trial()
         if self._worklist is None:
@@ -63,7 +63,7 @@ class AtOnce:
         return failure
 
     def close(self) -> None:
-        """See `Way`."""
+        """End the threads; see `Way`."""
         self._in_order.close()
         if self._worklist is not None:
             self._worklist.close()
@@ -78,6 +78,6 @@ class AtOnce:
         return failure
 
     def _decide(self) -> None:
-        """After the last trial it is known what is worth a thread."""
+        """Decide after the last trial which ops are worth a thread."""
         tasks = tasks_of(dependencies(self._touched()), self._shortest, self._threads, tiny=self._tiny)
         self._worklist = None if tasks is None else Worklist(tasks, self._threads)

@@ -1,8 +1,8 @@
-"""Which of two ways to run a step is faster: found by turns, and again from time to time.
+"""A comparison of two ways to run a step by alternating them, repeated from time to time.
 
-1. Ways that take turns meet the same machine, so what other processes take of it slows both.
-2. The faster way runs some steps; then they take turns again. A verdict that stays the same holds for twice as many
-   steps each time, so that looking costs less and less, and what was decided at a bad moment does not last.
+1. Ways that alternate run on the same machine at the same time, so the load of other processes slows both.
+2. The faster way runs some steps; then the two alternate again. A verdict that stays the same holds for twice as many
+   steps each time. So the comparison costs less and less, and a decision made at a bad moment does not last.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from __future__ import annotations
 from typing import Final
 
 TURNS: Final = 4
-"""Steps of each way before a verdict."""
+"""Number of steps of each way before a verdict."""
 
 HOLDS: Final = 32
-"""Steps for which a new verdict holds."""
+"""Number of steps for which a new verdict holds."""
 
 
 class Contest:
     """Steps on several threads against steps in order.
 
     Attributes:
-        at_once: whether the next step is one on several threads.
+        at_once: True if the next step is one on several threads.
     """
 
     def __init__(self) -> None:
         self.at_once = True
-        self._seconds = [0.0, 0.0]  # of the turns: in order, at once
+        self._seconds = [0.0, 0.0]  # in these turns: in order, at once
         self._turns_left = 2 * TURNS
         self._holds: int = HOLDS
         self._left: int = 0
-        self._won: bool | None = None  # by steps at once, the last time
+        self._won: bool | None = None  # True if steps at once were faster the last time
 
     def note(self, seconds: float) -> None:
-        """How long that step took."""
+        """Note the seconds of that step."""
         if not self._turns_left:
             self._left -= 1
             if not self._left:

@@ -1,4 +1,4 @@
-"""One call after the other on the caller's thread, and what every way to call the ops of a step has in common."""
+"""One call after the other on the caller's thread, and the interface of every way to call the ops of a step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Call = Callable[[], object]
 
 
 class Failure(NamedTuple):
-    """The position of an op that raised, and what it raised."""
+    """The position of an op that raised, and its exception."""
 
     position: int
     error: BaseException
@@ -20,23 +20,23 @@ class Way(Protocol):
     """A way to call the ops of a step."""
 
     def run(self, calls: Sequence[Call]) -> Failure | None:
-        """Call every op once, and give the failure that the order of the list would have met, if any."""
+        """Call every op once, and return the failure that list order would have met, if any."""
         ...
 
     def close(self) -> None:
-        """Let all threads end but the caller's, which goes on alone."""
+        """End all threads but the caller's, which continues alone."""
         ...
 
 
 class InOrder:
-    """The way that needs no threads."""
+    """The way without threads."""
 
     def run(self, calls: Sequence[Call]) -> Failure | None:
-        """See `Way`."""
+        """Call the ops in order; see `Way`."""
         return in_order(calls)
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there are no threads to end."""
 
 
 def in_order(calls: Sequence[Call]) -> Failure | None:
@@ -45,6 +45,6 @@ def in_order(calls: Sequence[Call]) -> Failure | None:
     try:
         for call in left:
             call()
-    except Exception as error:  # an interrupt is nobody's failure
+    except Exception as error:  # an interrupt is no failure of an op
         return Failure(len(calls) - length_hint(left) - 1, error)
     return None

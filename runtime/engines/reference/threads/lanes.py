@@ -1,8 +1,8 @@
 """Two threads for a step that moves tensors to a file and back: the caller computes while the other one copies.
 
-Each thread has a lane of the op list, and runs it in order. It waits only where an op needs an op of the other lane,
-and only for the latest that it needs. So a tensor comes back as soon as its place in the arena is free, ahead of what
-reads it, and what is written over a tensor on its way to the file waits until the tensor is there.
+Each thread has a lane of the op list, and runs it in order. It waits only where an op depends on an op of the other
+lane, and only for the latest of those. So a tensor comes back as soon as its bytes in the arena are free, ahead of its
+reader. An op that overwrites a tensor on its way to the file waits until the tensor has arrived.
 
 Between two waits an op costs what it costs in a plain loop.
 """
@@ -29,7 +29,7 @@ class Stretch(NamedTuple):
     Attributes:
         after: the position of the op of the other lane that must be done before the first of them, -1 if none.
         ops: their positions in the list.
-        heard: whether the other lane waits for the last of them.
+        heard: True if the other lane waits for the last of them.
     """
 
     after: int
@@ -49,14 +49,14 @@ class Lanes:
 
         Args:
             before: for each op the earlier ops that must be done before it starts.
-            transfers: for each op whether it is in the lane of transfers.
+            transfers: for each op, True if it is in the lane of transfers.
         """
         self._lanes = stretches(before, transfers)
         self._condition = threading.Condition(threading.Lock())
         self._calls: Sequence[Call] = ()
-        self._done = [-1, -1]  # the position of the last op of each lane that the other one is to hear of
-        self._end = 0  # ops from this position on are not begun: the end of the list, or the first failure
-        self._busy = False  # the thread is in its lane
+        self._done = [-1, -1]  # the position of the last op of each lane that the other lane is notified of
+        self._end = 0  # ops from this position on do not start: the end of the list, or the first failure
+        self._busy = False  # True while the thread is in its lane
         self._closed = False
         self._failure: Failure | None = None
         thread = threading.Thread(target=self._serve, name="prograd-transfers", daemon=True)
@@ -64,9 +64,9 @@ class Lanes:
         self.transfer_thread: int = thread.ident or 0
 
     def run(self, calls: Sequence[Call]) -> Failure | None:
-        """Call every op once, and give the failure that the order of the list would have met, if any.
+        """Call every op once, and return the failure that list order would have met, if any.
 
-        An interrupt of the caller is raised when the other thread has stopped, after the op that it is at.
+        An interrupt of the caller is raised when the other thread has stopped, after its current op.
         """
         if self._closed:
             return in_order(calls)
@@ -82,13 +82,13 @@ class Lanes:
         return self._failure
 
     def close(self) -> None:
-        """Let the thread end; the caller goes on alone."""
+        """End the thread; the caller continues alone."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
 
     def _begin(self, calls: Sequence[Call]) -> None:
-        self._stop()  # a second interrupt may have kept the last run from that
+        self._stop()  # a second interrupt may have kept the last run from doing so
         with self._condition:
             self._calls = calls
             self._done = [-1, -1]
@@ -103,12 +103,12 @@ class Lanes:
                 self._condition.wait()
 
     def _stop(self) -> None:
-        """Begin nothing more, which after a whole step is so anyway, and wait for the thread."""
+        """Start no more ops, and wait for the thread."""
         with self._condition:
             self._end = 0
             self._condition.notify_all()
         self._rest()
-        self._calls = ()  # the thread must not keep the memory of an executor that nobody else keeps
+        self._calls = ()  # the thread must not hold the memory of a dropped executor
 
     def _serve(self) -> None:
         np.seterr(all="ignore")
@@ -124,7 +124,7 @@ class Lanes:
                 self._condition.notify_all()
 
     def _work(self, lane: int) -> None:
-        """Run a lane up to its end or, if an op of either has failed, up to that op: one before it may fail too."""
+        """Run a lane to its end, or up to the op of either lane that failed: an earlier op may fail too."""
         for stretch in self._lanes[lane]:
             if stretch.after >= 0:
                 self._wait(1 - lane, stretch)
@@ -134,7 +134,7 @@ class Lanes:
             try:
                 for i in stretch.ops:
                     self._calls[i]()
-            except BaseException as error:  # the other lane must hear that this one has ended
+            except BaseException as error:  # the other lane must be notified that this one has ended
                 if isinstance(error, KeyboardInterrupt | OutOfTime):
                     self._calls = Skipped()
                 self._fail(i, error)
@@ -158,7 +158,7 @@ class Lanes:
 
 
 def stretches(before: Sequence[set[int]], transfers: Sequence[bool]) -> tuple[list[Stretch], list[Stretch]]:
-    """The lane of what computes and that of what transfers, cut where they wait for each other."""
+    """Return the stretches of computing ops and those of transfers, split where the lanes wait for each other."""
     waits = _waits(before, transfers)
     heard = set(waits)
     lanes: tuple[list[Stretch], list[Stretch]] = ([], [])
@@ -173,7 +173,7 @@ def stretches(before: Sequence[set[int]], transfers: Sequence[bool]) -> tuple[li
 
 
 def _waits(before: Sequence[set[int]], transfers: Sequence[bool]) -> list[int]:
-    """For each op the latest of the other lane that it must wait for, -1 if its lane has waited for that already."""
+    """Return for each op the latest op of the other lane to wait for, -1 if its lane has waited for that already."""
     latest = [-1, -1]
     waits: list[int] = []
     for i, needed in enumerate(before):

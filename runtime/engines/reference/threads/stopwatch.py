@@ -1,4 +1,4 @@
-"""Calls that note when they began, when they ended, and on which thread."""
+"""Calls that note their begin, end and thread."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from runtime.engines.reference.threads.in_order import Call
 
 
 class Stopwatch:
-    """The calls of a step, watched.
+    """The instrumented calls of a step.
 
     Attributes:
-        calls: to make in place of those that were given.
+        calls: the calls to make instead of the original ones.
     """
 
     def __init__(self, calls: Sequence[Call], known: Mapping[int, int]) -> None:
-        """Watch the calls; `known` are numbers below 0 of threads, by the identity of the thread."""
+        """Instrument the calls; `known` are numbers below 0 of threads, by the identity of the thread."""
         self._start = [0.0] * len(calls)
         self._stop = [0.0] * len(calls)
         self._thread = [0] * len(calls)
@@ -28,11 +28,11 @@ class Stopwatch:
         self.calls = [self._watched(i, call) for i, call in enumerate(calls)]
 
     def spells(self) -> list[Spell]:
-        """Of the last step, one for each call, in their order."""
+        """Return a spell for each call of the last step, in their order."""
         return list(map(Spell, count(), self._start, self._stop, map(self._number, self._thread)))
 
     def seconds(self) -> list[float]:
-        """That each call took in the last step."""
+        """Return the seconds of each call in the last step."""
         return [stop - start for start, stop in zip(self._start, self._stop, strict=True)]
 
     def _watched(self, i: int, call: Call) -> Call:

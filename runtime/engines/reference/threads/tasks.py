@@ -1,10 +1,10 @@
-"""From ops that wait for each other to tasks that are worth a thread.
+"""From ops that depend on each other to tasks that are worth a thread.
 
-1. An op that waits for two, of which one waits for the other, waits for the later one only.
-2. What can only run one after the other becomes one task, and an op that takes next to no time goes with its only
+1. An op that waits for two ops, of which one waits for the other, waits for the later one only.
+2. Ops that can only run one after the other become one task. An op that takes next to no time joins its only
    predecessor or its only successor. So a chain is one task, which runs as fast as a loop.
 3. If the longest path through the tasks takes nearly as long as all of them, they are one task.
-4. A task is the more urgent, the longer the path that begins with it (Graham's list scheduling by Hu's levels).
+4. The longer the path that begins with a task, the more urgent it is (Graham's list scheduling by Hu's levels).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Final
 
 TINY: Final = 50e-6
-"""Seconds; to give work to another thread and to hear that it is done takes about as long."""
+"""Seconds that it takes to give work to another thread and to learn that it is done."""
 
 WORTH_IT: Final = 0.9
-"""Of the time on one thread: what is expected to take longer runs on one thread."""
+"""Share of the time on one thread; tasks that are expected to take longer run on one thread."""
 
 WINDOW: Final = (1 << 4096) - 1
-"""How far back it is known what an op waits for indirectly."""
+"""Number of preceding ops, as a bit mask, for which indirect dependencies are known."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Tasks:
 
     Attributes:
         ops: the positions of each task's ops, in order.
-        waits: for how many tasks each one waits.
+        waits: the number of tasks that each one waits for.
         after: the tasks that wait for each one.
     """
 
@@ -43,9 +43,9 @@ def tasks_of(before: Sequence[set[int]], seconds: Sequence[float], threads: int,
 
     Args:
         before: for each op the earlier ops that must be done before it starts.
-        seconds: that each op takes.
-        threads: how many run tasks.
-        tiny: seconds that are not worth another thread; with 0 every set of ops that can run at once is worth it.
+        seconds: time of each op.
+        threads: number of threads that run tasks.
+        tiny: seconds that are not worth another thread; with 0 every set of concurrent ops is worth it.
     """
     groups = _fused(before, seconds, tiny)
     levels = _levels(groups, tiny)
@@ -70,11 +70,11 @@ class _Group:
     seconds: float
     before: set[int]
     after: set[int]
-    taken: float = 0.0  # seconds of tiny ops that it took in although others need not wait for them
+    taken: float = 0.0  # seconds of tiny ops that joined it although others need not wait for them
 
 
 def _fused(before: Sequence[set[int]], seconds: Sequence[float], tiny: float) -> list[_Group]:
-    """Groups in an order in which they can run, fused until nothing changes."""
+    """Return the groups in an order in which they can run, fused until nothing changes."""
     groups = _linked([[i] for i in range(len(before))], before, seconds)
     while True:
         left = _fuse_once(groups, tiny)
@@ -90,7 +90,7 @@ def _fused(before: Sequence[set[int]], seconds: Sequence[float], tiny: float) ->
 
 
 def _linked(ops: Sequence[list[int]], before: Sequence[set[int]], seconds: Sequence[float]) -> list[_Group]:
-    """The groups, each linked to those that it waits for directly."""
+    """Return the groups, each linked to those that it waits for directly."""
     groups = [
         _Group(members, sum(seconds[i] for i in members), needed, set())
         for members, needed in zip(ops, _direct(before), strict=True)
@@ -102,7 +102,7 @@ def _linked(ops: Sequence[list[int]], before: Sequence[set[int]], seconds: Seque
 
 
 def _direct(before: Sequence[set[int]]) -> list[set[int]]:
-    """Without what is waited for through another."""
+    """Return the dependencies without those that follow from others."""
     earlier: list[int] = []  # bit k of number i: i waits for i - 1 - k
     result: list[set[int]] = []
     for i, needed in enumerate(before):
@@ -119,7 +119,7 @@ def _direct(before: Sequence[set[int]]) -> list[set[int]]:
 
 
 def _fuse_once(groups: list[_Group], tiny: float) -> list[int]:
-    """One walk over the groups; gives those that are left."""
+    """Fuse in one walk over the groups; return the groups that are left."""
     gone: set[int] = set()
     for i, group in enumerate(groups):
         if len(group.before) == 1:
@@ -140,7 +140,7 @@ def _fuse_once(groups: list[_Group], tiny: float) -> list[int]:
 
 
 def _takes(group: _Group, other: _Group, tiny: float) -> bool:
-    """Whether a group may take in a tiny one, and notes it."""
+    """Return True if a group may absorb a tiny one, and note it."""
     if other.seconds >= tiny or group.taken + other.seconds > tiny:
         return False
     group.taken += other.seconds
@@ -148,7 +148,7 @@ def _takes(group: _Group, other: _Group, tiny: float) -> bool:
 
 
 def _gather(groups: list[_Group], ends: Iterable[int], tiny: float) -> set[int]:
-    """Put tiny groups that wait for nothing, or that nothing waits for, together until they are tiny no longer."""
+    """Merge tiny groups without predecessors, or without successors, until they are tiny no longer."""
     gone: set[int] = set()
     into: int | None = None
     for i in (i for i in ends if groups[i].seconds < tiny):
@@ -188,7 +188,7 @@ def _in_order(groups: Sequence[_Group], left: Sequence[int]) -> list[int]:
 
 
 def _levels(groups: Sequence[_Group], tiny: float) -> list[float]:
-    """Seconds of the longest path that begins with each group, with the cost of passing from one to the next."""
+    """Return the seconds of the longest path from each group, with the cost of passing from one group to the next."""
     levels = [0.0] * len(groups)
     for i in reversed(range(len(groups))):
         levels[i] = groups[i].seconds + max((tiny / 2 + levels[j] for j in groups[i].after), default=0.0)

@@ -1,7 +1,7 @@
-"""Threads that run the tasks of a step, each task as soon as those before it are done.
+"""Threads that run the tasks of a step, each task as soon as its predecessors are done.
 
-The thread that ends a task goes on with the most urgent one that is ready. Another thread is woken only if there is
-more to do than that, so nothing is woken along a chain.
+The thread that ends a task continues with the most urgent one that is ready. Another thread is woken only if there are
+more ready tasks than that, so no thread is woken along a chain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runtime.errors import OutOfTime
 
 
 class Skipped(Sequence[Call]):
-    """In the place of the calls of a step that is cut: whatever thread is in the middle of them finds nothing to do."""
+    """A replacement for the calls of an interrupted step: calls that do nothing."""
 
     def __len__(self) -> int:
         return 0
@@ -29,26 +29,26 @@ class Skipped(Sequence[Call]):
 
 
 class Worklist:
-    """A number of threads, of which the caller is one, that run tasks step after step."""
+    """A number of threads, including the caller, that run tasks step after step."""
 
     def __init__(self, tasks: Tasks, threads: int) -> None:
         self._tasks = tasks
         self._condition = threading.Condition(threading.Lock())
         self._calls: Sequence[Call] = ()
-        self._missing: list[int] = []  # for how many tasks each one still waits
+        self._missing: list[int] = []  # number of tasks that each one still waits for
         self._ready: list[int] = []  # a heap, the most urgent first
         self._left = 0
-        self._waiting = 0  # threads with nothing to do
-        self._busy = 0  # threads, but for the caller, that run a task
+        self._waiting = 0  # number of threads without work
+        self._busy = 0  # number of threads, without the caller, that run a task
         self._closed = False
         self._failure: Failure | None = None
         for number in range(1, threads):
             threading.Thread(target=self._serve, name=f"prograd-{number}", daemon=True).start()
 
     def run(self, calls: Sequence[Call]) -> Failure | None:
-        """Call every op once, and give the failure that the order of the list would have met, if any.
+        """Call every op once, and return the failure that list order would have met, if any.
 
-        An interrupt of the caller is raised when the other threads have stopped, each after the op that it is at.
+        An interrupt of the caller is raised when the other threads have stopped, each after its current op.
         """
         try:
             self._begin(calls)
@@ -58,20 +58,20 @@ class Worklist:
             raise
         finally:
             with self._condition:
-                self._left = 0  # after an interrupt nothing more becomes ready
+                self._left = 0  # after an interrupt no more tasks become ready
                 self._ready.clear()
                 self._rest()
         return self._failure
 
     def close(self) -> None:
-        """Let the threads end; the caller goes on alone."""
+        """End the threads; the caller continues alone."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
 
     def _begin(self, calls: Sequence[Call]) -> None:
         with self._condition:
-            self._rest()  # a second interrupt may have kept the last run from that
+            self._rest()  # a second interrupt may have kept the last run from doing so
             self._calls = calls
             self._failure = None
             self._missing = list(self._tasks.waits)
@@ -122,7 +122,7 @@ class Worklist:
             self._waiting -= 1
 
     def _execute(self, ops: Sequence[int]) -> None:
-        """Call ops, but none after one that failed: those before it may fail too, and then are the ones to name."""
+        """Call ops, but none after one that failed: earlier ones may fail too, and then the first is reported."""
         i = -1
         try:
             if self._failure is None:
@@ -132,8 +132,8 @@ class Worklist:
             for i in ops:
                 if i < self._failure.position:
                     self._calls[i]()
-        except BaseException as error:  # whoever waits for this task must hear that it has ended
-            if isinstance(error, KeyboardInterrupt | OutOfTime):  # no fault of an op: nothing before it is to be tried
+        except BaseException as error:  # threads that wait for this task must learn that it has ended
+            if isinstance(error, KeyboardInterrupt | OutOfTime):  # no fault of an op: no earlier op is to be tried
                 self._calls = Skipped()
             with self._condition:
                 if self._failure is None or i < self._failure.position:
@@ -141,4 +141,4 @@ class Worklist:
 
 
 def _nothing() -> None:
-    """What is left of an op of a step that is cut."""
+    """Do nothing, in the place of an op of an interrupted step."""
