@@ -1,13 +1,13 @@
-"""Every kernel of the reference engine, by family. The list is the table of contents.
+"""Every kernel of the reference engine, by family; the list of imports is the table of contents.
 
-What kernels share:
+Modules that kernels share:
 
-chunks     kernels of many steps, element by element, a chunk at a time
-depthwise  convolution of each channel by itself
+chunks     elementwise kernels of many steps, a chunk at a time
+depthwise  depthwise convolution
 moments    parts of updates that keep running means
 single     functions of float32, made of those that NumPy has for vector registers
 sums       sums and running sums whose error does not grow with their length
-windows    windows that slide over images: how many places, and what lies under each tap
+windows    windows that slide over images: number of output positions, and the input under each tap
 """
 
 from runtime.engines.reference.kernels import activation as activation

@@ -1,4 +1,4 @@
-"""Activations, a chunk at a time: one pass over the tensor, scratch that stays in a near cache."""
+"""Activations, a chunk at a time: one pass over the tensor, with scratch that stays in a near cache."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _rescaled(coefficients: tuple[float, ...], share: float) -> list[float]:
 
 
 SINGLE_TAIL = (_rescaled(SINGLE_ERFC[0], 0.5), _rescaled(SINGLE_ERFC[1], 1.0))
-"""erfc(x / sqrt(2)) / 2 * exp(x * x / 2), a quotient of polynomials in x."""
+"""Coefficients of erfc(x / sqrt(2)) / 2 * exp(x * x / 2), a quotient of polynomials in x."""
 
 
 def leaky_relu_rule(x: TensorType, *, alpha: float) -> Types:
@@ -36,7 +36,7 @@ def leaky_relu_rule(x: TensorType, *, alpha: float) -> Types:
 @kernel(leaky_relu_rule, in_place=ONLY)
 def leaky_relu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
     if _is_ordered(alpha, x.dtype.name):
-        larger = np.maximum if alpha <= 1 else np.minimum  # x is the larger above 0, the smaller below, or the reverse
+        larger = np.maximum if alpha <= 1 else np.minimum  # x is larger above 0 and smaller below, or the reverse
         for part, to, line in chunks([x, out], scratch):
             np.multiply(part, alpha, line)
             larger(part, line, out=to)
@@ -48,7 +48,7 @@ def leaky_relu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> N
 
 
 def _is_ordered(alpha: float, dtype: str) -> bool:
-    """Return True if alpha is positive in a dtype: then the order of x and alpha * x says which of them is the result.
+    """Return True if alpha is positive in a dtype: then the order of x and alpha * x determines the result.
 
     With alpha 0, infinity times alpha is NaN, which is neither.
     """
@@ -100,7 +100,7 @@ def selu(x: Array, *, out: Array, scratch: list[Array]) -> None:
 
 
 def take_elu(x: Array, alpha: float, width: float, slope: float, out: Array, scratch: list[Array]) -> None:
-    """The line slope * x above 0, the curve alpha * expm1(x / width) below."""
+    """Compute the line slope * x above 0, and the curve alpha * expm1(x / width) below."""
     for part, to, below, more, bend, power, bits, mask in chunks([x, out], scratch):
         np.minimum(part, 0, out=more)
         if width != 1:
@@ -141,7 +141,7 @@ def double_gelu(x: Array, out: Array, turned: Array, y: Array, *more: Array) -> 
 
 
 def single_gelu(x: Array, out: Array, size: Array, y: Array, part: Array) -> None:
-    """The larger of x and 0, less |x| / 2 * erfc(|x| / sqrt(2)), which is small and keeps its precision."""
+    """Compute max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2)), whose second term is small and keeps its precision."""
     np.absolute(x, size)
     np.clip(size, 0, SINGLE_ERFC_END * sqrt(2), out=size)
     quotient(SINGLE_TAIL, size, y, part)
@@ -155,7 +155,7 @@ def single_gelu(x: Array, out: Array, size: Array, y: Array, part: Array) -> Non
 
 
 def gelu_by_tanh(x: Array, out: Array, y: Array) -> None:
-    """Through the sigmoid of twice the argument, which is half of 1 + tanh and precise where small."""
+    """Compute GELU by the sigmoid of twice the argument, which is half of 1 + tanh and precise where small."""
     np.multiply(x, x, y)
     np.multiply(y, -2 * 0.044715 * sqrt(2 / pi), y)
     np.subtract(y, 2 * sqrt(2 / pi), y)
@@ -176,7 +176,10 @@ def silu(x: Array, *, out: Array, scratch: list[Array]) -> None:
 
 @kernel(in_chunks(2), in_place=ONLY)
 def mish(x: Array, *, out: Array, scratch: list[Array]) -> None:
-    """With p = exp(x) * (exp(x) + 2), tanh(softplus(x)) is p / (p + 2): that is 1 long before p is infinite."""
+    """Compute mish with tanh(softplus(x)) = p / (p + 2) for p = exp(x) * (exp(x) + 2).
+
+    The quotient is 1 long before p is infinite.
+    """
     for part, to, p, y in chunks([x, out], scratch):
         np.minimum(part, 30, out=y)
         np.exp(y, y)
@@ -216,7 +219,7 @@ def log_sigmoid(x: Array, *, out: Array, scratch: list[Array]) -> None:
 
 
 def log1p_of_exp(x: Array, part: Array, more: Array) -> None:
-    """log(1 + exp(x)) in place of x, which is at most 0."""
+    """Compute log(1 + exp(x)) in place of x, which is at most 0."""
     np.exp(x, x)
     if x.dtype == np.float32:
         single.log1p(x, x, part, more)
@@ -280,7 +283,7 @@ def threshold_(x: Array, *, threshold: float, value: float, out: Array, scratch:
     instead = np.array(value, x.dtype)
     for part, to, bits, is_above in chunks([x, out], scratch):
         np.less_equal(part, threshold, is_above)
-        np.logical_not(is_above, is_above)  # of NaN too
+        np.logical_not(is_above, is_above)  # also where x is NaN
         choose(is_above, part, instead, to, bits)
 
 

@@ -1,4 +1,4 @@
-"""Adam and its kin: updates by the running means of the gradient and of its square."""
+"""Adam and related optimisers: updates by the running means of the gradient and of its square."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def take_adam(
     out: list[Array],
     scratch: list[Array],
 ) -> None:
-    """Adam with coupled and decoupled decay."""
+    """Update by Adam with coupled and decoupled decay."""
     size, full = corrections(rate, step, betas)
     coupled, apart = decay
     for p, _, new_p, mean, square, part, rest in moments(tensors, out, betas, coupled, scratch):
@@ -107,7 +107,7 @@ def take_adam(
 
 
 def corrections(rate: Array, step: Array, betas: tuple[float, float]) -> tuple[float, float]:
-    """The rate over the share of gradients in their mean, and the root of the share of squares in theirs."""
+    """Return the bias-corrected rate, and the root of the bias correction of the squares."""
     t = step.item() + 1
     return quotient(rate.item(), filled(betas[0], t)), root(filled(betas[1], t))
 

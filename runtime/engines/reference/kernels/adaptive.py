@@ -1,4 +1,4 @@
-"""Updates at a rate that adapts to each element's gradients, and parts of such updates; for Adam's kin see adam.py."""
+"""Updates at a rate that adapts to each element's gradients, and parts of such updates; adam.py has Adam's family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention, as many heads or rows of queries at a time as keep their weights in a cache; no weights are kept."""
+"""Attention in blocks of heads or query rows whose weights fit into a cache; the weights are not kept."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def attention_gradient(
     out: list[Array],
     scratch: list[Array],
 ) -> None:
-    """With weights p and their gradient dp, that of the scores is p * (dp - the sum of p * dp)."""
+    """Compute the gradients; that of the scores is p * (dp - sum(p * dp)) for weights p and their gradient dp."""
     dq, dk, dv = out
     *scratch, flat, part = scratch
     dk.fill(0)
@@ -107,7 +107,7 @@ def attention_gradient(
 def weights_of(
     queries: Array, keys: Array, sees: Array | None, block: Block, causal: bool, scale: float, scratch: list[Array]
 ) -> Array:
-    """The weights [images, heads, of a group, rows, keys] of a block, in the first scratch array."""
+    """Return the weights [images, heads, heads of a group, rows, keys] of a block, in the first scratch array."""
     images, heads, rows = block
     q = queries[images, heads, :, rows]
     shape = (*q.shape[:-1], keys.shape[-2])
@@ -127,13 +127,16 @@ def weights_of(
     np.subtract(weights, line, weights)
     np.exp(weights, weights)
     np.add.reduce(weights, axis=-1, out=line, keepdims=True)
-    np.maximum(line, np.finfo(weights.dtype).tiny, out=line)  # a query that sees no key
+    np.maximum(line, np.finfo(weights.dtype).tiny, out=line)  # for a query that sees no key
     np.divide(weights, line, weights)
     return weights
 
 
 def later_keys(line: Array, length: int, row: int, shape: Numbers) -> Array:
-    """Whether key j comes after query i, from query `row` on: a view whose rows are one line, each a place further."""
+    """Return a mask of keys that come after each query, from query `row` on.
+
+    It is a view whose rows are one line, each shifted by one more element.
+    """
     line[:length] = False
     line[length:] = True
     return np.ndarray(shape, np.bool_, line, length - 1 - row, (-1, 1))
@@ -148,7 +151,7 @@ def add_products(p: Array, x: Array, part: Array, out: Array) -> None:
 
 
 def blocks(queries: Array, k: Array) -> Iterator[Block]:
-    """Images, heads of keys and rows of queries that are taken at once."""
+    """Yield the images, heads of keys and rows of queries of each block."""
     n, heads, _, length, _ = queries.shape
     images, groups, _, rows, _ = block_shape(queries.shape, k.shape[2], k.dtype.name)
     for image in chunks(n, images):
@@ -158,7 +161,7 @@ def blocks(queries: Array, k: Array) -> Iterator[Block]:
 
 
 def block_shape(queries: Numbers, keys: int, dtype: str) -> Numbers:
-    """How many images, heads, heads of a group, rows and keys have weights at once."""
+    """Return the numbers of images, heads, heads of a group, rows and keys of a block."""
     n, heads, of_group, length, _ = queries
     row = of_group * keys
     if images_at_once(2, heads * length * row, dtype) == 2:
@@ -169,7 +172,7 @@ def block_shape(queries: Numbers, keys: int, dtype: str) -> Numbers:
 
 
 def weight_scratch(q: TensorType, keys: int, block: Numbers, mask: TensorType | None, causal: bool) -> list[TensorType]:
-    """Weights and a number for each row of them; what a mask hides; and a line of what is later."""
+    """Return scratch for the weights, a number per row of them, the inverted mask, and a line for the causal mask."""
     scratch = [TensorType(q.dtype, (prod(block),)), TensorType(q.dtype, (prod(block[:-1]),))]
     if mask is not None and mask.dtype == "bool":
         scratch.append(TensorType("bool", (prod(block),)))
@@ -179,20 +182,20 @@ def weight_scratch(q: TensorType, keys: int, block: Numbers, mask: TensorType | 
 
 
 def by_group(x: Array, k: Array) -> Array:
-    """The view [n, heads of keys, heads of a group, length, size] of x [n, heads, length, size]."""
+    """Return the view [n, heads of keys, heads of a group, length, size] of x [n, heads, length, size]."""
     groups = k.shape[1]
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
 
 
 def seen_by_group(mask: Array, queries: Array, k: Array) -> Array:
-    """The view of a mask with the axes of the weights."""
+    """Return the view of a mask with the axes of the weights."""
     n, groups, of_group, length, _ = queries.shape
     wide = np.broadcast_to(mask, (n, groups * of_group, length, k.shape[2]))
     return wide.reshape(n, groups, of_group, length, k.shape[2])
 
 
 def attended(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None) -> tuple[TensorType, Numbers]:
-    """The type of the result, and how many weights are computed at once."""
+    """Return the type of the result, and the shape of a block of weights."""
     require(q.dtype == k.dtype == v.dtype and q.dtype in FLOATS, f"q is {q}, k {k}, v {v}; they need one float dtype")
     require(q.rank == k.rank == v.rank == 4, f"q is {q}, k {k}, v {v}; they need four axes each")
     n, heads, length, depth = q.static_shape

@@ -1,4 +1,4 @@
-"""Kernels of many steps, element by element, a chunk at a time: scratch is small and stays in a near cache."""
+"""Elementwise kernels of many steps, a chunk at a time: scratch is small and stays in a near cache."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, require, types
 
 CHUNK = 16384
-"""Elements; NumPy's cost of a call is small beside them, and a few float64 vectors of them fit beside each other."""
+"""Elements of a chunk.
+
+NumPy's cost per call is small beside them, and a few float64 vectors of them fit into a cache.
+"""
 
 
 def in_chunks(count: int, *more: str, dtype: str = "") -> Callable[[TensorType], Types]:
-    """The rule of a float function of one tensor, with `count` scratch vectors of x's or that dtype, then of `more`."""
+    """Return the rule of a float function of one tensor, with scratch vectors.
+
+    There are `count` vectors of x's dtype or of `dtype`, and then one for each dtype of `more`.
+    """
 
     def rule(x: TensorType) -> Types:
         require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
@@ -27,12 +33,12 @@ def in_chunks(count: int, *more: str, dtype: str = "") -> Callable[[TensorType],
 
 
 def vectors(x: TensorType, *dtypes: str) -> list[TensorType]:
-    """Scratch of one chunk of x, by dtype."""
+    """Return scratch types of one chunk of x, by dtype."""
     return [TensorType(dtype, (min(CHUNK, prod(x.static_shape)),)) for dtype in dtypes]
 
 
 def chunks(arrays: Sequence[Array], scratch: Sequence[Array] = ()) -> Iterator[list[Array]]:
-    """Matching pieces of arrays of one shape, each followed by scratch of its length."""
+    """Yield matching pieces of arrays of one shape, each followed by scratch of its length."""
     flat = [array.reshape(-1) for array in arrays]
     for start in range(0, flat[0].size, CHUNK):
         parts = [array[start : start + CHUNK] for array in flat]
@@ -40,7 +46,7 @@ def chunks(arrays: Sequence[Array], scratch: Sequence[Array] = ()) -> Iterator[l
 
 
 def blocks(arrays: Sequence[Array], out: Array, scratch: Sequence[Array] = ()) -> Iterator[list[Array]]:
-    """Matching pieces of arrays broadcast to the shape of `out`, then of `out`, followed by scratch of their shape."""
+    """Yield matching pieces of arrays broadcast to the shape of `out`, then of `out`, followed by scratch."""
     if all(array.shape == out.shape for array in arrays):
         yield from chunks([*arrays, out], scratch)
         return
@@ -57,13 +63,13 @@ def blocks(arrays: Sequence[Array], out: Array, scratch: Sequence[Array] = ()) -
 
 
 BITS = {"float32": "int32", "float64": "int64"}
-"""The dtype of `choose`'s scratch."""
+"""Dtypes of the scratch of `choose`."""
 
 
 def choose(mask: Array, a: Array, b: Array, out: Array, bits: Array) -> None:
-    """Elements of a where the mask holds, of b elsewhere, by their bits: NumPy's masked copy is five times as slow.
+    """Write elements of a where the mask is True, and of b elsewhere.
 
-    `out` may be a, but not b.
+    It selects bits, which is five times faster than NumPy's masked copy. `out` may be a, but not b.
     """
     np.copyto(bits, mask.view(np.uint8))
     np.negative(bits, bits)
@@ -74,7 +80,7 @@ def choose(mask: Array, a: Array, b: Array, out: Array, bits: Array) -> None:
 
 
 def polynomial(coefficients: Sequence[float], x: Array, out: Array) -> None:
-    """The polynomial with these coefficients, the highest power first, by Horner's rule; `out` is not x."""
+    """Write the polynomial with these coefficients, the highest power first, by Horner's rule; `out` is not x."""
     first, *between, last = constants(tuple(coefficients), x.dtype.char)
     np.multiply(x, first, out)
     for coefficient in between:
@@ -84,7 +90,7 @@ def polynomial(coefficients: Sequence[float], x: Array, out: Array) -> None:
 
 
 def quotient(coefficients: tuple[Sequence[float], Sequence[float]], x: Array, y: Array, part: Array) -> None:
-    """The quotient of two polynomials into y."""
+    """Write the quotient of two polynomials into y."""
     over, under = coefficients
     polynomial(over, x, y)
     polynomial(under, x, part)
@@ -93,5 +99,5 @@ def quotient(coefficients: tuple[Sequence[float], Sequence[float]], x: Array, y:
 
 @cache
 def constants(numbers: tuple[float, ...], code: str) -> list[Array]:
-    """The numbers as arrays of rank 0, which NumPy takes in less time than Python's."""
+    """Return the numbers as arrays of rank 0, which NumPy accepts faster than Python numbers."""
     return [np.array(number, code) for number in numbers]

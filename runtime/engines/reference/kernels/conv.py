@@ -1,8 +1,8 @@
-"""Convolution as matrix products: what lies under the window becomes the rows of a matrix, a few images at a time.
+"""Convolution as matrix products: the windows of a few images at a time become the rows of a matrix.
 
 In every product a group is one matrix of a stack, so NumPy loops over groups and BLAS does the rest; groups of one
-channel go to depthwise.py. The input
-gradient goes the other way tap by tap, because adding rows of an image is faster than scattering columns.
+channel go to depthwise.py. The input gradient goes the other way tap by tap, because adding rows of an image is faster
+than scattering columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from runtime.kernel import Array, Types, kernel, require, types
 Numbers = tuple[int, ...]
 
 FEW_CHANNELS = 4
-"""Below that many channels copying rows of an image is faster than copying the channels of a tap."""
+"""Number of channels below which copying rows of an image is faster than copying the channels of a tap."""
 
 
 def conv2d_rule(
@@ -166,14 +166,14 @@ def conv2d_input_gradient(
         part, line = scratch
         depthwise.spread_back(dy, w, window, part, line, out)
         return
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for images in chunks(len(dy), len(scratch[0])):
             add_spread(dy[images], w, groups, window, scratch[0][: images.stop - images.start], out[images])
 
 
 def add_spread(dy: Array, w: Array, groups: int, window: dict[str, Numbers], part: Array, dx: Array) -> None:
-    """Add to dx what every tap of w makes of dy, one after the other; `part` holds it."""
+    """Add the input gradient of every tap of w to dx, one after the other; `part` is scratch."""
     for i, j, inside, places in taps(dx, part, **window):
         np.matmul(by_group(dy, groups), by_group(w[i, j], groups).swapaxes(1, 2), by_group(part, groups))
         np.add(dx[inside], part[places], dx[inside])
@@ -182,7 +182,7 @@ def add_spread(dy: Array, w: Array, groups: int, window: dict[str, Numbers], par
 def convolved(
     x: TensorType, w: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
 ) -> TensorType:
-    """The type of the convolution of x by filters of shape w."""
+    """Return the type of the convolution of x by filters of shape w."""
     require(x.rank == len(w) == 4, f"x is {x} and w has the shape {w}; both need four axes")
     n, height, width, channels = x.static_shape
     require(groups > 0 and channels == w[2] * groups, f"x has {channels} channels, w takes {w[2]} of {groups} groups")
@@ -192,12 +192,12 @@ def convolved(
 
 
 def is_product(w: Numbers, stride: Numbers, padding: Numbers) -> bool:
-    """Whether every element of x lies under exactly one place of the window: no columns are needed."""
+    """Return True if every element of x lies under exactly one window: no columns are needed."""
     return w[:2] == (1, 1) and stride == (1, 1) and not any(padding)
 
 
 def column_scratch(x: TensorType, y: TensorType, w: Numbers, stride: Numbers, padding: Numbers) -> list[TensorType]:
-    """Columns of as many images as are taken at once, after the padded images if there is padding."""
+    """Return columns of as many images as are taken at once, after the padded images if there is padding."""
     if is_product(w, stride, padding):
         return []
     n, height, width, channels = x.static_shape
@@ -212,7 +212,7 @@ def column_scratch(x: TensorType, y: TensorType, w: Numbers, stride: Numbers, pa
 
 
 def by_group(x: Array, groups: int) -> Array:
-    """The view [groups, rows, channels of one group] of x [..., channels]."""
+    """Return the view [groups, rows, channels of one group] of x [..., channels]."""
     channels = x.shape[-1]
     return x.reshape(prod(x.shape[:-1]), groups, channels // groups).transpose(1, 0, 2)
 
@@ -226,7 +226,7 @@ def columns_of(
     dilation: Numbers,
     scratch: Sequence[Array],
 ) -> Array:
-    """What lies under the window: [groups, images and places, taps and channels of one group]."""
+    """Return the elements under each window: [groups, images and output positions, taps and channels of one group]."""
     height, width, depth, _ = w
     groups = x.shape[3] // depth
     if not scratch:
@@ -260,7 +260,7 @@ def columns_of(
 
 
 def padded(x: Array, padding: Numbers, out: Array) -> Array:
-    """The images x with zeros around them, in `out`."""
+    """Write the images x with zeros around them into `out`, and return it."""
     top, left, _, _ = padding
     out.fill(0)
     np.copyto(out[:, top : top + x.shape[1], left : left + x.shape[2]], x)

@@ -1,4 +1,4 @@
-"""Copies of the elements."""
+"""Kernels that copy elements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cast(x: Array, *, dtype: DTypeName, out: Array, scratch: Sequence[Array] = (
 
 
 def widen(bits: Array, out: Array, scratch: Sequence[Array]) -> None:
-    """From the bits of bfloat16: they are the upper half of a float32."""
+    """Convert the bits of bfloat16, which are the upper half of a float32."""
     for part, y, single in chunks([bits, out], scratch):
         whole = single.view(np.uint32)
         np.copyto(whole, part)
@@ -44,14 +44,14 @@ def widen(bits: Array, out: Array, scratch: Sequence[Array]) -> None:
 
 
 def to_integers(x: Array, out: Array, scratch: Sequence[Array]) -> None:
-    """Cast floats towards zero: to the nearest integer that there is where they lie outside, and NaN to 0."""
+    """Cast floats towards zero: to the nearest integer in range where they lie outside, and NaN to 0."""
     info = np.iinfo(out.dtype)
     for part, y, mask, *single in chunks([x, out], scratch):
         numbers = part
         if single:
             widen(part, single[0], [single[0]])
             [numbers] = single
-        np.copyto(y, numbers, casting="unsafe")  # what this gives for numbers outside depends on the CPU
+        np.copyto(y, numbers, casting="unsafe")  # the result for numbers outside the range depends on the CPU
         for compare, bound, nearest in (
             (np.greater_equal, info.max + 1, info.max),
             (np.less_equal, info.min, info.min),
@@ -63,7 +63,7 @@ def to_integers(x: Array, out: Array, scratch: Sequence[Array]) -> None:
 
 
 def narrow(x: Array, bits: Array, scratch: Sequence[Array]) -> None:
-    """To the bits of bfloat16, rounded to the nearest, halves to even; every NaN becomes the quiet one of its sign."""
+    """Convert to the bits of bfloat16, rounded to nearest even; every NaN becomes the quiet NaN of its sign."""
     for part, y, single, is_off, is_beyond, work in chunks([x, bits], scratch):
         whole, rounded = single.view(np.uint32), work.view(np.uint32)
         np.copyto(single, part, casting="unsafe")
@@ -87,9 +87,9 @@ WIDER = [np.dtype(name) for name in ("float64", "int32", "int64")]
 
 
 def truncate_oddly(x: Array, single: Array, is_off: Array, is_beyond: Array) -> None:
-    """Where `single` is not x, the float32 beside x that is odd: rounding it again goes where rounding x would.
+    """Replace `single` by the adjacent odd float32 where it is not x, so that a second rounding equals that of x.
 
-    Boldo and Melquiond, 2005.
+    The method is Boldo and Melquiond's, 2005.
     """
     whole = single.view(np.uint32)
     np.not_equal(single, x, is_off)

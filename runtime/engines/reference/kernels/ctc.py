@@ -1,8 +1,8 @@
-"""Connectionist temporal classification: steps are a loop, each of them is computed for all rows and states at once.
+"""Connectionist temporal classification: a loop over time steps, each computed for all rows and states at once.
 
-The states of a row are blanks with its labels between them: blank, label, blank, ..., label, blank. A path stays in
-its state, moves to the next, or jumps over a blank between two different labels; it ends in one of the last two.
-All sums are of logarithms, less the largest of the row at each step: far from 0 they would have few digits.
+The states of a row are blanks with its labels between them: blank, label, blank, ..., label, blank. A path stays in its
+state, moves to the next, or jumps over a blank between two different labels. It ends in one of the last two. All sums
+are of logarithms, less the largest of the row at each step, because numbers far from 0 would have few digits.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def ctc_gradient(
     out: Array,
     scratch: list[Array],
 ) -> None:
-    """The states' probabilities at a step are those of the paths up to it times those of the paths from it on."""
+    """Compute the gradient from probabilities of states: of paths up to a step times of paths from it on."""
     *scratch, fronts = scratch
     lattice = new_lattice(logarithms, labels, input_lengths, label_lengths, blank, scratch)
     for t, front in forward(logarithms, lattice):
@@ -101,12 +101,12 @@ def ctc_gradient(
 
 
 class Lattice(NamedTuple):
-    """The states of all rows, [n, states] unless said otherwise, and room to compute in."""
+    """The states of all rows, [n, states] unless stated otherwise, and scratch."""
 
-    places: Array  # int64: the class of each state at the current step, as a place among all logarithms
-    jump: Array  # [n, states + 2]: 0 where a path may jump to the state, else -inf, as in the two that there are not
+    places: Array  # int64: the class of each state at the current step, as an index into all logarithms
+    jump: Array  # [n, states + 2]: 0 where a path may jump to the state, else -inf, as in the two additional ones
     final: Array  # 0 where a path may end, else -inf
-    edge: Array  # [n, states + 2]: the recursion's current values, with two states more that no path is in
+    edge: Array  # [n, states + 2]: the recursion's current values, with two additional states that no path reaches
     emitted: Array
     peak: Array
     ways: Array
@@ -115,14 +115,14 @@ class Lattice(NamedTuple):
     beyond: Array  # bool: the row has no such state
     active: Array  # bool [n, 1]: the row has the current step
     largest: Array  # [n, 1]
-    scale: Array  # float64 [n, 1]: what was subtracted so far
+    scale: Array  # float64 [n, 1]: sum of the subtracted values
     steps: Array  # int64 [n]
     last: Array  # int64 [n]
     numbers: Array  # int64 [states]
 
 
 def lattice_types(x: TensorType, labels: TensorType) -> list[TensorType]:
-    """Scratch for `new_lattice`."""
+    """Return the scratch types for `new_lattice`."""
     n, states = x.static_shape[0], 2 * labels.static_shape[1] + 1
     wide, whole = TensorType(x.dtype, (n, states + 2)), TensorType(x.dtype, (n, states))
     places, flags, lengths = (
@@ -142,7 +142,7 @@ def new_lattice(
     blank: int,
     scratch: list[Array],
 ) -> Lattice:
-    """The states before the first step. Raises ExecutionError for a label or a length that cannot be."""
+    """Return the states before the first step; raise ExecutionError for an invalid label or length."""
     made = Lattice(*scratch)
     places, numbers, last, hits, beyond = made.places, made.numbers, made.last, made.hits, made.beyond
     _, steps, classes = x.shape
@@ -169,7 +169,7 @@ def new_lattice(
 
 
 def fill_lengths(out: Array, lengths: Array | None, limit: int, what: str) -> None:
-    """Take the lengths, all of them `limit` if there are none; raise OutOfRange for one that is out of range."""
+    """Copy the lengths, all of them `limit` if there are none; raise OutOfRange for one that is out of range."""
     if lengths is None or not lengths.size:
         out.fill(limit)
         return
@@ -195,7 +195,7 @@ def check_classes(classes: Array, blank: int, count: int, beyond: Array, hits: A
 
 
 def forward(x: Array, lattice: Lattice) -> Iterator[tuple[int, Array]]:
-    """For each step, up to it, the probability of all ways to each state; a row that has ended stays as it is."""
+    """Yield for each step the probabilities of all paths to each state up to it; a finished row stays as it is."""
     edge, active, ways = lattice.edge, lattice.active, lattice.ways
     edge.fill(-np.inf)
     edge[:, 2] = 0  # before the first step a path is in the first blank
@@ -215,7 +215,7 @@ def forward(x: Array, lattice: Lattice) -> Iterator[tuple[int, Array]]:
 
 
 def total(lattice: Lattice, out: Array) -> None:
-    """Minus the logarithm of the probability of all ways to an end, after `forward`."""
+    """Compute minus the logarithm of the probability of all paths to an end, after `forward`."""
     work, largest, scale = lattice.work, lattice.largest, lattice.scale
     np.add(lattice.edge[:, 2:], lattice.final, work)
     less_largest(work, lattice)
@@ -229,7 +229,10 @@ def total(lattice: Lattice, out: Array) -> None:
 
 
 def backward(x: Array, lattice: Lattice) -> Iterator[tuple[int, Array]]:
-    """For each step, the last one first, the probability of all ways from each state to an end, after `forward`."""
+    """Yield for each step, the last one first, the probabilities of all paths from each state to an end.
+
+    It needs the states that `forward` leaves.
+    """
     edge, active, ways = lattice.edge, lattice.active, lattice.ways
     edge.fill(-np.inf)
     back = edge[:, :-2]
@@ -247,7 +250,7 @@ def backward(x: Array, lattice: Lattice) -> Iterator[tuple[int, Array]]:
 
 
 def sum_ways(stay: Array, move: Array, lattice: Lattice) -> None:
-    """Add two ways to the third, which is in `ways`: the logarithm of the sum of the exponentials."""
+    """Add two alternatives to the third in `ways`: the logarithm of the sum of the exponentials."""
     ways, peak, work = lattice.ways, lattice.peak, lattice.work
     np.maximum(stay, move, out=peak)
     np.maximum(peak, ways, out=peak)
@@ -277,7 +280,7 @@ def of_rows(
     label_lengths: TensorType | None,
     blank: int,
 ) -> TensorType:
-    """The type of a number for each row; raises ProgramError for types that do not fit."""
+    """Return the type of a number for each row; raise ProgramError for types that do not fit."""
     require(x.dtype in FLOATS and x.rank == 3, f"the logarithms are {x}; they must be [rows, steps, classes] of floats")
     rows, _, classes = x.static_shape
     require(0 <= blank < classes, f"blank is {blank}, and there are {classes} classes")

@@ -1,9 +1,9 @@
-"""Matrices taken apart, by elimination in blocks.
+"""Matrix decompositions by elimination in blocks.
 
 NumPy's own functions allocate their results and work space. Here the loops over the n rows of a matrix are Python's,
-each step for the whole batch at once; most of the work are products of blocks, which BLAS computes. A single large
-matrix with row exchanges takes several times as long as LAPACK needs (500 x 500: 30 ms), for the calls at each of
-its columns; batches and triangles come close to it.
+each step for the whole batch at once. Most of the work is products of blocks, which BLAS computes. A single large
+matrix with row exchanges takes several times as long as LAPACK (500 x 500: 30 ms), because of the calls for each of its
+columns; batches and triangles come close to it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from runtime.errors import ExecutionError
 from runtime.kernel import Array, Types, kernel, require, types
 
 BLOCK = 32
-"""Rows that are eliminated one by one before the rest of the matrix is brought up to date by a product."""
+"""Number of rows that are eliminated one by one before a product updates the rest of the matrix."""
 
 
 def cholesky_rule(x: TensorType) -> Types:
@@ -150,11 +150,11 @@ def log_determinant(x: Array, *, out: list[Array], scratch: list[Array]) -> None
 
 
 class Elimination(NamedTuple):
-    """Rows of matrices, in an order of their own, as a lower and an upper factor; and the scratch to find them."""
+    """Rows of matrices in pivot order, as a lower and an upper factor, with the scratch to compute them."""
 
     factors: Array  # [batch, n, n], both factors; the diagonal of the lower one is ones and not kept
-    order: Array  # [batch, n], which row is in each place
-    odd: Array  # [batch], whether that is an odd permutation
+    order: Array  # [batch, n], the row at each position
+    odd: Array  # [batch], True for an odd permutation
     starts: Array  # [batch], the number of each matrix's first row
     pivots: Array  # [batch], numbers of rows
     flag: Array  # [batch]
@@ -165,7 +165,7 @@ class Elimination(NamedTuple):
 
 
 def elimination_scratch(x: TensorType) -> list[TensorType]:
-    """The types of the fields of Elimination."""
+    """Return the types of the fields of Elimination."""
     batch, n = square(x)
     return [
         TensorType(x.dtype, (batch, n, n)),
@@ -182,7 +182,7 @@ def elimination_scratch(x: TensorType) -> list[TensorType]:
 
 
 def eliminate(x: Array, made: Elimination) -> Elimination:
-    """Fill in the factors: column by column, the row with the largest element is exchanged to the front."""
+    """Fill in the factors column by column, exchanging the row with the largest element to the front."""
     y, work, flag = made.factors, made.work, made.flag
     batch, n = made.order.shape
     np.copyto(y, x.reshape(y.shape))
@@ -221,7 +221,7 @@ def bring_largest_up(k: int, made: Elimination) -> None:
 
 
 def exchange(rows: Array, k: int, others: Array, lines: Array) -> None:
-    """Exchange row k of each matrix with the row of that number, counted through all matrices."""
+    """Exchange row k of each matrix with the row of that number, counted over all matrices."""
     upper, lower = lines
     flat = rows.reshape(-1, rows.shape[2])
     np.copyto(upper, rows[:, k])
@@ -231,7 +231,7 @@ def exchange(rows: Array, k: int, others: Array, lines: Array) -> None:
 
 
 def substitute(a: Array, y: Array, *, lower: bool, unit: bool, work: Array) -> None:
-    """Solve a @ x = y for triangular a in place, a block of rows after the other."""
+    """Solve a @ x = y for triangular a in place, one block of rows after the other."""
     n = y.shape[-2]
     for start in range(0, n, BLOCK) if lower else reversed(range(0, n, BLOCK)):
         stop = min(n, start + BLOCK)
@@ -246,7 +246,7 @@ def substitute(a: Array, y: Array, *, lower: bool, unit: bool, work: Array) -> N
 
 
 def subtract_product(y: Array, a: Array, b: Array, work: Array) -> None:
-    """Take a @ b away from y."""
+    """Subtract a @ b from y."""
     if a.shape[-1] and y.size:
         part = work[: y.size].reshape(y.shape)
         np.matmul(a, b, part)
@@ -262,19 +262,19 @@ def require_regular(name: str, x: Array, factors: Array) -> None:
 
 
 def matrix(name: str, x: Array, number: int) -> str:
-    """How a message names one matrix of a batch."""
+    """Return the name of one matrix of a batch for an error message."""
     return name if x.ndim == 2 else f"matrix {[int(i) for i in np.unravel_index(number, x.shape[:-2])]} of {name}"
 
 
 def square(x: TensorType) -> tuple[int, int]:
-    """How many matrices there are in x, and how many rows each has."""
+    """Return the number of matrices in x, and the number of rows of each."""
     require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
     require(x.rank >= 2 and x.shape[-1] == x.shape[-2], f"{x} has no square matrices")
     return prod(x.static_shape[:-2]), x.static_shape[-1]
 
 
 def solution(a: TensorType, b: TensorType) -> TensorType:
-    """The type of the solution of a @ y = b."""
+    """Return the type of the solution of a @ y = b."""
     square(a)
     require(a.dtype == b.dtype and b.rank >= 2, f"a is {a}, b is {b}; they must be matrices of one dtype")
     require(a.shape[-1] == b.shape[-2], f"a is {a}, b is {b}; their numbers of rows differ")
@@ -283,5 +283,5 @@ def solution(a: TensorType, b: TensorType) -> TensorType:
 
 
 def work_for(x: TensorType, batch: int, columns: int) -> TensorType:
-    """Room for a product that is a block high, or wide."""
+    """Return scratch for a product that is one block high, or wide."""
     return TensorType(x.dtype, (batch * BLOCK * columns,))

@@ -1,4 +1,4 @@
-"""What lies on, above and below the diagonals of matrices."""
+"""Elements on, above and below the diagonals of matrices."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def eye(*, shape: tuple[int, ...], offset: int, dtype: DTypeName, out: Array) ->
     rows, columns = shape[-2:]
     out.fill(0)
     start = offset if offset >= 0 else -offset * columns
-    stop = max(0, (columns - offset) * columns)  # where the diagonal leaves the last column
+    stop = max(0, (columns - offset) * columns)  # end of the diagonal in the last column
     out.reshape(*shape[:-2], rows * columns)[..., start : stop : columns + 1] = 1
 
 
@@ -59,11 +59,11 @@ def number_diagonals(scratch: list[Array], offset: int) -> None:
     rows, columns, _ = scratch
     count_up(rows.reshape(-1), 1)
     count_up(columns, 1)
-    np.add(rows, max(-rows.size, min(offset, columns.size)), rows)  # beyond them it changes nothing but may overflow
+    np.add(rows, max(-rows.size, min(offset, columns.size)), rows)  # a larger offset changes nothing but may overflow
 
 
 def keep(x: Array, is_zero: np.ufunc, scratch: list[Array], out: Array) -> None:
-    """Copy x, but zeros where the row's number is_zero than the column's."""
+    """Copy x, with zeros where `is_zero` holds for row and column number."""
     rows, columns, zeros = scratch
     with small_buffers():
         is_zero(rows, columns, zeros)

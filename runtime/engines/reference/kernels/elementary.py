@@ -1,7 +1,7 @@
-"""Elementary functions beyond those of pointwise; of float32 several by way of others, see single.py.
+"""Elementary functions beyond those of pointwise; several of float32 use the formulas of single.py.
 
-For float64 PyTorch has functions of whole vector registers, up to ten times as fast as NumPy's, which are the C
-library's.
+For float64 PyTorch has functions for whole vector registers, up to ten times as fast as NumPy's, which are those of the
+C library.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ elementwise("acosh", np.arccosh, of_one(FLOATS), in_place=ONLY)
 
 
 def by_dtype(of_single: Callable[..., None], ufunc: np.ufunc, count: int) -> None:
-    """Declare the kernel of the operator with the name of `of_single`, which takes `count` scratch vectors."""
+    """Declare the kernel of the operator named like `of_single`, which takes `count` scratch vectors."""
 
     def rule(x: TensorType) -> Types:
         require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")

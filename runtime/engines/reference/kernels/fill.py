@@ -1,4 +1,4 @@
-"""Tensors made from nothing."""
+"""Tensors made without operands."""
 
 from __future__ import annotations
 

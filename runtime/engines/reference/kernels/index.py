@@ -1,4 +1,4 @@
-"""Elements by numbers that are data; a number out of range stops the run before anything is read by it."""
+"""Elements by indices that are data; an index out of range stops the run before it is used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def scatter_add_rule(x: TensorType, indices: TensorType, updates: TensorType, *,
 
 @kernel(scatter_add_rule, in_place=[(0, 0)])
 def scatter_add(x: Array, indices: Array, updates: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
-    """Adds at flat places, one by one in row-major order: NumPy is far slower at adding slices."""
+    """Add at flat indices, one by one in row-major order: NumPy is far slower at adding slices."""
     check_range(indices, x.shape[axis])
     flat, before, after = scratch
     places = flat.reshape(before.size, indices.size, after.size)
@@ -70,7 +70,7 @@ def one_hot(indices: Array, *, depth: int, dtype: DTypeName, out: Array, scratch
 
 
 def gathered(x: TensorType, indices: TensorType, axis: int) -> Shape:
-    """The shape of what is gathered from x."""
+    """Return the shape of the elements gathered from x."""
     require(indices.dtype in ("int32", "int64"), f"indices is {indices.dtype}")
     require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
     axis %= x.rank

@@ -81,7 +81,10 @@ def group_norm(
     out: list[Array],
     scratch: list[Array],
 ) -> None:
-    """Sums over rows are products with ones, as in batch_norm; those of a group's channels come after."""
+    """Normalise groups.
+
+    Sums over rows are products with ones, as in batch_norm, and channels of a group are added last.
+    """
     y, mean, inverse_deviation = out
     ones, lines, squares = scratch
     ones.fill(1)
@@ -110,13 +113,13 @@ def group_norm(
 
 
 def inverse_root_of(rows: Array, epsilon: float, out: Array) -> None:
-    """1 / sqrt(mean of squares + epsilon) of each row, by the dot product that BLAS has."""
+    """Compute 1 / sqrt(mean of squares + epsilon) of each row, by the dot product of BLAS."""
     np.matmul(rows[:, None, :], rows[:, :, None], out[:, None, None])
     inverse_root_in_place(out, rows.shape[1], epsilon)
 
 
 def inverse_root_in_place(sums: Array, count: int, epsilon: float) -> None:
-    """Sums of squares become 1 / sqrt(mean + epsilon)."""
+    """Replace sums of squares by 1 / sqrt(mean + epsilon)."""
     np.divide(sums, count, sums)
     np.add(sums, epsilon, sums)
     np.sqrt(sums, sums)
@@ -124,12 +127,12 @@ def inverse_root_in_place(sums: Array, count: int, epsilon: float) -> None:
 
 
 def as_rows(x: Array, statistic: Array) -> Array:
-    """The view of x with a row for each element of the statistic."""
+    """Return the view of x with a row for each element of the statistic."""
     return x.reshape(statistic.size, x.size // max(1, statistic.size))
 
 
 def of_last_axes(x: TensorType, axis: int, *parameters: TensorType | None) -> TensorType:
-    """The type of a statistic over the axes from `axis` on, whose shape the parameters must have."""
+    """Return the type of a statistic over the axes from `axis` on, whose shape the parameters must have."""
     require(x.dtype in FLOATS, f"x is {x}; it must be of a float dtype")
     require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
     axis %= x.rank

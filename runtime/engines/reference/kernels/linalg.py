@@ -1,4 +1,4 @@
-"""Products of matrices, by the BLAS that NumPy has."""
+"""Products of matrices, by NumPy's BLAS."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def outer_sum(a: Array, b: Array, *, out: Array) -> None:
 
 
 def as_matrix(x: Array) -> Array:
-    """The view of x that has all axes but the last in one."""
+    """Return the view of x with all axes but the last merged into one."""
     return x.reshape(prod(x.shape[:-1]), x.shape[-1])

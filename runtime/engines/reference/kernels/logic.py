@@ -1,4 +1,4 @@
-"""Exclusive or, bits of integers, and what kind of number a float is."""
+"""Exclusive or, bits of integers, and the classification of floats."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def sigmoid_cross_entropy_rule(
 def sigmoid_cross_entropy(
     logits: Array, target: Array, positive_weights: Array | None, *, out: Array, scratch: list[Array]
 ) -> None:
-    """With c = log(1 + exp(-|x|)): (1 - t) * (max(x, 0) + c) + t * (max(-x, 0) + c)."""
+    """Compute (1 - t) * (max(x, 0) + c) + t * (max(-x, 0) + c) with c = log(1 + exp(-|x|))."""
     weights = [] if positive_weights is None else [positive_weights]
     for x, share, *more, to, curve, no, yes, room, mask in blocks([logits, target, *weights], out, scratch):
         np.absolute(x, curve)
@@ -112,13 +112,13 @@ def accuracy(logits: Array, labels: Array, *, out: Array, scratch: list[Array]) 
 
 
 def drop(term: Array, factor: Array, mask: Array) -> None:
-    """Make a term 0 that is going to be multiplied by 0, as infinity times 0 is NaN."""
+    """Set a term to 0 where its factor is 0, as infinity times 0 is NaN."""
     np.equal(factor, 0, mask)
     np.putmask(term, mask, 0)
 
 
 def reduced(x: TensorType, reduction: str) -> tuple[int | str, ...]:
-    """The shape of a loss with one element for each of x."""
+    """Return the shape of a loss with one element for each of x."""
     require(reduction in ("mean", "sum", "none"), f"reduction {reduction!r} is not mean, sum or none")
     return x.shape if reduction == "none" else ()
 

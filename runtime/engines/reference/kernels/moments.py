@@ -1,6 +1,6 @@
-"""Parts of updates that keep running means: each is for one piece of a parameter, as update.py cuts it.
+"""Parts of updates that keep running means, each for one piece of a parameter, as update.py partitions it.
 
-Any output may lie over its input. A piece of the parameter is shrunk by decoupled decay first, and stepped last.
+Any output may overwrite its input. A piece of the parameter is first shrunk by decoupled decay, and then stepped.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def moments(
     scratch: Sequence[Array],
     more: Sequence[Array] = (),
 ) -> Iterator[Sequence[Array]]:
-    """For each piece of w, its gradient with coupled decay, the new w to be filled, and the running means of both.
+    """Yield for each piece of w its gradient with coupled decay, the new w to be filled, and both running means.
 
-    The means of the gradient and of its square are done when they are given; pieces of `more` and of the scratch
+    The means of the gradient and of its square are complete when they are yielded. Pieces of `more` and of the scratch
     follow. `tensors` are w, dw, m and v, `out` their successors without dw.
     """
     for p, dp, old_m, old_v, new_p, new_m, new_v, *rest in pieces([*tensors, *out, *more], scratch):
@@ -38,14 +38,14 @@ def moments(
 
 
 def follow(old: Array, g: Array, share: float, new: Array, part: Array) -> None:
-    """The running mean of g: old moved by `share` of the way to it."""
+    """Write the running mean of g: old, moved towards g by `share` of the distance."""
     np.subtract(g, old, part)
     np.multiply(part, share, part)
     np.add(old, part, new)
 
 
 def follow_square(old: Array, g: Array, factor: float, new: Array, part: Array) -> None:
-    """The running mean of the square of g, factor * old + (1 - factor) * g^2."""
+    """Write the running mean of the square of g, factor * old + (1 - factor) * g^2."""
     np.multiply(g, g, part)
     np.multiply(part, 1 - factor, part)
     np.multiply(old, factor, new)
@@ -53,7 +53,7 @@ def follow_square(old: Array, g: Array, factor: float, new: Array, part: Array) 
 
 
 def root_plus(v: Array, root: float, epsilon: float, out: Array) -> None:
-    """The divisor sqrt(v) / root + epsilon."""
+    """Write the divisor sqrt(v) / root + epsilon."""
     np.sqrt(v, out)
     if root != 1:
         np.divide(out, root, out)
@@ -61,7 +61,7 @@ def root_plus(v: Array, root: float, epsilon: float, out: Array) -> None:
 
 
 def step_along(p: Array, direction: Array, size: float, shrink: float, new_p: Array, part: Array) -> None:
-    """The new parameter p - shrink * p - size * direction; `direction` may not be `part`."""
+    """Write the new parameter p - shrink * p - size * direction; `direction` may not be `part`."""
     np.multiply(direction, size, part)
     if shrink:
         np.multiply(p, 1 - shrink, new_p)
@@ -70,7 +70,7 @@ def step_along(p: Array, direction: Array, size: float, shrink: float, new_p: Ar
 
 
 def decays(decay: float, decoupled: bool, rate: Array) -> tuple[float, float]:
-    """The coupled decay, and by how much decoupled decay shrinks a parameter."""
+    """Return the coupled decay, and the factor by which decoupled decay shrinks a parameter."""
     return (0.0, rate.item() * decay) if decoupled else (decay, 0.0)
 
 

@@ -81,7 +81,10 @@ def batch_norm(
     out: list[Array],
     scratch: list[Array],
 ) -> None:
-    """Sums are products with ones, which BLAS computes far faster than NumPy adds rows; images first, then the rest."""
+    """Normalise a batch.
+
+    Sums are products with ones, by BLAS, which adds rows far faster than NumPy: images, then rest.
+    """
     y, new_mean, new_variance, mean, inverse_deviation = out
     ones, sums, squares, line = scratch
     variance = inverse_deviation
@@ -106,20 +109,20 @@ def batch_norm(
 
 
 def stacked(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Images, rows of each, and channels: sums over images come last, and few terms follow one another in any."""
+    """Return images, rows of each, and channels; sums over images come last, so no sum has many sequential terms."""
     if len(shape) == 2:
         return 1, shape[0], shape[1]
     return shape[0], prod(shape[1:-1]), shape[-1]
 
 
 def mean_of(sums: Array, rows: int, out: Array) -> None:
-    """The mean of all rows, from the sums of each image's."""
+    """Write the mean of all rows, from the sums of each image."""
     add_along(sums, (0, 1), out, keepdims=False)
     np.divide(out, len(sums) * rows, out)
 
 
 def blend(running: Array, batch: Array, momentum: float, part: Array, out: Array) -> None:
-    """Running statistics with the batch's share in them."""
+    """Write running statistics with the share of the batch."""
     np.multiply(batch, 1 - momentum, part)
     np.multiply(running, momentum, out)
     np.add(out, part, out)

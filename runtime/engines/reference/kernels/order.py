@@ -1,8 +1,8 @@
-"""Sorting, places of sorted elements, the largest elements, numbers of different ones.
+"""Sorting, indices of sorted elements, the largest elements, and unique values.
 
-NumPy sorts in place, but finds places only in new memory. Places are therefore sorted along: each element and its
-place make a complex number, and NumPy orders those by their real, then their imaginary part, NaN last. The gradient of
-a sort does that twice, and takes over ten times as long as PyTorch's, which kept the places.
+NumPy sorts in place, but returns indices only in new memory. So indices are sorted together with the elements: each
+element and its index make a complex number. NumPy orders these by their real, then their imaginary part, NaN last. The
+gradient of a sort does that twice, and takes over ten times as long as PyTorch's, which kept the indices.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from runtime.kernel import Array, Types, kernel, require, types
 Pairs = np.ndarray[Any, np.dtype[np.complex128]]
 
 LONGEST = 1 << 21
-"""Of an int64 axis: the lower half of an element and its place share the 53 digits of a float64."""
+"""Upper bound on the length of an int64 axis: half of an element and its index share the 53 bits of a float64."""
 
 HALF = 32
-"""Binary digits of an int64 in either part of a complex number."""
+"""Bits of an int64 in either part of a complex number."""
 
 
 def sort_rule(x: TensorType, *, axis: int, descending: bool) -> Types:
@@ -113,7 +113,7 @@ def bincount(indices: Array, *, depth: int, out: Array, scratch: list[Array]) ->
 
 
 def lanes_of(x: TensorType, axis: int) -> tuple[int, ...]:
-    """The shape of x with that axis last; raises ProgramError if it cannot be sorted."""
+    """Return the shape of x with that axis last; raise ProgramError if it cannot be sorted."""
     require(x.dtype in FLOATS | INTEGERS, f"x is {x.dtype}, which this operator does not take")
     require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
     shape = list(x.static_shape)
@@ -123,19 +123,19 @@ def lanes_of(x: TensorType, axis: int) -> tuple[int, ...]:
 
 
 def pair_scratch(x: TensorType, axis: int) -> list[TensorType]:
-    """Memory for complex numbers, and for all places along the axis."""
+    """Return scratch for complex numbers, and for all indices along the axis."""
     lanes = lanes_of(x, axis)
     return [TensorType("float64", (*lanes, 2)), TensorType("float64", lanes[-1:])]
 
 
 def pairs_of(x: Array, from_end: bool, scratch: list[Array]) -> Pairs:
-    """Each element with its place along the last axis, counted from the end if the order is to be turned round."""
+    """Return each element with its index along the last axis, counted from the end for the reverse order."""
     parts, places = scratch
     count_up(places, 1)
     if from_end:
         np.subtract(places.size - 1, places, places)
     element, place = parts[..., 0], parts[..., 1]
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         if x.dtype == np.int64:
             np.right_shift(x, HALF, out=element)
@@ -149,8 +149,8 @@ def pairs_of(x: Array, from_end: bool, scratch: list[Array]) -> Pairs:
 
 
 def write_elements(pairs: Pairs, x: Array, axis: int, y: Array, part: Array) -> None:
-    """The elements of pairs; for int64 both halves, the lower of them through `part`."""
-    with np.errstate():  # gives the buffer size back as well
+    """Write the elements of pairs; for int64 both halves, the lower of them through `part`."""
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         np.copyto(y, pairs.real, casting="unsafe")
         if x.dtype == np.int64:
@@ -161,9 +161,9 @@ def write_elements(pairs: Pairs, x: Array, axis: int, y: Array, part: Array) -> 
 
 
 def write_places(pairs: Pairs, x: Array, axis: int, from_end: bool, out: Array) -> None:
-    """The places of pairs."""
+    """Write the indices of pairs."""
     size = x.shape[axis]
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         np.copyto(out, pairs.imag, casting="unsafe")
         if x.dtype == np.int64:

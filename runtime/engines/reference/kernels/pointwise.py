@@ -1,4 +1,4 @@
-"""Element by element: mostly NumPy's own functions, called without any Python between."""
+"""Elementwise functions: mostly NumPy's own, called without any Python between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMERIC = FLOATS | INTEGERS
 
 
 def of_one(among: Collection[str], result: str = "") -> Callable[..., Types]:
-    """The rule of functions of one tensor with these dtypes; `result` is the result's if not the same."""
+    """Return the rule of functions of one tensor with these dtypes; `result` is the result's dtype if it differs."""
 
     def rule(x: TensorType) -> Types:
         require(x.dtype in among, f"x is {x.dtype}, which this operator does not take")
@@ -25,7 +25,7 @@ def of_one(among: Collection[str], result: str = "") -> Callable[..., Types]:
 
 
 def of_two(among: Collection[str], result: str = "") -> Callable[..., Types]:
-    """The rule of functions of two tensors with these dtypes; `result` is the result's if not the same."""
+    """Return the rule of functions of two tensors with these dtypes; `result` is the result's dtype if it differs."""
 
     def rule(a: TensorType, b: TensorType) -> Types:
         require(a.dtype == b.dtype, f"a is {a.dtype}, b is {b.dtype}")
@@ -36,7 +36,7 @@ def of_two(among: Collection[str], result: str = "") -> Callable[..., Types]:
 
 
 def broadcast(*operands: TensorType) -> tuple[int, ...]:
-    """The common shape; raises ProgramError if there is none."""
+    """Return the common shape; raise ProgramError if there is none."""
     try:
         return np.broadcast_shapes(*(operand.static_shape for operand in operands))
     except ValueError:
@@ -82,7 +82,7 @@ def pow(a: Array, b: Array, out: Array) -> None:
         np.sqrt(out, out)
         return
     if b.size < out.size and np.equal(b, 0.5).any():
-        b = np.array(np.broadcast_to(b, out.shape))  # whose elements NumPy takes one by one
+        b = np.array(np.broadcast_to(b, out.shape))  # NumPy reads its elements one by one
     np.power(a, b, out)
 
 
@@ -96,11 +96,11 @@ MASK = {
     "float16": "float16",
     "bfloat16": "float16",
 }
-"""An integer dtype of each dtype's width; of 16 bits there is none."""
+"""An integer dtype of each dtype's width, except for 16 bits."""
 
 
 def sigmoid(x: Array, out: Array) -> None:
-    """1 / (1 + exp(-x)), which keeps its relative precision at both ends; where exp is infinite, it is 0."""
+    """Compute 1 / (1 + exp(-x)) with full relative precision at both ends; where exp is infinite, the result is 0."""
     np.negative(x, out)
     np.exp(out, out)
     np.add(out, 1, out)
@@ -155,7 +155,7 @@ def where_rule(condition: TensorType, a: TensorType, b: TensorType) -> Types:
 
 @kernel(where_rule, in_place=[(0, 1)], halves=True)
 def where(condition: Array, a: Array, b: Array, *, out: Array, scratch: list[Array]) -> None:
-    """Bits of b, changed to those of a under a mask of ones: ten times faster than NumPy's masked copy."""
+    """Select bits of a or b by a mask of ones: ten times faster than NumPy's masked copy."""
     [room] = scratch
     mask = room.view(np.int16) if room.dtype == np.float16 else room
     np.copyto(mask, condition.view("uint8"))
@@ -175,7 +175,7 @@ def lerp_rule(a: TensorType, b: TensorType, weight: TensorType) -> Types:
 
 @kernel(lerp_rule)
 def lerp(a: Array, b: Array, weight: Array, *, out: Array, scratch: list[Array]) -> None:
-    """From the nearer end: a + weight * (b - a) or b - (1 - weight) * (b - a), so that either end is met exactly."""
+    """Interpolate from the nearer end, a + weight * (b - a) or b - (1 - weight) * (b - a), so both ends are exact."""
     if weight.size == 1:
         share = weight.item()
         for start, end, to, step, *_ in blocks([a, b], out, scratch):

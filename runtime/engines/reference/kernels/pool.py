@@ -1,7 +1,7 @@
-"""Maxima and means under a sliding window: one pass over the places for each tap of the window.
+"""Maxima and means under a sliding window: one pass over the output positions for each tap of the window.
 
-The gradient of maxima finds them again, which alone takes three to nine times as long as PyTorch's look at the places
-that it kept; forward and backward together take less.
+The gradient of maxima searches them again, which alone takes three to nine times as long as PyTorch's use of kept
+indices; forward and backward together take less.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from runtime.kernel import Array, Types, kernel, require, types
 MOST_TAPS = 256
 
 Under = tuple[int, int, Index, Index]
-"""A tap: its row and column, what it touches, at which places."""
+"""A tap: its row and column, the input that it reads, and the output positions."""
 
 
 def max_pool2d_rule(
@@ -43,7 +43,7 @@ def max_pool2d_rule(
 
 @kernel(max_pool2d_rule)
 def max_pool2d(x: Array, *, window: Numbers, stride: Numbers, padding: Numbers, out: Array) -> None:
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         take_maxima(x, window, stride, padding, out)
 
@@ -69,7 +69,7 @@ def max_pool2d_input_gradient(
 ) -> None:
     out.fill(0)
     apart = window[0] <= stride[0] and window[1] <= stride[1]
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for images in chunks(len(x), len(scratch[0])):
             dx = out[images]
@@ -134,7 +134,7 @@ def avg_pool2d(
     scratch: Sequence[Array] = (),
 ) -> None:
     out.fill(0)
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for _, _, inside, places in taps(x, out, window=window, stride=stride, padding=padding):
             np.add(out[places], x[inside], out[places])
@@ -170,7 +170,7 @@ def avg_pool2d_input_gradient(
 ) -> None:
     share, *of_counts = scratch
     out.fill(0)
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         np.divide(dy, counts(out, window, stride, padding, of_counts), share)
         for _, _, inside, places in taps(out, dy, window=window, stride=stride, padding=padding):
@@ -180,7 +180,7 @@ def avg_pool2d_input_gradient(
 def pooled(
     x: TensorType, window: Numbers, stride: Numbers, padding: Numbers, counts_padding: bool = False
 ) -> TensorType:
-    """The type of what a window makes of x, an image per place; under the padding alone there is nothing to take."""
+    """Return the type of the pooled x, an image of output positions; raise ProgramError for windows in the padding."""
     require(x.rank == 4 and x.dtype in FLOATS, f"x is {x}; it must be of a float dtype, with four axes")
     n, height, width, channels = x.static_shape
     places = window_counts(height, width, window=window, stride=stride, padding=padding)
@@ -192,14 +192,14 @@ def pooled(
 
 
 def take_maxima(x: Array, window: Numbers, stride: Numbers, padding: Numbers, out: Array) -> None:
-    """Fill `out` with the maximum under the window at every place."""
+    """Fill `out` with the maximum under the window at every output position."""
     out.fill(-np.inf)
     for _, _, inside, places in taps(x, out, window=window, stride=stride, padding=padding):
         np.maximum(x[inside], out[places], out=out[places])
 
 
 def winner_scratch(y: TensorType, window: Numbers) -> list[TensorType]:
-    """For the images taken at once: what a tap sees, the maximum, which tap has it, what is found, and its bits."""
+    """Return scratch for a few images: the input of a tap, the maximum, its tap, the comparison, and its bits."""
     n, *image = y.static_shape
     shape = (images_at_once(n, 4 * prod(image), y.dtype), *image)
     number = "uint8" if prod(window) <= MOST_TAPS else "int32"
@@ -209,10 +209,10 @@ def winner_scratch(y: TensorType, window: Numbers) -> list[TensorType]:
 def winners(
     x: Array, window: Numbers, stride: Numbers, padding: Numbers, scratch: Sequence[Array]
 ) -> Iterator[tuple[Index, Index, Array, Array]]:
-    """For each tap in row-major order what it touches, at which places, and where it sees the first of equal maxima.
+    """Yield for each tap its input, its output positions, and a mask of bits where it has the first of equal maxima.
 
-    That is given as a mask of bits; the last array is room for a number at every place. The number of the tap with the
-    maximum begins with the first that is not in the padding, and grows wherever a later one sees more, or NaN.
+    The last array of the tuple is scratch for a number at every output position. The number of the tap with the maximum
+    begins with the first tap outside the padding, and changes wherever a later tap reads a larger number, or NaN.
     """
     tap, y, winner, number, found, bits = (array[: len(x)] for array in scratch)
     under = Taps(x, y, window, stride, padding)
@@ -241,7 +241,7 @@ def winners(
 
 
 class Taps(NamedTuple):
-    """The taps of a window, made anew each time they are walked: a list of a million takes more than the images."""
+    """The taps of a window, generated for each walk: a list of a million takes more memory than the images."""
 
     x: Array
     y: Array
@@ -250,13 +250,13 @@ class Taps(NamedTuple):
     padding: Numbers
 
     def walk(self, *, backwards: bool = False) -> Iterator[Under]:
-        """Each tap in row-major order, or from the last to the first."""
+        """Yield each tap in row-major order, or from the last to the first."""
         x, y, window, stride, padding = self
         return taps(x, y, backwards, window=window, stride=stride, padding=padding)
 
 
 def prefer_nan(x: Array, under: Taps, winner: Array, found: Array, number: Array) -> None:
-    """Let the last tap that sees NaN have the maximum: no comparison finds anything after the first to be more."""
+    """Let the last tap that reads NaN have the maximum: comparisons with NaN are False."""
     for count, (_, _, inside, places) in enumerate(under.walk()):
         is_nan, own = (first_of(array, winner[places].shape) for array in (found, number))
         np.isnan(x[inside], is_nan)
@@ -265,12 +265,12 @@ def prefer_nan(x: Array, under: Taps, winner: Array, found: Array, number: Array
 
 
 def count_scratch(y: TensorType, padding: Numbers, count_include_pad: bool) -> list[TensorType]:
-    """Room for a divisor per place, if they differ."""
+    """Return scratch for a divisor per output position, if they differ."""
     return [] if count_include_pad or not any(padding) else [TensorType(y.dtype, (1, *y.shape[1:3], 1))]
 
 
 def counts(x: Array, window: Numbers, stride: Numbers, padding: Numbers, scratch: Sequence[Array]) -> Array | int:
-    """How many elements a mean is over, at every place if that is not the same."""
+    """Return the number of elements of a mean, at every output position if it varies."""
     if not scratch:
         return window[0] * window[1]
     [divisors] = scratch

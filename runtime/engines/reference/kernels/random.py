@@ -1,6 +1,7 @@
-"""Random numbers from the words of a stream, a piece at a time; docs/format.md defines them.
+"""Random numbers from the random bits of a stream, a piece at a time; docs/format.md defines them.
 
-Normal numbers take seven times as long as PyTorch's: words are counted, and logarithm and sine are of float64.
+Normal numbers take seven times as long as PyTorch's: the generator is counter-based, and logarithm and sine are of
+float64.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def normal(
     scratch: list[Array],
     random_stream: int,
 ) -> None:
-    """Elements 2 i and 2 i + 1 are the cosine and the sine of one angle, times one radius."""
+    """Draw normal numbers: elements 2 i and 2 i + 1 are the cosine and the sine of one angle, times one radius."""
     bits = 32 if dtype == "float32" else 53
     for words, values, part, piece in drawn(seed, step, random_stream, out, words_of_one(dtype), scratch):
         whole_numbers(words, bits, values, part)
@@ -113,12 +114,12 @@ def dropout(
 
 
 def words_of_one(dtype: str) -> int:
-    """How many words an element of that dtype takes."""
+    """Return the number of 32-bit words that an element of that dtype takes."""
     return 1 if dtype == "float32" else 2
 
 
 def drawn_types(seed: TensorType, step: TensorType, y: TensorType, words_each: int) -> Types:
-    """The types of an op that draws for every element of y."""
+    """Return the types of an op that draws for every element of y."""
     counter = TensorType("int64", ())
     require(seed == step == counter, f"seed is {seed} and step is {step}; both must be int64[]")
     count = prod(y.static_shape) * words_each
@@ -134,13 +135,13 @@ def drawn_types(seed: TensorType, step: TensorType, y: TensorType, words_each: i
 def drawn(
     seed: Array, step: Array, stream: int, out: Array, words_each: int, scratch: list[Array]
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """The words of `out` piece by piece: uint32 words, twice room for a float64 per element, and the piece.
+    """Yield the random bits of `out` piece by piece: uint32 words, two float64 work vectors, and the piece.
 
-    The last words may be more than the piece needs, because words come by four.
+    The words may be more than the piece needs, because they come in blocks of four.
     """
     work, words, values = scratch
     words, flat, each = words.view(np.uint32), out.reshape(-1), len(values)
-    part = work.reshape(-1)[:each].view(np.float64)  # free once the words are there
+    part = work.reshape(-1)[:each].view(np.float64)  # free once the words are computed
     for first, start in enumerate(range(0, flat.size, each)):
         fill_words(
             words,
@@ -154,7 +155,7 @@ def drawn(
 
 
 def whole_numbers(words: Array, bits: int, out: Array, part: Array) -> None:
-    """Whole numbers of so many bits: of 24 or 32 from the high bits of a word each, of 53 from two words each."""
+    """Write integers of 24 or 32 bits from the high bits of a word each, or of 53 bits from two words each."""
     if bits <= 32:
         np.copyto(out, np.right_shift(words, 32 - bits, words))
         return

@@ -1,4 +1,4 @@
-"""Recurrent layers: the steps are a loop, each of them is computed for the whole batch and all units at once."""
+"""Recurrent layers: a loop over time steps, each computed for the whole batch and all units at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rnn_layer(
 ) -> None:
     gate, *hides = scratch
     hides = not_in(mask, hides)
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for t, before in steps(x, reverse):
             old = h0 if before is None else out[:, before]
@@ -63,7 +63,7 @@ def rnn_layer_gradient(
     kept, slope, *hides = scratch
     hides = not_in(mask, hides)
     state.fill(0)
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for t, _ in steps(x, not reverse):
             np.add(state, dh[:, t], state)
@@ -91,7 +91,7 @@ def gru_layer(
     gates, *hides = scratch
     hides = not_in(mask, hides)
     size = h0.shape[1]
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for t, before in steps(x, reverse):
             old = h0 if before is None else out[:, before]
@@ -142,7 +142,7 @@ def gru_layer_gradient(
     hides = not_in(mask, hides)
     size = h0.shape[1]
     state.fill(0)
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for t, _ in steps(x, not reverse):
             old = state_before(h, h0, t, reverse)
@@ -197,7 +197,7 @@ def lstm_layer(
     h, c = out
     gates, *hides = scratch
     hides = not_in(mask, hides)
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for t, before in steps(x, reverse):
             old, cell = (h0, c0) if before is None else (h[:, before], c[:, before])
@@ -250,7 +250,7 @@ def lstm_layer_gradient(
     hides = not_in(mask, hides)
     state.fill(0)
     cell.fill(0)
-    with np.errstate():  # gives the buffer size back as well
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for t, _ in steps(x, not reverse):
             i, f, g, o = lstm_gates(x[:, t], r, state_before(h, h0, t, reverse), gates)
@@ -283,19 +283,19 @@ def lstm_layer_gradient(
 
 
 def steps(x: Array, reverse: bool) -> list[tuple[int, int | None]]:
-    """The steps in order, each with the one before it."""
+    """Return the time steps in order, each with the previous one."""
     order = [*range(x.shape[1])][:: -1 if reverse else 1]
     return list(zip(order, [None, *order[:-1]], strict=True))
 
 
 def state_before(h: Array, h0: Array, t: int, reverse: bool) -> Array:
-    """The state that a step starts from."""
+    """Return the state that a time step starts from."""
     before = t + 1 if reverse else t - 1
     return h[:, before] if 0 <= before < h.shape[1] else h0
 
 
 def gru_gates(x: Array, r: Array, bias: Array, old: Array, out: Array) -> None:
-    """Reset and update, then what the old state adds to the new one before it is reset."""
+    """Compute the reset and update gates, then the contribution of the old state before its reset."""
     two = 2 * old.shape[1]
     np.matmul(old, r, out)
     np.add(out, bias, out)
@@ -304,7 +304,7 @@ def gru_gates(x: Array, r: Array, bias: Array, old: Array, out: Array) -> None:
 
 
 def lstm_gates(x: Array, r: Array, old: Array, out: Array) -> list[Array]:
-    """The views input, forget, cell and output of `out`."""
+    """Return the views input, forget, cell and output of `out`."""
     size = old.shape[1]
     np.matmul(old, r, out)
     np.add(out, x, out)
@@ -315,7 +315,7 @@ def lstm_gates(x: Array, r: Array, old: Array, out: Array) -> list[Array]:
 
 
 def logistic(x: Array) -> None:
-    """1 / (1 + e**-x) in place, which tanh gives without overflow."""
+    """Replace x by 1 / (1 + e**-x), which tanh computes without overflow."""
     np.multiply(x, 0.5, x)
     np.tanh(x, x)
     np.multiply(x, 0.5, x)
@@ -323,32 +323,32 @@ def logistic(x: Array) -> None:
 
 
 def times_logistic_slope(x: Array, y: Array, part: Array) -> None:
-    """The array x times y * (1 - y), in place."""
+    """Multiply x by y * (1 - y), in place."""
     np.subtract(1, y, part)
     np.multiply(part, y, part)
     np.multiply(x, part, x)
 
 
 def hidden(mask: TensorType | None) -> list[TensorType]:
-    """Room for the opposite of a mask."""
+    """Return scratch for the inverse of a mask."""
     return [] if mask is None else [mask]
 
 
 def not_in(mask: Array | None, hides: list[Array]) -> list[Array]:
-    """Where steps do not count, if there is a mask."""
+    """Return the inverse of the mask, if there is one."""
     if mask is not None:
         np.logical_not(mask, hides[0])
     return hides
 
 
 def keep(old: Array, hides: list[Array], t: int, new: Array) -> None:
-    """Put back the old state where the step does not count."""
+    """Restore the old state where the time step is masked out."""
     for hide in hides:
         np.copyto(new, old, where=hide[:, t : t + 1])
 
 
 def drop(hides: list[Array], t: int, dx: Array) -> None:
-    """No gradient where the step does not count."""
+    """Set the gradient to 0 where the time step is masked out."""
     for hide in hides:
         np.copyto(dx, 0, where=hide[:, t : t + 1])
 
@@ -358,7 +358,7 @@ def one_step(x: TensorType) -> TensorType:
 
 
 def states(x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None, gates: int) -> TensorType:
-    """The type of the states after each step."""
+    """Return the type of the states after each time step."""
     require(
         x.dtype == r.dtype == h0.dtype and x.dtype in FLOATS, f"x is {x}, r {r}, h0 {h0}; they need one float dtype"
     )

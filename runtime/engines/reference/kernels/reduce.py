@@ -120,7 +120,7 @@ def broadcast_to(x: Array, *, shape: tuple[int, ...], out: Array) -> None:
 
 
 def reduced(x: TensorType, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """The shape that is left of x; an empty tuple stands for all axes."""
+    """Return the shape of x after a reduction; an empty tuple stands for all axes."""
     require(all(-x.rank <= axis < x.rank for axis in axes), f"axes {axes} are out of range for {x}")
     gone = {axis % x.rank for axis in axes} if axes else set(range(x.rank))
     require(len(gone) == len(axes or gone), f"axes {axes} name an axis twice")
@@ -130,11 +130,11 @@ def reduced(x: TensorType, axes: tuple[int, ...], keepdims: bool) -> Shape:
 
 
 SHORT = 256
-"""Elements of a row below which NumPy is slow at adding rows."""
+"""Number of elements of a row below which NumPy is slow at adding rows."""
 
 
 def row_scratch(x: TensorType, axes: tuple[int, ...]) -> list[TensorType]:
-    """Ones and sums of rows, if floats are added along axes that lie before a few elements which stay together."""
+    """Return scratch for ones and sums of rows, if floats are added along axes that precede a short contiguous row."""
     first, stop = run_of(x.rank, axes)
     if x.dtype not in FLOATS or first >= stop or prod(x.static_shape[stop:]) >= SHORT:
         return []
@@ -143,7 +143,7 @@ def row_scratch(x: TensorType, axes: tuple[int, ...]) -> list[TensorType]:
 
 
 def add_runs(x: Array, axes: tuple[int, ...], keepdims: bool, ones: Array, sums: Array, out: Array) -> None:
-    """The sum along axes: rows by a product with ones, where BLAS is far faster than NumPy, then what is left."""
+    """Sum along axes: rows by a product with ones, where BLAS is far faster than NumPy, then the remaining axes."""
     first, stop = run_of(x.ndim, axes)
     ones.fill(1)
     add_rows_by_product(ones, x.reshape(len(sums), ones.size, sums.shape[2]), sums)
@@ -157,7 +157,7 @@ def add_runs(x: Array, axes: tuple[int, ...], keepdims: bool, ones: Array, sums:
 
 
 def run_of(rank: int, axes: tuple[int, ...]) -> tuple[int, int]:
-    """The first run of neighbouring axes, without axis 0 because images are added last; empty if it is at the end."""
+    """Return the first run of neighbouring axes, without axis 0, which is added last; empty if it is at the end."""
     gone = {axis % rank for axis in axes} - {0}
     first = stop = min(gone, default=rank)
     while stop in gone:

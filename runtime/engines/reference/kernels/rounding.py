@@ -1,8 +1,8 @@
 """Rounding, and division with a remainder.
 
-NumPy divides floats with a remainder one by one. float32 goes by way of float64, where a quotient below 2^29 is rounded
-to the right whole number and what is left is exact; where there are larger ones, or infinities, NumPy does it. For
-float64 there is no such way, and PyTorch's fused loop is five to ten times as fast.
+NumPy divides floats with a remainder one by one. For float32 the kernels use float64, where a quotient below 2^29 is
+rounded to the right integer and the remainder is exact. Larger quotients and infinities are left to NumPy. float64 has
+no such method, and PyTorch's fused loop is five to ten times as fast.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runtime.kernel import Array, Types, elementwise, kernel, types
 MOST = 2.0**29
 
 Write = Callable[[Array, Array, Array, Array, Array], None]
-"""From both operands, the whole quotient and the rest into the result."""
+"""Function that writes the result from both operands, the integer quotient and the remainder."""
 
 elementwise("floor", np.floor, of_one(FLOATS), in_place=ONLY)
 elementwise("ceil", np.ceil, of_one(FLOATS), in_place=ONLY)
@@ -57,7 +57,7 @@ def by_parts(
     out: Array,
     scratch: list[Array] | tuple[Array, ...],
 ) -> None:
-    """The ufunc, of float32 from the whole part of the quotient and the rest."""
+    """Compute the ufunc; for float32 from the integer part of the quotient and the remainder."""
     if not scratch:
         ufunc(a, b, out)
         return

@@ -1,4 +1,4 @@
-"""Random choices, numbers within bounds and orthogonal matrices from the words of a stream; see docs/format.md."""
+"""Random choices, bounded numbers and orthogonal matrices from the random bits of a stream; see docs/format.md."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FAR_BOTTOM = (
 )
 
 ALPHA = 1.7580993408473766
-"""What a SELU approaches on the negative side, with the sign changed."""
+"""The limit of SELU on the negative side, with the sign changed."""
 
 
 def truncated_normal_rule(
@@ -200,7 +200,7 @@ def categorical_rule(logits: TensorType, seed: TensorType, step: TensorType) -> 
 def categorical(
     logits: Array, seed: Array, step: Array, *, out: Array, scratch: list[Array], random_stream: int
 ) -> None:
-    """The class is how many of the running sums of probabilities are not above a uniform number of their sum."""
+    """Draw the class as the number of cumulative probabilities that are at most a uniform number of their sum."""
     *scratch, u, largest, sums, is_below = scratch
     x, chosen = as_matrix(logits), out.reshape(-1)
     for words, values, part, piece in drawn(seed, step, random_stream, u, 2, scratch):
@@ -251,7 +251,7 @@ def orthogonal(
         random_stream=random_stream,
     )
     for i, row in enumerate(matrix):
-        for _ in range(2 if i else 0):  # once leaves what rounding left of the rows before
+        for _ in range(2 if i else 0):  # a second time removes what rounding left of the rows before
             np.dot(matrix[:i], row, out=parts[:i])
             np.dot(parts[:i], matrix[:i], out=change)
             np.subtract(row, change, row)
@@ -292,7 +292,7 @@ def alpha_dropout(
 
 
 def _percentage_points(p: Array, q: Array, near: Array, top: Array, bottom: Array, is_near: Array) -> None:
-    """Write over probabilities, not within 1e-11 of 0 or 1, the numbers that a normal number is below with them."""
+    """Replace probabilities, at least 1e-11 away from 0 and 1, by the quantiles of the normal distribution."""
     np.subtract(p, 0.5, q)
     np.absolute(q, top)
     np.less_equal(top, NEAR, is_near)

@@ -13,7 +13,7 @@ from runtime.engines.reference.kernels.windows import BUFFER
 from runtime.kernel import Array, Types, kernel, require, types
 
 SHORT = 64
-"""Steps that are added one by one in float32; more are added in float64."""
+"""Number of elements up to which float32 sums are computed in float32; longer ones use float64."""
 
 
 def cumsum_rule(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> Types:
@@ -32,7 +32,7 @@ def cumprod(x: Array, *, axis: int, exclusive: bool, reverse: bool, out: Array) 
 
 
 def accumulate(ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: bool, out: Array) -> None:
-    """The ufunc of all elements up to each place."""
+    """Accumulate the ufunc over all elements up to each index."""
     if x.dtype == np.float32 and x.shape[axis] > SHORT and x.size:
         x, out = steps_in_middle(x, axis, reverse), steps_in_middle(out, axis, reverse)
         if exclusive:
@@ -44,7 +44,7 @@ def accumulate(ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: b
     if exclusive:
         out[:1] = ufunc.identity
         x, out = x[:-1], out[1:]
-    np.copyto(out, x)  # NumPy would make a copy of another dtype itself
+    np.copyto(out, x)  # NumPy would copy another dtype itself
     if len(out):
         ufunc.accumulate(out, 0, out.dtype, out)
 
@@ -57,15 +57,15 @@ def linear_scan_rule(a: TensorType, b: TensorType, *, axis: int, reverse: bool) 
 
 @kernel(linear_scan_rule, in_place=[(0, 1)])
 def linear_scan(a: Array, b: Array, *, axis: int, reverse: bool, out: Array, scratch: list[Array]) -> None:
-    """Pass by pass each element takes in twice as many before it: factor and sum of the steps that lead there.
+    """Compute the recurrence in passes, each of which doubles the number of preceding elements that a result covers.
 
-    Products of factors may overflow, and infinities and NaN spread otherwise than from one step to the next. So a
-    result that is not finite is computed again, step by step.
+    Each element keeps the factor and sum of its steps. Products of factors may overflow, and then infinities and NaN
+    spread differently than from one step to the next. So a result that is not finite is recomputed step by step.
     """
     np.copyto(scratch[0], a)
     np.copyto(scratch[2], b)
     factor, part, y = (first_axis(array, axis, reverse) for array in scratch)
-    np.multiply(factor[:1], 0, part[:1])  # which is NaN if the first factor is not finite
+    np.multiply(factor[:1], 0, part[:1])  # NaN if the first factor is not finite
     np.add(y[:1], part[:1], y[:1])
     double_spans(factor, part, y)
     if np.isfinite(np.add.reduce(scratch[2], axis=None)):
@@ -98,13 +98,16 @@ def double_spans(factor: Array, part: Array, y: Array) -> None:
 
 
 def first_axis(x: Array, axis: int, reverse: bool) -> Array:
-    """A view with that axis first, from its end if `reverse`."""
+    """Return a view with that axis first, from its end if `reverse`."""
     x = np.moveaxis(x, axis, 0)
     return x[::-1] if reverse else x
 
 
 def steps_in_middle(x: Array, axis: int, reverse: bool) -> Array:
-    """A view with all axes before that one as the first and all after it as the last, from its end if `reverse`."""
+    """Return a view with the axes before that one merged as the first and those after it as the last.
+
+    The middle axis starts from its end if `reverse`.
+    """
     axis %= x.ndim
     x = x.reshape(prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
     return x[:, ::-1] if reverse else x

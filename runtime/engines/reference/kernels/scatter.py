@@ -1,4 +1,4 @@
-"""Elements by several numbers each; a number out of range stops the run before anything is read or written by it."""
+"""Elements by multi-dimensional indices; an index out of range stops the run before it is used."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def scatter_nd(
     out: Array,
     scratch: list[Array],
 ) -> None:
-    """Numbers are combined at flat places, one by one in row-major order: NumPy is far slower at whole parts."""
+    """Combine elements at flat indices, one by one in row-major order: NumPy is far slower at whole parts."""
     places = find_places(x.shape, indices, batch_axes, scratch)
     np.copyto(out, x)
     if not updates.size:
@@ -92,7 +92,7 @@ def is_last_index(indices: Array, *, shape: tuple[int, ...], batch_axes: int, ou
 
 
 def parts(x: TensorType, indices: TensorType, batch_axes: int) -> Shape:
-    """The shape of the parts of x that rows of indices name."""
+    """Return the shape of the parts of x that rows of indices select."""
     require(indices.dtype in ("int32", "int64"), f"indices is {indices.dtype}")
     require(0 <= batch_axes < indices.rank, f"batch_axes={batch_axes} leaves no axis of {indices}")
     after = batch_axes + indices.static_shape[-1]
@@ -102,13 +102,13 @@ def parts(x: TensorType, indices: TensorType, batch_axes: int) -> Shape:
 
 
 def place_scratch(indices: TensorType, batch_axes: int) -> list[TensorType]:
-    """Room for `find_places`: a place for each row, and the numbers of the batches."""
+    """Return scratch for `find_places`: a flat index for each row, and the numbers of the batches."""
     counts = prod(indices.static_shape[:-1]), prod(indices.static_shape[:batch_axes])
     return [TensorType("int64", (count,)) for count in counts]
 
 
 def find_places(shape: tuple[int, ...], indices: Array, batch_axes: int, scratch: list[Array]) -> Array:
-    """Fill the first scratch array with the row-major number of the part that each row of indices names."""
+    """Fill the first scratch array with the row-major number of the part that each row of indices selects."""
     places, batches = scratch[:2]
     if not places.size:
         return places
@@ -125,6 +125,6 @@ def find_places(shape: tuple[int, ...], indices: Array, batch_axes: int, scratch
 
 
 def as_parts(x: Array, indices: Array, batch_axes: int) -> Array:
-    """The view of x with a row for each part that indices can name."""
+    """Return the view of x with a row for each part that indices can select."""
     after = batch_axes + indices.shape[-1]
     return x.reshape(prod(x.shape[:after]), prod(x.shape[after:]))

@@ -88,7 +88,7 @@ def pad_rule(x: TensorType, *, before: tuple[int, ...], after: tuple[int, ...], 
 def pad(x: Array, *, before: Ints, after: Ints, value: float, out: Array) -> None:
     fill(out, value)
     inner = tuple(slice(i, i + extent) for extent, i in zip(x.shape, before, strict=True))
-    np.copyto(out[(*inner, ...)], x)  # with the dots an array, also of rank 0
+    np.copyto(out[(*inner, ...)], x)  # the ellipsis makes it an array for rank 0 too
 
 
 def split_rule(x: TensorType, *, sizes: tuple[int, ...], axis: int) -> Types:
@@ -126,7 +126,7 @@ def concat(*xs: Array, axis: int, out: Array) -> None:
 
 
 def sliced(x: TensorType, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> Shape:
-    """The shape of a slice; raises ProgramError where it would leave x."""
+    """Return the shape of a slice; raise ProgramError where it would leave x."""
     require(len(axes) == len(starts) == len(stops) == len(strides), "the lists of a slice differ in length")
     require(len(set(axes)) == len(axes), f"axes {axes} name an axis twice")
     shape = list(x.static_shape)
@@ -140,7 +140,7 @@ def sliced(x: TensorType, axes: Ints, starts: Ints, stops: Ints, strides: Ints) 
 
 
 def window(x: Array, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> tuple[slice | EllipsisType, ...]:
-    """The index of a slice that lies within x, which gives an array, also of rank 0."""
+    """Return the index of a slice that lies within x, which gives an array, also of rank 0."""
     index = [slice(None)] * x.ndim
     for axis, start, stop, stride in zip(axes, starts, stops, strides, strict=True):
         empty = not range(start, stop, stride)

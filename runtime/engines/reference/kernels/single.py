@@ -1,7 +1,7 @@
-"""Functions of float32 that NumPy computes one number after the other, made of those that it has for vector registers.
+"""Functions of float32 that NumPy computes element by element, made of those that it has for vector registers.
 
-Each takes a vector x into `out`, which may be x unless said otherwise; the others are scratch of the same length. All
-are as exact as a few roundings, also where the result is small, and right at the ends.
+Each computes a function of a vector x into `out`, which may be x unless stated otherwise. The other arrays are scratch
+of the same length. All are exact to a few roundings, also where the result is small, and correct at the ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ATAN = (  # atan(x) / x, a quotient of polynomials in x * x, to 1e-9 below 1
 
 
 def log1p(x: Array, out: Array, sum: Array, lost: Array) -> None:
-    """The logarithm of s = 1 + x as rounded, and (1 + x - s) / s, which is NaN at both ends of x."""
+    """Compute log(s) + (1 + x - s) / s for s = 1 + x as rounded; the correction is NaN at both ends of x."""
     np.add(x, 1, sum)
     np.subtract(sum, 1, lost)
     np.subtract(x, lost, lost)
@@ -30,11 +30,11 @@ def log1p(x: Array, out: Array, sum: Array, lost: Array) -> None:
     np.fmax(lost, -1, out=lost)
     np.log(sum, sum)
     np.add(sum, lost, sum)
-    np.copysign(sum, x, out)  # -0.0 stays
+    np.copysign(sum, x, out)  # keeps -0.0
 
 
 def expm1(x: Array, out: Array, bend: Array, power: Array) -> None:
-    """tanh(x / 2) * (exp(x) + 1)."""
+    """Compute expm1 as tanh(x / 2) * (exp(x) + 1)."""
     np.multiply(x, 0.5, bend)
     np.tanh(bend, bend)
     np.exp(x, power)
@@ -49,7 +49,7 @@ def tan(x: Array, out: Array, cosine: Array) -> None:
 
 
 def atan(x: Array, out: Array, size: Array, part: Array, y: Array, square: Array, more: Array) -> None:
-    """Of |x| or 1 / |x|, whichever is smaller; the latter's is taken from pi / 2."""
+    """Compute atan of the smaller of |x| and 1 / |x|; the result for 1 / |x| is subtracted from pi / 2."""
     np.absolute(x, size)
     np.divide(1, size, part)
     np.minimum(size, part, out=part)
@@ -62,7 +62,7 @@ def atan(x: Array, out: Array, size: Array, part: Array, y: Array, square: Array
 def atan2(
     a: Array, b: Array, out: Array, rise: Array, run: Array, y: Array, part: Array, more: Array, mask: Array
 ) -> None:
-    """Of the smaller of |a| and |b| over the larger, then turned into the right octant; `out` may be a or b."""
+    """Compute atan2 from the smaller of |a| and |b| over the larger, then by octant; `out` may be a or b."""
     np.absolute(a, rise)
     np.absolute(b, run)
     np.maximum(rise, run, out=part)
@@ -84,21 +84,21 @@ def atan2(
 
 
 def atan_to_one(x: Array, y: Array, square: Array, more: Array) -> None:
-    """Take the angle into y, for x from 0 to 1."""
+    """Write the angle into y, for x from 0 to 1."""
     np.multiply(x, x, square)
     quotient(ATAN, square, y, more)
     np.multiply(y, x, y)
 
 
 def turned(y: Array, is_beyond: Array, angle: Array) -> None:
-    """The angle less y, from 0 to that angle, where `is_beyond` is 1 and not 0; that is overwritten."""
+    """Subtract y from the angle where `is_beyond` is 1; that array is overwritten."""
     np.multiply(is_beyond, angle, is_beyond)
     np.subtract(is_beyond, y, y)
     np.absolute(y, y)
 
 
 def sinh(x: Array, out: Array, power: Array, bend: Array, part: Array) -> None:
-    """With e = exp(|x| / 2) and t = tanh(|x| / 2) it is t * (e * e + 1) / 2 + t / (1 + t), and has the sign of x."""
+    """Compute t * (e * e + 1) / 2 + t / (1 + t) with the sign of x, for e = exp(|x| / 2) and t = tanh(|x| / 2)."""
     np.absolute(x, power)
     np.multiply(power, 0.5, power)
     np.tanh(power, bend)
@@ -112,7 +112,7 @@ def sinh(x: Array, out: Array, power: Array, bend: Array, part: Array) -> None:
 
 
 def cosh(x: Array, out: Array, power: Array, part: Array) -> None:
-    """P + 1 / (4 * p) for p = exp(|x|) / 2."""
+    """Compute cosh as p + 1 / (4 * p) for p = exp(|x|) / 2."""
     np.absolute(x, power)
     np.multiply(power, 0.5, power)
     half_of_square(power, part)
@@ -121,14 +121,14 @@ def cosh(x: Array, out: Array, power: Array, part: Array) -> None:
 
 
 def half_of_square(x: Array, part: Array) -> None:
-    """exp(x) * exp(x) / 2 in place of x: infinite no sooner than the result of sinh and cosh is."""
+    """Replace x by exp(x) * exp(x) / 2, which overflows no sooner than sinh and cosh do."""
     np.exp(x, x)
     np.multiply(x, 0.5, part)
     np.multiply(x, part, x)
 
 
 def atanh(x: Array, out: Array, size: Array, part: Array, more: Array) -> None:
-    """log1p(2 * |x| / (1 - |x|)) / 2, with the sign of x."""
+    """Compute atanh as log1p(2 * |x| / (1 - |x|)) / 2, with the sign of x."""
     np.absolute(x, size)
     np.subtract(1, size, part)
     np.add(size, size, size)

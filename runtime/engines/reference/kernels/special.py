@@ -3,8 +3,8 @@
 For float64 erf and erfc are W. J. Cody's rational approximations (Rational Chebyshev approximations for the error
 function, Mathematics of Computation 23, 1969), for float32 shorter quotients fitted by weighted least squares. The
 functions around gamma shift their argument to where Stirling's series has enough terms, and reflect it below 0
-(Abramowitz and Stegun, 6.1.17, 6.1.41, 6.3.7, 6.3.18, 6.4.7, 23.2.9). Each takes 30 to 80 calls of NumPy for a chunk:
-two to four times as long as PyTorch, which computes them in registers, and erf of float64 seven.
+(Abramowitz and Stegun, 6.1.17, 6.1.41, 6.3.7, 6.3.18, 6.4.7, 23.2.9). Each takes 30 to 80 calls of NumPy per chunk.
+That is two to four times as long as PyTorch, which computes them in registers; erf of float64 takes seven times.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ FAR = (  # (1 / sqrt(pi) - x * erfc(x) * exp(x * x)) * x * x, a quotient of poly
 )
 NEAR_END, MIDDLE_END = 0.46875, 4.0
 FEW = 512
-"""Elements beyond MIDDLE_END for which new arrays are small change: most numbers are not so large."""
+"""Number of elements beyond MIDDLE_END up to which new arrays are allocated: most numbers are not so large."""
 
 SINGLE_ERF = (  # erf(x) / x, a quotient of polynomials in x * x, to 2e-8 below SINGLE_END
     (2.050112868e-06, 2.848784933e-04, 3.765447979e-03, 5.274820860e-02, 1.904025925e-01, 1.128379146),
@@ -77,13 +77,13 @@ SINGLE_ERFC = (  # erfc(x) * exp(x * x), a quotient of polynomials in x, to 6e-9
     (5.828641209e-02, 4.070520137e-01, 1.327016740, 2.404064795, 2.367632590, 1.0),
 )
 SINGLE_END = 3.92
-"""Where the erf of a float32 becomes 1."""
+"""Argument from which the erf of a float32 is 1."""
 
 SINGLE_ERFC_END = 10.2
-"""Where the erfc of a float32 is 0."""
+"""Argument from which the erfc of a float32 is 0."""
 
 ALL_BUT_NOTHING = 30.0
-"""Where erfc has long been 0; what lies beyond, infinity too, is taken for it."""
+"""Argument from which erfc is 0 in any dtype; larger arguments, infinity too, are clipped to it."""
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 EULER = 0.57721566490153286061
@@ -92,7 +92,7 @@ SHIFT = 10
 
 
 def zeta_less_one(s: int) -> float:
-    """The sum of k**-s from k = 2, by Euler and Maclaurin from k = 50."""
+    """Return the sum of k**-s from k = 2, by the Euler-Maclaurin formula from k = 50."""
     tail = [50.0 ** (1 - s) / (s - 1), 50.0**-s / 2]
     for j, b in enumerate(BERNOULLI[:4], 1):
         tail.append(b / factorial(2 * j) * prod(range(s, s + 2 * j - 1)) * 50.0 ** (1 - s - 2 * j))
@@ -100,7 +100,7 @@ def zeta_less_one(s: int) -> float:
 
 
 AROUND_TWO = (*((-1) ** m * zeta_less_one(m) / m for m in range(26, 1, -1)), 1 - EULER, 0.0)
-"""Of lgamma(2 + x), the highest power first; for |x| of at most 1/2 the terms fall by 4 and more."""
+"""Coefficients of lgamma(2 + x), the highest power first; for |x| up to 1/2 the terms fall by 4 and more."""
 
 LGAMMA_TAIL = tuple(b / (2 * k * (2 * k - 1)) for k, b in reversed([*enumerate(BERNOULLI, 1)]))
 DIGAMMA_TAIL = (*(-b / (2 * k) for k, b in reversed([*enumerate(BERNOULLI, 1)])), 0.0)
@@ -144,7 +144,7 @@ def erfc(x: Array, *, out: Array, scratch: list[Array]) -> None:
 
 
 def erfc_of(x: Array, out: Array, size: Array, y: Array, a: Array, b: Array, bits: Array, mask: Array) -> None:
-    """Take erfc of a chunk into `out`, which is not x; the others are scratch."""
+    """Write erfc of a chunk into `out`, which is not x; the others are scratch."""
     np.absolute(x, size)
     single = x.dtype == np.float32
     if single:
@@ -166,14 +166,14 @@ def erfc_of(x: Array, out: Array, size: Array, y: Array, a: Array, b: Array, bit
 
 
 def erf_near(x: Array, y: Array, square: Array, part: Array) -> None:
-    """Take erf into y, right where |x| is at most NEAR_END."""
+    """Write erf into y, valid where |x| is at most NEAR_END."""
     np.multiply(x, x, square)
     quotient(NEAR, square, y, part)
     np.multiply(y, x, y)
 
 
 def erfc_beyond(x: Array, y: Array, a: Array, b: Array, c: Array, mask: Array) -> None:
-    """Take erfc into y, right where x is at least NEAR_END; x is cut to ALL_BUT_NOTHING."""
+    """Write erfc into y, valid where x is at least NEAR_END; x is clipped to ALL_BUT_NOTHING."""
     np.minimum(x, ALL_BUT_NOTHING, out=x)
     quotient(MIDDLE, x, y, a)
     np.greater(x, MIDDLE_END, mask)
@@ -187,7 +187,7 @@ def erfc_beyond(x: Array, y: Array, a: Array, b: Array, c: Array, mask: Array) -
 
 
 def erfc_far(x: Array, a: Array, b: Array, c: Array) -> Array:
-    """erfc(x) * exp(x * x) from MIDDLE_END on, in b."""
+    """Return erfc(x) * exp(x * x) from MIDDLE_END on, in b."""
     np.multiply(x, x, a)
     np.divide(1, a, a)
     quotient(FAR, a, b, c)
@@ -198,17 +198,14 @@ def erfc_far(x: Array, a: Array, b: Array, c: Array) -> Array:
 
 
 LEADING = {"float32": np.array(-1 << 12, "int32"), "float64": np.array(-1 << 27, "int64")}
-"""What leaves so many digits of a number that its square is exact."""
+"""Masks of the leading bits of a number, whose square is exact."""
 
 SMALL_POWER = (1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
-"""exp(x) below 0.06: to 3e-9, and below 1e-4 to 1e-22."""
+"""Coefficients of exp(x) below 0.06: to 3e-9, and below 1e-4 to 1e-22."""
 
 
 def times_bell(x: Array, y: Array, a: Array, b: Array, c: Array) -> None:
-    """Multiply y by exp(-x * x), from two factors as Cody does: with a the leading digits of x, of -a * a and the rest.
-
-    The rest of the exponent is small, 0.06 for float32 and 3e-5 for float64 where the result is not 0.
-    """
+    """Multiply y by exp(-x * x) in two factors as Cody does: with a the leading bits of x, of -a * a and the rest."""
     leading = LEADING[x.dtype.name]
     np.bitwise_and(x.view(leading.dtype), leading, a.view(leading.dtype))
     np.subtract(a, x, b)
@@ -224,7 +221,7 @@ def times_bell(x: Array, y: Array, a: Array, b: Array, c: Array) -> None:
 
 @kernel(in_chunks(7, "bool", "bool", dtype="float64"), in_place=[(0, 0)])
 def lgamma(x: Array, *, out: Array, scratch: list[Array]) -> None:
-    """Of |x| first; then gamma(x) * gamma(-x) = -pi / (x * sin(pi * x)) gives that of negative x."""
+    """Compute lgamma of |x|; gamma(x) * gamma(-x) = -pi / (x * sin(pi * x)) then gives that of negative x."""
     for part, to, wide, size, y, a, b, c, d, is_below, mask in chunks([x, out], scratch):
         np.copyto(wide, part)
         np.absolute(wide, size)
@@ -249,7 +246,7 @@ def lgamma(x: Array, *, out: Array, scratch: list[Array]) -> None:
 
 
 def lgamma_of_positive(x: Array, y: Array, a: Array, b: Array, c: Array, d: Array, mask: Array) -> None:
-    """Take lgamma into y: by Stirling's series where x is large, else from the interval around 2."""
+    """Write lgamma into y: by Stirling's series where x is large, else from the interval around 2."""
     np.greater_equal(x, STIRLING_FROM, mask)
     if not mask.all():
         lgamma_of_small(x, y, a, b, c, d, mask)
@@ -269,7 +266,7 @@ def lgamma_of_positive(x: Array, y: Array, a: Array, b: Array, c: Array, d: Arra
 
 
 def lgamma_of_small(x: Array, y: Array, near: Array, whole: Array, factor: Array, sum: Array, mask: Array) -> None:
-    """Take lgamma into y for x below STIRLING_FROM: x = whole + near, where near is exact and at most 1/2."""
+    """Write lgamma into y for x below STIRLING_FROM: x = whole + near, where near is exact and at most 1/2."""
     np.rint(x, whole)
     np.subtract(x, whole, near)
     polynomial(AROUND_TWO, near, y)
@@ -290,7 +287,10 @@ def lgamma_of_small(x: Array, y: Array, near: Array, whole: Array, factor: Array
 
 
 def times_where(compare: np.ufunc, x: Array, bound: float, product: Array, factor: Array, mask: Array) -> bool:
-    """Multiply the product by the factor, which is overwritten, where x compares so; whether it does anywhere."""
+    """Multiply the product by the factor, which is overwritten, where x compares so.
+
+    Return True if it does anywhere.
+    """
     compare(x, bound, mask)
     if not mask.any():
         return False
@@ -301,7 +301,7 @@ def times_where(compare: np.ufunc, x: Array, bound: float, product: Array, facto
 
 
 def from_nearest_whole(x: Array, y: Array, whole: Array) -> None:
-    """The difference of x and the nearest whole number into y: exact, and 0 where all numbers are whole."""
+    """Write the difference of x and the nearest integer into y: exact, and 0 where all numbers are integers."""
     np.clip(x, -(2.0**53), 2.0**53, out=y)
     np.rint(y, whole)
     np.subtract(y, whole, y)
@@ -309,7 +309,7 @@ def from_nearest_whole(x: Array, y: Array, whole: Array) -> None:
 
 @kernel(in_chunks(5, "bool", "bool", dtype="float64"), in_place=[(0, 0)])
 def digamma(x: Array, *, out: Array, scratch: list[Array]) -> None:
-    """Of 1 - x below 0, less pi / tan(pi * x)."""
+    """Compute digamma; below 0 it is that of 1 - x less pi / tan(pi * x)."""
     for part, to, wide, y, a, b, c, is_below, is_pole in chunks([x, out], scratch):
         reflect(part, wide, a, is_below)
         digamma_of_positive(wide, y, a, b, c)
@@ -325,7 +325,7 @@ def digamma(x: Array, *, out: Array, scratch: list[Array]) -> None:
 
 
 def digamma_of_positive(x: Array, y: Array, a: Array, b: Array, c: Array) -> None:
-    """Take digamma into y: that of x + SHIFT, less 1 / (x + k) for all k below."""
+    """Write digamma into y: that of x + SHIFT, less 1 / (x + k) for all smaller k."""
     np.add(x, SHIFT, a)
     np.log(a, y)
     np.divide(1, a, a)
@@ -350,7 +350,10 @@ def polygamma_rule(x: TensorType, *, n: int) -> Types:
 
 @kernel(polygamma_rule, in_place=[(0, 0)])
 def polygamma(x: Array, *, n: int, out: Array, scratch: list[Array]) -> None:
-    """Up to sign and factor the sum of (x + k)**-(n + 1); below 0 that of 1 - x and a derivative of the cotangent."""
+    """Compute polygamma, up to sign and factor the sum of (x + k)**-(n + 1).
+
+    Below 0 it is that of 1 - x and a derivative of the cotangent.
+    """
     tail = zeta_tail(n + 1)
     cot = cotangent_derivative(n)
     for part, to, wide, y, a, b, c, is_below in chunks([x, out], scratch):
@@ -367,7 +370,7 @@ def polygamma(x: Array, *, n: int, out: Array, scratch: list[Array]) -> None:
 
 
 def hurwitz_zeta(s: int, tail: tuple[float, ...], x: Array, y: Array, a: Array, b: Array, c: Array) -> None:
-    """The sum of (x + k)**-s over all k into y, by Euler and Maclaurin from k = SHIFT + s."""
+    """Write the sum of (x + k)**-s over all k into y, by the Euler-Maclaurin formula from k = SHIFT + s."""
     np.add(x, SHIFT + s, a)
     np.divide(1, a, a)
     np.multiply(a, a, b)
@@ -386,7 +389,7 @@ def hurwitz_zeta(s: int, tail: tuple[float, ...], x: Array, y: Array, a: Array, 
 
 
 def zeta_tail(s: int) -> tuple[float, ...]:
-    """The numbers B[2 j] / (2 j)! * s * (s + 1) ... (s + 2 j - 2), the last first."""
+    """Return the numbers B[2 j] / (2 j)! * s * (s + 1) ... (s + 2 j - 2), the last first."""
     found: list[float] = []
     rising = float(s)
     for j, b in enumerate(BERNOULLI, 1):
@@ -396,7 +399,7 @@ def zeta_tail(s: int) -> tuple[float, ...]:
 
 
 def power(x: Array, n: int, out: Array) -> None:
-    """The n-th power, by products while they are cheaper."""
+    """Compute the n-th power, by products while they are cheaper."""
     if n > 8:
         np.power(x, n, out)
         return
@@ -406,7 +409,7 @@ def power(x: Array, n: int, out: Array) -> None:
 
 
 def cotangent_derivative(n: int) -> tuple[float, ...]:
-    """The n-th derivative of pi / tan(pi * x) as a polynomial in 1 / tan(pi * x), the highest power first."""
+    """Return the n-th derivative of pi / tan(pi * x) as a polynomial in 1 / tan(pi * x), the highest power first."""
     rising = [0.0, 1.0]
     for _ in range(n):  # p becomes -(1 + c * c) * dp / dc
         slope = [k * p for k, p in enumerate(rising)][1:]
@@ -415,7 +418,7 @@ def cotangent_derivative(n: int) -> tuple[float, ...]:
 
 
 def reflect(x: Array, out: Array, part: Array, is_below: Array) -> None:
-    """1 - x where x is below 0, else x."""
+    """Compute 1 - x where x is below 0, else x."""
     np.less(x, 0, is_below)
     np.copyto(out, x)
     if is_below.any():
@@ -424,7 +427,7 @@ def reflect(x: Array, out: Array, part: Array, is_below: Array) -> None:
 
 
 def cotangent(x: Array, out: Array, part: Array) -> None:
-    """1 / tan(pi * x), infinite where x is whole."""
+    """Compute 1 / tan(pi * x), infinite where x is an integer."""
     np.copyto(part, x)
     from_nearest_whole(part, out, part)
     np.multiply(out, pi, out)

@@ -1,8 +1,8 @@
 """Sums and running sums whose error does not grow with their length: in blocks, or in float64.
 
-NumPy adds the elements of a row in pairs, but rows one to the next, and accumulates one by one: after n terms the error
-is up to n / 2 units in the last place. Here no sum of rows has more terms one to the next than BLOCK or the root of n,
-and then as many blocks; running sums of float32 are kept in float64. Short sums have the bits that NumPy gives them.
+NumPy adds the elements of a row pairwise, but rows sequentially, and accumulates sequentially: after n terms the error
+is up to n / 2 units in the last place. Here no sum of rows has more sequential terms than BLOCK or the root of n, and
+then as many blocks. Running sums of float32 are kept in float64. Short sums have the bits of NumPy's sums.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 from runtime.dtypes import Array
 
 BLOCK = 256
-"""Rows that are added one to the next."""
+"""Number of rows that are added sequentially."""
 
 ROOM = 4096
-"""Elements of an array that is made on the way: 32 KiB of float64."""
+"""Elements of a temporary array: 32 KiB of float64."""
 
 Part = tuple[slice, slice, slice]
 
 
 def add_along(x: Array, axes: tuple[int, ...], out: Array, *, keepdims: bool) -> None:
-    """The sum of floats along axes, all if empty, into `out`, which is not x."""
+    """Write the sum of floats along axes, all if empty, into `out`, which is not x."""
     gone = sorted(axis % x.ndim for axis in axes) if axes else [*range(x.ndim)]
     run = all(b - a == 1 for a, b in pairwise(gone))
     rest = prod(x.shape[gone[-1] + 1 :]) if gone else 1
@@ -37,7 +37,7 @@ def add_along(x: Array, axes: tuple[int, ...], out: Array, *, keepdims: bool) ->
 
 
 def add_rows(x: Array, out: Array) -> None:
-    """The sum of x [n, rows, rest] over rows into `out` [n, rest], block by block."""
+    """Write the sum of x [n, rows, rest] over rows into `out` [n, rest], block by block."""
     n, rows, rest = x.shape
     block = block_of(rows)
     at_once = max(1, ROOM // max(1, rest))
@@ -53,7 +53,7 @@ def add_rows(x: Array, out: Array) -> None:
 
 
 def add_rows_by_product(ones: Array, x: Array, out: Array) -> None:
-    """Like add_rows into `out` [n, 1, rest], by products with `ones` [1, rows], faster for short rows."""
+    """Write the sum over rows into `out` [n, 1, rest], by products with `ones` [1, rows]; faster for short rows."""
     n, rows, rest = x.shape
     block = block_of(rows)
     np.matmul(ones[:, :block], x[:, :block], out)
@@ -71,12 +71,12 @@ def add_rows_by_product(ones: Array, x: Array, out: Array) -> None:
 
 
 def block_of(rows: int) -> int:
-    """How many rows are added one to the next."""
+    """Return the number of rows that are added sequentially."""
     return max(BLOCK, isqrt(rows))
 
 
 def accumulate_wide(ufunc: np.ufunc, x: Array, out: Array) -> None:
-    """The ufunc of all elements up to each place along the middle axis of float32 x [n, steps, rest], by float64."""
+    """Accumulate the ufunc along the middle axis of float32 x [n, steps, rest], in float64."""
     room, carried = np.empty(ROOM), np.empty(ROOM)
     carry = carried
     for images, steps, columns in tiles(x.shape):
@@ -92,7 +92,7 @@ def accumulate_wide(ufunc: np.ufunc, x: Array, out: Array) -> None:
 
 
 def tiles(shape: tuple[int, ...]) -> Iterator[Part]:
-    """Parts of at most ROOM elements, those of the same images and columns one after the other."""
+    """Yield parts of at most ROOM elements, those of the same images and columns one after the other."""
     n, steps, rest = shape
     wide = min(rest, max(1, ROOM // max(1, min(steps, BLOCK))))
     long = min(steps, max(1, ROOM // max(1, wide)))

@@ -1,6 +1,6 @@
-"""Between the arena and the file beside it; the bytes are copied, and the executor decides when.
+"""Copies between the arena and the file beside it; the executor decides when they run.
 
-What was copied is given back to the system part by part, so that no tensor is ever in memory twice.
+Copied bytes are given back to the system part by part, so that no tensor is ever in memory twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runtime.engines.spill_file import expect, give_back
 from runtime.kernel import Array, Effect, Types, kernel, types
 
 PART: Final = 1 << 20
-"""Bytes that are copied at a time, a multiple of every page."""
+"""Bytes that are copied at a time, a multiple of every page size."""
 
 
 def _same_rule(x: TensorType) -> Types:
@@ -39,7 +39,7 @@ def reload(x: Array, *, out: Array) -> None:
 
 
 def _parts(*arrays: Array) -> Iterator[list[Array]]:
-    """The bytes of contiguous arrays of one size, part by part."""
+    """Yield the bytes of contiguous arrays of one size, part by part."""
     flat = [array.reshape(-1).view(np.uint8) for array in arrays]
     for start in range(0, len(flat[0]), PART):
         yield [each[start : start + PART] for each in flat]

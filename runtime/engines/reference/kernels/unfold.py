@@ -1,4 +1,4 @@
-"""Windows of images side by side, and their sum back into images: one pass over the places for each tap."""
+"""Windows of images side by side, and their sum back into images: one pass over the output positions for each tap."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def fold(
 
 
 def unfolded(x: TensorType, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers) -> TensorType:
-    """The type of the windows of x side by side."""
+    """Return the type of the windows of x side by side."""
     require(x.rank == 4, f"x is {x}; images have four axes")
     n, height, width, channels = x.static_shape
     places = window_counts(height, width, window=window, stride=stride, padding=padding, dilation=dilation)

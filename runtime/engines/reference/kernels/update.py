@@ -1,7 +1,7 @@
 """Updates of parameters, a piece at a time: the scratch is small, and a piece stays in the cache from start to end.
 
-Any output may lie over its input: within a piece an input is not read again once its output is written. Of w and
-dw, p and dp are the pieces.
+Any output may overwrite its input: within a piece an input is not read again once its output is written. p and dp are
+the pieces of w and dw.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from prograd_proto.dtypes import FLOATS
 from runtime.kernel import Array, Types, kernel, require, types
 
 PIECE = 32768
-"""Elements that are updated at once."""
+"""Number of elements that are updated at a time."""
 
 
 def sgd_rule(w: TensorType, dw: TensorType, rate: TensorType, *, decay: float) -> Types:
@@ -74,7 +74,7 @@ def momentum(
 
 
 def decayed(w: Array, dw: Array, decay: float, part: Array) -> Array:
-    """The gradient dw + decay * w; `part` is where it lies if there is decay."""
+    """Return the gradient dw + decay * w, in `part` if there is decay."""
     if not decay:
         return dw
     np.multiply(w, decay, part)
@@ -83,7 +83,7 @@ def decayed(w: Array, dw: Array, decay: float, part: Array) -> Array:
 
 
 def pieces(arrays: Sequence[Array], scratch: Sequence[Array]) -> Iterator[Sequence[Array]]:
-    """The arrays, then the scratch for them; cut at the same places into vectors if they are larger than it."""
+    """Yield the arrays, then their scratch, split at the same indices into vectors if they are larger than it."""
     size = scratch[0].size
     if arrays[0].size <= size:
         yield *arrays, *scratch
@@ -95,7 +95,7 @@ def pieces(arrays: Sequence[Array], scratch: Sequence[Array]) -> Iterator[Sequen
 
 
 def piece_of(w: TensorType) -> TensorType:
-    """All of w if it is small, or a vector."""
+    """Return the type of all of w if it is small, or of a vector."""
     return w if prod(w.static_shape) <= PIECE else TensorType(w.dtype, (PIECE,))
 
 
@@ -112,7 +112,7 @@ def require_slots(w: TensorType, *others: TensorType) -> None:
 
 
 def require_settings(**settings: float) -> None:
-    """Raise ProgramError unless what tells how much of a mean is kept is in [0, 1), and everything else from 0 on."""
+    """Raise ProgramError unless shares of a mean are in [0, 1), and all other settings are at least 0."""
     for name, value in settings.items():
         if name in ("beta1", "beta2", "alpha", "rho"):
             require(0 <= value < 1, f"{name} is {value}, which is not in [0, 1)")

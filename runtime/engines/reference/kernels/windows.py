@@ -1,7 +1,7 @@
-"""Windows that slide over images [n, h, w, c]: how many places they have, and what lies under each of their taps.
+"""Windows that slide over images [n, h, w, c]: the number of output positions, and the input under each tap.
 
-Images are taken a few at a time, so that what is kept of them stays in a cache. A tap is one element of the window.
-`stride`, `dilation` and `window` are (vertical, horizontal), `padding` is (top, left, bottom, right).
+Images are taken a few at a time, so that their intermediate results stay in a cache. A tap is one element of the
+window. `stride`, `dilation` and `window` are (vertical, horizontal), `padding` is (top, left, bottom, right).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Index = tuple[slice, slice, slice]
 EVERY = slice(None)
 
 CHUNK_BYTES = 1 << 20
-"""Scratch that stays in a second-level cache, if one image allows it."""
+"""Bytes of scratch that stay in a second-level cache, if one image allows it."""
 
 BUFFER = 512
-"""Elements for `np.setbufsize`: with its own 8192 NumPy copies parts of images into buffers where it need not."""
+"""Elements for `np.setbufsize`: with its default of 8192 NumPy copies parts of images into buffers needlessly."""
 
 
 @contextmanager
 def small_buffers() -> Generator[None]:
-    """Let NumPy copy few elements at once, within or, as a decorator, throughout a kernel."""
-    with np.errstate():  # gives the buffer size back as well
+    """Let NumPy buffer few elements at a time, within a context or, as a decorator, throughout a kernel."""
+    with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         yield
 
@@ -38,7 +38,7 @@ def small_buffers() -> Generator[None]:
 def window_counts(
     height: int, width: int, *, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers = (1, 1)
 ) -> tuple[int, int]:
-    """How many places a window has on an image, from top to bottom and from left to right."""
+    """Return the number of output positions of a window on an image, vertically and horizontally."""
     require(len(window) == len(stride) == len(dilation) == 2, "window, stride and dilation need two numbers each")
     require(min(*window, *stride, *dilation) > 0, "window, stride and dilation must be positive")
     require(max(*window, *stride, *dilation) < 1 << 31, "window, stride and dilation must be below 2^31")
@@ -61,10 +61,10 @@ def taps(
     padding: Numbers,
     dilation: Numbers = (1, 1),
 ) -> Iterator[tuple[int, int, Index, Index]]:
-    """For every tap in row-major order: its row and column, what of x it touches, and for which places of y.
+    """Yield for every tap in row-major order its row, its column, and the indices of its input and output.
 
-    `backwards` begins with the last.
-    The last two index x and y to equal shapes. Places where the tap lies in the padding are left out.
+    `backwards` begins with the last. The two indices select equal shapes of x and y. Output positions where the tap
+    lies in the padding are left out.
     """
     order = -1 if backwards else 1
     for i in range(window[0])[::order]:
@@ -75,7 +75,7 @@ def taps(
 
 
 def _overlap(size: int, places: int, offset: int, stride: int) -> tuple[slice, slice]:
-    """Of the positions offset + stride * place those within the image, as a slice of it and one of the places."""
+    """Return the positions offset + stride * index within the image, as a slice of it and one of the indices."""
     first = max(0, -(offset // stride))
     stop = max(first, min(places, (size - 1 - offset) // stride + 1))
     start = offset + stride * first
@@ -83,15 +83,15 @@ def _overlap(size: int, places: int, offset: int, stride: int) -> tuple[slice, s
 
 
 def images_at_once(n: int, elements: int, dtype: str) -> int:
-    """How many of n images with so many elements each fit into a chunk, at least one."""
+    """Return the number of images of `elements` elements each that fit into a chunk, at least one."""
     return max(1, min(n, CHUNK_BYTES // max(1, elements * ITEM_BYTES[dtype])))
 
 
 def chunks(n: int, at_once: int) -> Iterator[slice]:
-    """The images that are taken at once."""
+    """Yield the slices of images that are taken at once."""
     return (slice(start, min(start + at_once, n)) for start in range(0, n, max(at_once, 1)))
 
 
 def first_of(part: Array, shape: Numbers) -> Array:
-    """An array of that shape at the start of the scratch."""
+    """Return an array of that shape at the start of the scratch."""
     return part.reshape(-1)[: prod(shape)].reshape(shape)
