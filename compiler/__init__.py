@@ -84,7 +84,7 @@ def __dir__() -> list[str]:
 
 
 def _family_of(name: str) -> str:
-    """The module of the family that gives a name; "" if none does."""
+    """Return the module of the family that gives a name; "" if none does."""
     from importlib import import_module
 
     if name.startswith("_"):  # what tools ask every module for

@@ -74,7 +74,7 @@ class Block:
         self._stage: pb.Stage = pb.STAGE_FORWARD
 
     def value(self, name: str) -> Value:
-        """The tensor of that name; raises KeyError if the block has none."""
+        """Return the tensor of that name; raises KeyError if the block has none."""
         return Value(self, name, self.types[name])
 
     def define(self, name: str, type: TensorType) -> Value:
@@ -132,11 +132,11 @@ class Block:
                 del self.tensors[name], self.types[name]
 
     def new_stream(self) -> int:
-        """A random stream that no other op draws from."""
+        """Return a random stream that no other op draws from."""
         return next(self._streams)
 
     def constant(self, dtype: str, number: float) -> Value:
-        """A rank-0 constant, shared by all its uses in the block; raises OpError if `dtype` cannot hold it."""
+        """Return a rank-0 constant, shared by all its uses in the block; raises OpError if `dtype` cannot hold it."""
         key = (dtype, scalar_bytes(dtype, number))
         if key not in self._constants:
             tensor = pb.SmallTensor(dtype=NUMBERS[dtype], data=key[1])
@@ -146,7 +146,7 @@ class Block:
         return self._constants[key]
 
     def state(self, name: str) -> Value:
-        """The tensor that stands for a state of the program; raises OpError outside a program."""
+        """Return the tensor that stands for a state of the program; raises OpError outside a program."""
         if self._state is None:
             raise OpError(f"the state {name!r} exists only inside a Program")
         return self._state(name)
@@ -160,11 +160,11 @@ class Block:
             self.weak.update(value.name for value in outputs)
 
     def location(self) -> int:
-        """The location number that a new op gets."""
+        """Return the location number that a new op gets."""
         return self._locate() if self._location is None else self._location
 
     def line(self) -> str:
-        """The user's line that a new op gets, as text; "" where it is unknown."""
+        """Return the user's line that a new op gets, as text; "" where it is unknown."""
         return self.location_text(self.location())
 
     @contextmanager
@@ -187,7 +187,7 @@ class Block:
 
 
 def scalar_bytes(dtype: str, number: float) -> bytes:
-    """One element, little-endian; raises OpError if `dtype` cannot hold the number."""
+    """Return one element, little-endian; raises OpError if `dtype` cannot hold the number."""
     if dtype not in REALS and not (isfinite(number) and number == int(number)):
         raise OpError(f"{number} is not a whole number, as {dtype} needs")
     try:

@@ -32,7 +32,7 @@ def _gradients(
     inputs: Sequence[Value],
     output_grads: Sequence[Value | None],
 ) -> list[Value | None]:
-    """The gradients where every input is a tensor of its own, so that its name stands for it."""
+    """Return the gradients where every input is a tensor of its own, so that its name stands for it."""
     first = len(block.desc.ops)
     outputs = function(*inputs)
     made = block.desc.ops[first:]
@@ -50,7 +50,7 @@ def _gradients(
 
 
 def _varying(made: Sequence[pb.OpDesc], inputs: Sequence[Value]) -> list[pb.OpDesc]:
-    """The ops that depend on the inputs."""
+    """Return the ops that depend on the inputs."""
     varies = {value.name for value in inputs}
     found: list[pb.OpDesc] = []
     for desc in made:

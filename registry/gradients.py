@@ -20,7 +20,7 @@ def gradient_ops(
     output_grads: Sequence[str],
     fresh_names: Callable[[str], str],
 ) -> tuple[list[pb.OpDesc], list[str]]:
-    """The ops that compute the input gradients of `op`.
+    """Return the ops that compute the input gradients of `op`.
 
     Args:
         op: the op to differentiate.
@@ -82,7 +82,7 @@ def missing_rule(op: Op[..., Any]) -> str:
 
 
 def carries_gradient(op: Op[..., Any], inputs: Sequence[str], position: int, block: Block) -> bool:
-    """Whether a gradient may flow into that input: a float tensor that is not declared non-differentiable."""
+    """Return True if a gradient may flow into that input: a float tensor that is not declared non-differentiable."""
     name = inputs[position]
     if not name or block.types[name].dtype not in REALS or not op.differentiable:
         return False
@@ -91,7 +91,7 @@ def carries_gradient(op: Op[..., Any], inputs: Sequence[str], position: int, blo
 
 
 def emits_gradient(op: Op[..., Any], desc: pb.OpDesc, position: int, block: Block) -> bool:
-    """Whether a loss may be differentiated through that output."""
+    """Return True if a loss may be differentiated through that output."""
     if block.types[desc.outputs[position]].dtype not in REALS or not op.differentiable:
         return False
     last = len(op.signature.outputs) - 1

@@ -87,12 +87,12 @@ class Op(Generic[P, R]):
         return self._append(self._block_of(args, kwargs), args, kwargs)
 
     def on(self, block: Block | HasBlock) -> Callable[P, R]:
-        """The operator as a function that appends to that block or program: for operators without operands."""
+        """Return the operator as a function that appends to that block or program: for operators without operands."""
         target = block if isinstance(block, Block) else block.block
         return lambda *args, **kwargs: self._append(target, args, kwargs)
 
     def replay(self, random_stream: int) -> Callable[P, R]:
-        """The operator as a function whose new op draws the numbers of that stream once more."""
+        """Return the operator as a function whose new op draws the numbers of that stream once more."""
 
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             return self._append(self._block_of(args, kwargs), args, kwargs, random_stream)
@@ -130,7 +130,7 @@ class Op(Generic[P, R]):
         return rule
 
     def infer_types(self, inputs: list[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:
-        """The output types for these input types (None is an absent optional one); raises OpError."""
+        """Return the output types for these input types (None is an absent optional one); raises OpError."""
         key = (*inputs, *(_hashable(value) for value in attributes.values()))
         if key not in self._inferred:
             self._inferred[key] = self._infer(inputs, attributes)
@@ -214,7 +214,7 @@ class Op(Generic[P, R]):
         return operand
 
     def _dtype_for(self, number: Real, operands: list[Any]) -> str:
-        """The dtype that a Python number takes: of the first tensor among the operands that may be numbers."""
+        """Return the dtype that a Python number takes: of the first tensor among the operands that may be numbers."""
         for position, operand in enumerate(operands):
             if isinstance(operand, Value) and self.signature.input_name(position) in self.signature.numbers:
                 return operand.dtype
@@ -262,13 +262,13 @@ class HasBlock(Protocol):
 
 
 def rule_names(rule: Callable[..., Any]) -> tuple[str, ...]:
-    """The parameters of a rule: what it needs."""
+    """Return the parameters of a rule: what it needs."""
     code = rule.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def find_op(name: str) -> Op[..., Any]:
-    """The operator of that name; raises OpError that names the closest one."""
+    """Return the operator of that name; raises OpError that names the closest one."""
     if name not in OPS:
         family = [type for type in OPS if namespace_of(type) == namespace_of(name)]
         raise OpError(f"there is no operator {name!r}{closest(name, family) or plugin_hint([name])}")

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
-    """The common shape under NumPy's rule; raises OpError where extents differ and neither is 1."""
+    """Return the common shape under NumPy's rule; raises OpError where extents differ and neither is 1."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     return tuple(_broadcast_extent(extents, shapes) for extents in zip(*padded, strict=True))
 
 
 def broadcast_type(*operands: Operand, among: Collection[str] = tuple(ITEM_BYTES)) -> TensorType:
-    """The type of a pointwise result: equal dtypes out of `among`, broadcast shapes."""
+    """Return the type of a pointwise result: equal dtypes out of `among`, broadcast shapes."""
     values = [operand for operand in operands if not isinstance(operand, int | float)]
     types = [value.type for value in values]
     require_equal_dtypes(*types)
@@ -56,13 +56,13 @@ def require_whole(x: Value, number: float) -> None:
 
 
 def normal_axis(axis: int, rank: int) -> int:
-    """`axis` counted from the front; raises OpError if it is out of range."""
+    """Return `axis` counted from the front; raises OpError if it is out of range."""
     require(-rank <= axis < rank, f"axis {axis} is out of range for rank {rank}")
     return axis % rank
 
 
 def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """`axes` counted from the front and sorted; an empty tuple stands for all axes."""
+    """Return `axes` counted from the front and sorted; an empty tuple stands for all axes."""
     if not axes:
         return tuple(range(rank))
     normal = sorted(normal_axis(axis, rank) for axis in axes)
@@ -71,21 +71,21 @@ def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def size_known(extent: int | str, what: str) -> int:
-    """The extent as a number; raises OpError for a symbol, which only compiling binds."""
+    """Return the extent as a number; raises OpError for a symbol, which only compiling binds."""
     if isinstance(extent, str):
         raise OpError(f"{what} is the symbol {extent!r}; here it must be a number")
     return extent
 
 
 def same_count(old: Shape, new: Shape) -> bool:
-    """Whether both shapes have equally many elements, for every size of their symbols."""
+    """Return True if both shapes have equally many elements, for every size of their symbols."""
     if 0 in old or 0 in new:
         return 0 in old and 0 in new
     return _factors(old) == _factors(new)
 
 
 def resolve_reshape(old: Shape, new: Shape) -> Shape:
-    """`new` with its -1, if any, replaced by what makes the counts equal; raises OpError if nothing does."""
+    """Return `new` with its -1, if any, replaced by what makes the counts equal; raises OpError if nothing does."""
     require(sum(extent == -1 for extent in new) <= 1, f"shape {new} has more than one -1")
     if -1 in new:
         new = tuple(_missing_extent(old, new) if extent == -1 else extent for extent in new)
@@ -97,7 +97,7 @@ def resolve_reshape(old: Shape, new: Shape) -> Shape:
 
 
 def joined_extent(extents: Shape) -> int | str:
-    """The extent of these axes in one, a symbol if all others are 1; raises OpError where it has no name."""
+    """Return the extent of these axes in one, a symbol if all others are 1; raises OpError where it has no name."""
     wide = [extent for extent in extents if extent != 1]
     if len(wide) == 1:
         return wide[0]

@@ -48,7 +48,7 @@ class Signature:
     variadic_outputs: bool  # the one output is a list
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Attribute]]:
-        """A call's operands in order and its attributes with defaults; raises OpError."""
+        """Return a call's operands in order and its attributes with defaults; raises OpError."""
         unknown = [name for name in kwargs if name not in self.attributes and name not in self.inputs]
         if unknown:
             raise OpError(no_attribute(unknown[0], self.attributes))
@@ -56,7 +56,7 @@ class Signature:
         return self._operands(args, kwargs), attributes
 
     def takes(self, inputs: Sequence[str]) -> bool:
-        """Whether an op may have these operands; "" is an absent one."""
+        """Return True if an op may have these operands; "" is an absent one."""
         fixed = len(self.inputs) - self.variadic
         enough = len(inputs) > fixed if self.variadic else len(inputs) == fixed
         return enough and all(
@@ -77,14 +77,14 @@ class Signature:
         return dict(zip(self.outputs, values, strict=True))
 
     def flat_input_names(self, count: int) -> list[str]:
-        """A name for each of `count` operands: xs[0], xs[1] ... for a variadic input."""
+        """Return a name for each of `count` operands: xs[0], xs[1] ... for a variadic input."""
         if not self.variadic:
             return list(self.inputs)
         fixed = len(self.inputs) - 1
         return [*self.inputs[:fixed], *(f"{self.inputs[-1]}[{i}]" for i in range(count - fixed))]
 
     def input_name(self, position: int) -> str:
-        """The input at that place of a call; a variadic one is at all further places."""
+        """Return the input at that place of a call; a variadic one is at all further places."""
         return self.inputs[min(position, len(self.inputs) - 1)]
 
     def output_suffixes(self, count: int) -> list[str]:
@@ -120,7 +120,7 @@ class Signature:
 
 
 def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signature:
-    """The schema that a function's signature declares; raises OpError if it cannot be one."""
+    """Return the schema that a function's signature declares; raises OpError if it cannot be one."""
     code = infer.__code__
     names = code.co_varnames
     positional = names[: code.co_argcount]

@@ -68,7 +68,7 @@ def _require_call(
 def _named(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """The tensors of a call with their names, xs[0], xs[1] ... for variadic ones; text is no tensor."""
+    """Return the tensors of a call with their names, xs[0], xs[1] ... for variadic ones; text is no tensor."""
     code = function.__code__
     single = code.co_varnames[: code.co_argcount]
     for name, operand in zip(single, args, strict=False):

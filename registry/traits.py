@@ -66,12 +66,12 @@ def exact_for_integers(op: T) -> T:
 
 
 def grows(op: T) -> T:
-    """The result may have many more elements than the operands."""
+    """Return the result may have many more elements than the operands."""
     return _with(op, grows=True)
 
 
 def repeats(op: T) -> T:
-    """The result has no element that the operand has not."""
+    """Return the result has no element that the operand has not."""
     return _with(op, repeats=True)
 
 
@@ -81,7 +81,7 @@ def example(*shapes: Shape, **attributes: Attribute) -> Callable[[T], T]:
 
 
 def checked_through(layer: str) -> Callable[[T], T]:
-    """The tests check this operator's gradient through another one, whose result it takes as an operand."""
+    """Return the tests check this operator's gradient through another one, whose result it takes as an operand."""
     return lambda op: _with(op, checked_through=layer)
 
 

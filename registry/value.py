@@ -214,5 +214,5 @@ def _call(name: str, *operands: Operand) -> Value:
 
 
 def _logic(x: Value, word: str) -> str:
-    """The operator behind &, |, ^ and ~: of bits for integers, of truth for all else."""
+    """Return the operator behind &, |, ^ and ~: of bits for integers, of truth for all else."""
     return f"bitwise_{word}" if x.dtype in INTEGERS else f"logical_{word}"

@@ -22,13 +22,13 @@ from runtime.step import is_transfer, is_view
 
 @question(of_each_op=True)
 def operations_of(block: Reading) -> list[int]:
-    """The operations of each op of a block with static types."""
+    """Return the operations of each op of a block with static types."""
     cost = {kind: operations(kind.op_type, kind.inputs, kind.outputs) for kind in dict.fromkeys(block.kinds)}
     return [cost[kind] for kind in block.kinds]
 
 
 def operations(op_type: str, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> int:
-    """The operations of one op; `inputs` as in its signature, with None for an absent one, and static types."""
+    """Return the operations of one op; `inputs` as in its signature, with None for an absent one, and static types."""
     if is_view(op_type) or is_transfer(op_type) or op_type == "constant":
         return 0
     op = find_op(op_type)

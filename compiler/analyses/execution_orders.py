@@ -33,7 +33,7 @@ class ExecutionOrder(NamedTuple):
 
 
 def execution_orders(program: pb.ProgramDesc, block: Reading) -> list[ExecutionOrder]:
-    """The orders of all forward ops of a well-formed block, in the order in which they run.
+    """Return the orders of all forward ops of a well-formed block, in the order in which they run.
 
     Constants, and what only moves a value, have none.
     """
@@ -59,6 +59,6 @@ def execution_orders(program: pb.ProgramDesc, block: Reading) -> list[ExecutionO
 
 
 def unlisted(block: Reading, orders: list[ExecutionOrder]) -> Iterator[int]:
-    """The positions that no forward op has: schedules, clipping, constants, transfers."""
+    """Return the positions that no forward op has: schedules, clipping, constants, transfers."""
     listed = {i for order in orders for i in (order.forward, *order.gradient, *order.derivative, *order.update)}
     return (i for i in range(len(block.ops)) if i not in listed)

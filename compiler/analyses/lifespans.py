@@ -44,7 +44,7 @@ def declare_lifespan(value: Value, state: pb.StateDesc | None, lifespan: str) ->
 
 
 def lifespans_of(program: pb.ProgramDesc, block: Reading) -> dict[str, pb.Lifespan]:
-    """The lifespan of every tensor of a well-formed block, scratch left out."""
+    """Return the lifespan of every tensor of a well-formed block, scratch left out."""
     found = {name: lifespan_of(passes) for name, passes in _passes(block).items()}
     constants = (outputs for type, outputs in zip(block.op_types, block.outputs, strict=True) if type == "constant")
     found |= dict.fromkeys(chain.from_iterable(constants), pb.LIFESPAN_ALWAYS)
@@ -53,13 +53,13 @@ def lifespans_of(program: pb.ProgramDesc, block: Reading) -> dict[str, pb.Lifesp
 
 
 def lifespan_of(passes: Iterable[pb.Lifespan]) -> pb.Lifespan:
-    """The lifespan of what these passes touch; `iteration` stands for the end of the step."""
+    """Return the lifespan of what these passes touch; `iteration` stands for the end of the step."""
     found = set(passes)
     return found.pop() if len(found) == 1 else pb.LIFESPAN_ITERATION
 
 
 def _passes(block: Reading) -> dict[str, set[pb.Lifespan]]:
-    """The passes that define and use each tensor, by its use-def chain; what uses a view of it uses it."""
+    """Return the passes that define and use each tensor, by its use-def chain; what uses a view of it uses it."""
     of_ops = [pass_of(stage) for stage in block.stages]
     of_ops.append(pb.LIFESPAN_ITERATION)  # the end of the step
     passes = {

@@ -9,7 +9,7 @@ from prograd_proto import program_pb2 as pb
 
 
 def op_scopes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[str]:
-    """The scope of each op, `encoder.attention`, or nothing where it has none.
+    """Return the scope of each op, `encoder.attention`, or nothing where it has none.
 
     It is what stands before the last dot of its output's name, where `program.scope` named it; else that of the op
     that it differentiates; else that of the states that it reads; else what the scopes of all that it reads have in
@@ -33,7 +33,7 @@ def op_scopes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[str]:
 
 
 def state_scope(name: str, states: Container[str]) -> str:
-    """The scope of a state, `layer` of `layer.w`, and of `layer.w.average`, which belongs to another state."""
+    """Return the scope of a state, `layer` of `layer.w`, and of `layer.w.average`, which belongs to another state."""
     scope = _before_the_dot(name)
     while scope in states:
         scope = _before_the_dot(scope)
@@ -52,7 +52,7 @@ def _before_the_dot(name: str) -> str:
 
 
 def _in_common(scopes: Iterable[str]) -> str:
-    """The outer scopes that all those that are there have in common."""
+    """Return the outer scopes that all those that are there have in common."""
     found = [scope.split(".") for scope in dict.fromkeys(scopes) if scope]
     alike = takewhile(lambda parts: len(set(parts)) == 1, zip(*found, strict=False))
     return ".".join(parts[0] for parts in alike)

@@ -57,7 +57,7 @@ class StepGraph:
         return after
 
     def floor(self) -> int:
-        """The most bytes that one op alone reads, writes and takes as scratch: no order takes less."""
+        """Return the most bytes that one op alone reads, writes and takes as scratch: no order takes less."""
         in_a_state = set(self.becomes)
         for over in self.over:
             in_a_state.update(written for written, read in over if read in in_a_state)
@@ -74,7 +74,7 @@ class StepGraph:
         )
 
     def live(self, order: Sequence[int], nbytes: list[int] | None = None) -> Iterator[int]:
-        """The bytes that are needed while each op of the order runs, its scratch included.
+        """Return the bytes that are needed while each op of the order runs, its scratch included.
 
         Args:
             order: of ops.
@@ -104,7 +104,7 @@ class StepGraph:
                     now -= nbytes[value]
 
     def _taken(self, i: int, missing: Sequence[int], state_of: dict[int, int]) -> list[tuple[int, int]]:
-        """The pairs of an op that are in place if its reads have left these numbers of reads missing.
+        """Return the pairs of an op that are in place if its reads have left these numbers of reads missing.
 
         What is written over a state's memory is added to `state_of`.
         """
@@ -122,7 +122,7 @@ class StepGraph:
         return taken
 
     def working_set(self, order: Sequence[int], at: int) -> int:
-        """The bytes that the op at a position of the order itself reads, writes and takes as scratch."""
+        """Return the bytes that the op at a position of the order itself reads, writes and takes as scratch."""
         nbytes = list(self.nbytes)
         for _ in islice(self.live(order, nbytes), at + 1):
             pass
@@ -130,7 +130,7 @@ class StepGraph:
         return sum(nbytes[value] for value in (*self.reads[i], *self.writes[i])) + self.scratch[i]
 
     def peak(self, order: Sequence[int], limit: float = inf) -> int:
-        """The most bytes that are needed at once: no placement of this order takes less.
+        """Return the most bytes that are needed at once: no placement of this order takes less.
 
         Or the first need that reaches the limit, if one does.
         """
@@ -167,7 +167,7 @@ def step_graph(block: Reading) -> StepGraph:
 
 
 def _values(block: Reading, outside: Collection[str]) -> StepGraph:
-    """The graph with its values; what may be in place is still missing."""
+    """Return the graph with its values; what may be in place is still missing."""
     views = set(views_of(block))
     roots = [*block.parameter_names]
     value_of = {name: value for value, name in enumerate(roots)}

@@ -54,7 +54,7 @@ class Resident(NamedTuple):
     tenants: list[Tenant]
 
     def at(self, tick: int) -> Tenant | None:
-        """The newest tensor in it at that time; None for scratch."""
+        """Return the newest tensor in it at that time; None for scratch."""
         return next((t for t in reversed(self.tenants) if 2 * t.definition + 1 <= tick), None)
 
 
@@ -85,7 +85,7 @@ class StepMemory:
 
 
 def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
-    """The memory of a well-formed block that runs; raises ProgramError if the plan is not one of its buffers."""
+    """Return the memory of a well-formed block that runs; raises ProgramError if the plan is not one of its buffers."""
     block = Reading(program.blocks[binding.block])
     buffers = block_buffers(block)
     plan = binding.plan if binding.plan.placements or not buffers else plan_of(block)
@@ -111,7 +111,7 @@ def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
 
 
 def needed(buffers: Sequence[Buffer]) -> Iterator[tuple[int, int]]:
-    """The ticks at which the number of needed bytes changes, and that number from then on."""
+    """Return the ticks at which the number of needed bytes changes, and that number from then on."""
     change: dict[int, int] = {}
     for buffer in buffers:
         change[buffer.start] = change.get(buffer.start, 0) + aligned(buffer.nbytes)
@@ -129,7 +129,7 @@ def busiest(buffers: Sequence[Buffer]) -> tuple[int, int]:
 
 
 def _tenants(program: pb.ProgramDesc, block: Reading) -> dict[str, list[Tenant]]:
-    """The tenants of each buffer, by its name, in the order of their definitions."""
+    """Return the tenants of each buffer, by its name, in the order of their definitions."""
     aliases, types = aliases_of(block), block.types
     lifespans = lifespans_of(program, block)
     last_read = block.use_def.last_uses

@@ -40,7 +40,7 @@ def _inputs(program: pb.ProgramDesc) -> str:
 
 
 def _settings(program: pb.ProgramDesc) -> Iterator[str]:
-    """`settings: rate 0.001 (from 0 on)`, if there are any."""
+    """Return `settings: rate 0.001 (from 0 on)`, if there are any."""
     found = [
         f"{name} {setting.number:g} ({setting.interval})" for name, setting in known_settings(program.states).items()
     ]
@@ -76,7 +76,7 @@ def _layer(scope: str, states: list[pb.StateDesc]) -> tuple[str, ...]:
 
 
 def _counts(states: list[pb.StateDesc]) -> tuple[str, str, str]:
-    """Elements of trained parameters, of frozen ones, and of buffers."""
+    """Return elements of trained parameters, of frozen ones, and of buffers."""
     parameters = [state for state in states if state.kind == pb.STATE_KIND_PARAMETER]
     trained = sum(_elements(state) for state in parameters if state.trainable)
     frozen = sum(_elements(state) for state in parameters if not state.trainable)

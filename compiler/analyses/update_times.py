@@ -30,7 +30,7 @@ ORDER: Final = "the step then needs less memory or keeps more threads busy"
 
 
 def update_times(program: pb.ProgramDesc, block: Reading) -> list[UpdateTime]:
-    """The updates of a block that runs, of trained parameters, in the order in which they run."""
+    """Return the updates of a block that runs, of trained parameters, in the order in which they run."""
     trained = {state.name for state in program.states if state.trainable}
     maker = block.use_def.makers
     ends = {state: maker[name] for state, name in block.updates.items() if state in trained and name in maker}
@@ -56,7 +56,7 @@ def update_times(program: pb.ProgramDesc, block: Reading) -> list[UpdateTime]:
 
 
 def _gradients(block: Reading, end: int) -> Iterator[str]:
-    """The tensors of the backward pass that the update whose last op is at `end` reads."""
+    """Return the tensors of the backward pass that the update whose last op is at `end` reads."""
     maker = block.use_def.makers
     waiting, seen = [end], {end}
     while waiting:

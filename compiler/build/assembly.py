@@ -47,7 +47,7 @@ class Built:
 
 
 def assembled(built: Built) -> pb.ProgramDesc:
-    """A program with the states, and with blocks and entries as built: symbols are unbound, no pass has run.
+    """Return a program with the states, and with blocks and entries as built: symbols are unbound, no pass has run.
 
     Raises CompileError for a parameter that is never trained, or if the program computes nothing.
     """
@@ -77,7 +77,7 @@ def _require_trained(built: Built) -> None:
 
 
 def _training_block(built: Built) -> pb.BlockDesc:
-    """A copy of what was built, with the updates by state."""
+    """Return a copy of what was built, with the updates by state."""
     block = pb.BlockDesc()
     block.CopyFrom(built.block)
     needed = {value.name for value, _ in built.fetches.values()}
@@ -132,7 +132,7 @@ def _grown(built: Built, kept: Kept, outputs: Outputs) -> pb.BlockDesc:
 
 
 def _needed_for(built: Built, outputs: Outputs) -> tuple[set[str], dict[str, Value]]:
-    """The tensors that these outputs need, and the updates of what lasts an epoch among them."""
+    """Return the tensors that these outputs need, and the updates of what lasts an epoch among them."""
     needed = {value.name for value, _ in outputs.values()}
     passing = {name for name, state in built.states.items() if state.lifespan == pb.LIFESPAN_EPOCH}
     totals = {state: value for state, value in built.updates.items() if state in passing} | dict(built.totals)
@@ -140,7 +140,7 @@ def _needed_for(built: Built, outputs: Outputs) -> tuple[set[str], dict[str, Val
 
 
 def _reached(block: pb.BlockDesc, totals: Mapping[str, Value], needed: set[str]) -> dict[str, Value]:
-    """The totals whose state is read for the needed tensors; adds to these all that they and the totals need."""
+    """Return the totals whose state is read for the needed tensors; adds to these all that they and the totals need."""
     state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     updates: dict[str, Value] = {}
     while True:

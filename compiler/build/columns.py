@@ -26,7 +26,7 @@ def require_columns(program: pb.ProgramDesc, folder: Path) -> None:
 
 
 def data_files(program: pb.ProgramDesc, folder: Path) -> list[str]:
-    """The files that the program's rows are in, by their paths in the folder; none if it reads no rows."""
+    """Return the files that the program's rows are in, by their paths in the folder; none if it reads no rows."""
     if not program.data.file:
         return []
     return files_of(folder, program.data.file)
@@ -58,7 +58,7 @@ def _require_columns(program: pb.ProgramDesc, path: Path) -> None:
 
 
 def _fed(program: pb.ProgramDesc) -> dict[str, list[TensorType]]:
-    """The feeds of the entries that executing runs over the data, of all lengths; others are fed by hand."""
+    """Return the feeds of the entries that executing runs over the data, of all lengths; others are fed by hand."""
     named = {program.run.entry or "train", program.run.evaluate.entry}
     found: dict[str, list[TensorType]] = {}
     for entry in program.entries:

@@ -118,7 +118,7 @@ class Compiled:
             save(self.desc, path, force=force)
 
     def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
-        """The program as it would be saved into that folder; without its data if the file is not there."""
+        """Return the program as it would be saved into that folder; without its data if the file is not there."""
         other = Compiled(copy_of(self.desc))
         other._planned = self._planned
         if not all((Path(folder) / name).is_file() for name in data_files(self.desc, Path(folder))):
@@ -225,7 +225,7 @@ def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, symbols: list[str], give
 
 
 def _counts(counts: list[int], length: int, *, trained: bool) -> list[int]:
-    """The numbers of rows that steps of a length are made for; length 0 is the longest."""
+    """Return the numbers of rows that steps of a length are made for; length 0 is the longest."""
     if trained:
         return counts[:1] if length else counts
     return [*counts, 1] if counts and counts[-1] != 1 else counts

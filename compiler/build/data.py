@@ -29,7 +29,7 @@ def data_desc(
     shuffle: bool | int,
     remainder: str,
 ) -> pb.DataDesc:
-    """The message of `Program.data`, for a program with these feeds; raises OpError for what it cannot say."""
+    """Return the message of `Program.data`, for a program with these feeds; raises OpError for what it cannot say."""
     path = PurePosixPath(file)
     if path.suffix not in _FORMATS:
         raise OpError(f"data: {file!r} is neither a .safetensors nor a .npz file")

@@ -38,7 +38,7 @@ def declared_type(what: str, name: str, dtype: str, shape: Sequence[int | str], 
 def declared_state(
     what: str, name: str, dtype: str, shape: Sequence[int | str], initial: object, taken: Container[str]
 ) -> TensorType:
-    """The type of a new state; raises OpError as well for a symbol, or what is no initialiser."""
+    """Return the type of a new state; raises OpError as well for a symbol, or what is no initialiser."""
     if not (initial is None or callable(initial) or isinstance(initial, FromFile)):
         raise OpError(f"{what}: initial={initial!r} is not an initialiser; for a number use compiler.constant")
     type = declared_type(what, name, dtype, shape, taken)

@@ -21,17 +21,17 @@ Sizes = Mapping[str, int | Sequence[int]]
 
 
 def each(given: int | Sequence[int]) -> list[int]:
-    """The sizes that are given for a symbol, as they are."""
+    """Return the sizes that are given for a symbol, as they are."""
     return list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType, reportReturnType]: all that else is a number
 
 
 def in_order(given: int | Sequence[int]) -> list[int]:
-    """The sizes of a symbol, the largest first."""
+    """Return the sizes of a symbol, the largest first."""
     return sorted(set(each(given)), reverse=True)
 
 
 def sizes_of(program: pb.ProgramDesc) -> dict[str, int | Sequence[int]]:
-    """The sizes that a program is bound to, as `compile_program` takes them."""
+    """Return the sizes that a program is bound to, as `compile_program` takes them."""
     sizes: dict[str, list[int]] = {}
     rows = row_symbol(program)
     for entry in program.entries:
@@ -44,7 +44,7 @@ def sizes_of(program: pb.ProgramDesc) -> dict[str, int | Sequence[int]]:
 
 
 def with_last_batch(program: pb.ProgramDesc, sizes: Sizes, folder: Path) -> Sizes:
-    """The sizes, with that of the last batch if the program trains on one.
+    """Return the sizes, with that of the last batch if the program trains on one.
 
     Raises CompileError if the data file in the folder cannot be read, or does not have the rows.
     """
@@ -90,7 +90,7 @@ def _shape(path: Path, key: str) -> tuple[int, ...]:
 
 
 def row_symbol(program: pb.ProgramDesc) -> str | None:
-    """The symbol that is the leading extent of every fed tensor, if there is one: the number of rows."""
+    """Return the symbol that is the leading extent of every fed tensor, if there is one: the number of rows."""
     leading: set[str] = set()
     for entry in program.entries:
         block = program.blocks[entry.source_block]

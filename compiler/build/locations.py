@@ -22,7 +22,7 @@ class Locations:
         self._numbers: dict[tuple[str, int], int] = {}
 
     def here(self) -> int:
-        """The number of the innermost line outside the compiler, the registry and the layers."""
+        """Return the number of the innermost line outside the compiler, the registry and the layers."""
         key = _line_outside(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]: the documented way to the caller's frame
         if key is None:
             return 0
@@ -32,12 +32,12 @@ class Locations:
         return self._numbers[key]
 
     def text(self, number: int) -> str:
-        """The text of a number; "" for 0."""
+        """Return the text of a number; "" for 0."""
         return self.texts[number - 1] if number else ""
 
 
 def line_here() -> str:
-    """The text of that line, for an error that comes later; "" where it is unknown."""
+    """Return the text of that line, for an error that comes later; "" where it is unknown."""
     key = _line_outside(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]: the documented way to the caller's frame
     return "" if key is None else _text(key)
 

@@ -59,7 +59,7 @@ class Opened:
         return {fetch.name: block.value(here[fetch.tensor]) for fetch in self.kept[entry].block.fetches}
 
     def followers(self, state: str, updates: Mapping[str, Value]) -> list[str]:
-        """The states that, in the file, follow the value that this one still becomes."""
+        """Return the states that, in the file, follow the value that this one still becomes."""
         train = self.source("train")
         new = next((update.tensor for update in train.updates if update.state == state), "")
         if not new or updates[state].name != new:
@@ -76,13 +76,13 @@ class Opened:
         return [file for file in self.desc.files if file.path in named]
 
     def source(self, name: str) -> pb.BlockDesc:
-        """The source block of an entry; an empty one if there is no such entry."""
+        """Return the source block of an entry; an empty one if there is no such entry."""
         found = (self.desc.blocks[entry.source_block] for entry in self.desc.entries if entry.name == name)
         return next(found, pb.BlockDesc())
 
 
 def read_program(path: str | os.PathLike[str]) -> pb.ProgramDesc:
-    """The program in a file, or in its text form, well formed and with the blocks that it was built from.
+    """Return the program in a file, or in its text form, well formed and with the blocks that it was built from.
 
     Raises ProgramError, beginning with the path, if it is not, or needs a plugin that is not in use.
     """
@@ -117,7 +117,7 @@ def opened(block: Block, desc: pb.ProgramDesc) -> Opened:
 
 
 def next_stream(desc: pb.ProgramDesc) -> int:
-    """The first random stream above those in use."""
+    """Return the first random stream above those in use."""
     ops = [op for block in desc.blocks for op in block.ops] + [state.op for state in desc.states]
     return 1 + max((op.random_stream for op in ops), default=0)
 

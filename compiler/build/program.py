@@ -91,7 +91,7 @@ class Program:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Program:
-        """A program file as something to build on: with its tensors, states, entries, data and run.
+        """Return a program file as something to build on: with its tensors, states, entries, data and run.
 
         `program["hidden.w"]` is a tensor by its name, `program.fetched()` has those that training reports. What only
         other entries compute has its inference form. Everything may be added as to a new program, and `compile` binds
@@ -143,7 +143,7 @@ class Program:
 
     @_with_the_line
     def tensor(self, name: str) -> Value:
-        """The tensor of that name, or that of the state of that name. Raises OpError if there is none."""
+        """Return the tensor of that name, or that of the state of that name. Raises OpError if there is none."""
         if name in self._block.types:
             return self._block.value(name)
         if name in self.states:
@@ -181,7 +181,7 @@ class Program:
 
     @_with_the_line
     def scope(self, name: str, *, reuse: bool = False) -> AbstractContextManager[None]:
-        """A context in which names of parameters, buffers and of what ops compute begin with `name` and a dot.
+        """Return a context in which names of parameters, buffers and of what ops compute begin with `name` and a dot.
 
         Scopes may lie in each other. With `reuse`, a parameter or buffer that is there already, of the same type, is
         used again, so that a function that declares its states may be called twice.
@@ -190,7 +190,7 @@ class Program:
 
     @_with_the_line
     def input(self, name: str, dtype: DTypeName, shape: Sequence[int | str]) -> Value:
-        """A tensor that is fed at every step; extents that are strings are bound by `compile`."""
+        """Return a tensor that is fed at every step; extents that are strings are bound by `compile`."""
         value = self._block.define(name, declared_type(f"input {name!r}", name, dtype, shape, self._names()))
         self._block.desc.parameters.add(tensor=name, feed=name)
         return value
@@ -207,7 +207,7 @@ class Program:
         rate_scale: float = 1.0,
         decay_scale: float = 1.0,
     ) -> Value:
-        """A state that is trained; Glorot's uniform values unless `initial` is given.
+        """Return a state that is trained; Glorot's uniform values unless `initial` is given.
 
         Args:
             name: of the state, behind those of the scopes that are open; unique in the program.
@@ -239,7 +239,7 @@ class Program:
         dtype: DTypeName = "float32",
         lifespan: Literal["always", "epoch"] = "always",
     ) -> Value:
-        """A state that is not trained, zeros unless `initial` is given; `update` changes it.
+        """Return a state that is not trained, zeros unless `initial` is given; `update` changes it.
 
         With lifespan "epoch" it goes back to its initial value at the start of each epoch.
         """
@@ -293,13 +293,13 @@ class Program:
 
     @_with_the_line
     def constant(self, value: float, dtype: DTypeName = "float32") -> Value:
-        """A rank-0 tensor with that value."""
+        """Return a rank-0 tensor with that value."""
         require_dtype("constant", dtype)
         return self._block.constant(dtype, value)
 
     @_with_the_line
     def state(self, name: str) -> Value:
-        """The tensor that stands for a state: its value at the start of the step."""
+        """Return the tensor that stands for a state: its value at the start of the step."""
         if name not in self.states:
             raise OpError(f"there is no state {name!r}{closest(name, self.states)}")
         if name not in self._block.state_tensors:
@@ -570,7 +570,7 @@ class Program:
         return program
 
     def _growing(self, desc: pb.BlockDesc) -> Block:
-        """The block that grows from what is there."""
+        """Return the block that grows from what is there."""
         here, text = self.locations.here, self.locations.text
         return Block(desc, locate=here, location_text=text, streams=self._streams, state=self.state)
 
@@ -595,7 +595,7 @@ class Program:
         self.run_desc = desc.run if desc.HasField("run") else None
 
     def _new_total(self, name: str, type: TensorType) -> Value:
-        """A state for a total of a metric, which begins anew each epoch."""
+        """Return a state for a total of a metric, which begins anew each epoch."""
         state = self._states.add(self._free_state(name), type, pb.STATE_KIND_BUFFER, zeros())
         state.lifespan = pb.LIFESPAN_EPOCH
         return self.state(state.name)

@@ -76,7 +76,7 @@ class Reports:
         return self.entries | {"evaluate": self.losses | self.entries.get("evaluate", {})}
 
     def free(self, name: str) -> str:
-        """The name, or the first of `loss2`, `loss3` and so on that training does not report yet."""
+        """Return the name, or the first of `loss2`, `loss3` and so on that training does not report yet."""
         names = chain((name,), (f"{name}{number}" for number in count(2)))
         return next(free for free in names if free not in self.train)
 
@@ -95,7 +95,7 @@ class Reports:
         return value, over_number(what, over)
 
     def _totalled(self, name: str, metric: Metric) -> Value:
-        """The result of a metric after this step; its totals become states."""
+        """Return the result of a metric after this step; its totals become states."""
         states = [self._new_total(f"{name}.{total.suffix}", total.type) for total in metric.totals]
         with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
             totals = metric.add(*states)
@@ -105,6 +105,6 @@ class Reports:
 
 
 def _over_all(value: Value | Metric) -> Value | Metric:
-    """A mean whose terms do not all count alike as the metric over all of them; anything else as it is."""
+    """Return a mean whose terms do not all count alike as the metric over all of them; anything else as it is."""
     weight = weight_of(value) if isinstance(value, Value) and value.rank == 0 else None
     return value if weight is None or isinstance(value, Metric) else weighted_mean(value, weight)

@@ -26,7 +26,7 @@ class Scopes:
         self._reuse = False
 
     def named(self, name: str) -> str:
-        """The whole name of a state: those of the open scopes, and its own, with dots."""
+        """Return the whole name of a state: those of the open scopes, and its own, with dots."""
         return f"{self._prefix}{name}" if name else name
 
     def entered(self, block: Block, name: str, *, reuse: bool) -> AbstractContextManager[None]:
@@ -37,7 +37,7 @@ class Scopes:
     def has(
         self, what: str, state: pb.StateDesc | None, kind: pb.StateKind, dtype: str, shape: Sequence[object]
     ) -> bool:
-        """Whether a state that is asked for is there and used again; raises OpError if it is of another type."""
+        """Return True if a state that is asked for is there and used again; raises OpError if it is of another type."""
         if not self._reuse or state is None:
             return False
         there, asked = type_of(state), f"{dtype}[{', '.join(map(str, shape))}]"

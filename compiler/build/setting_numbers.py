@@ -17,7 +17,7 @@ _DTYPES = ("float64", "float32", "int64")
 
 
 def declared_setting(what: str, name: str, dtype: str, taken: Container[str]) -> TensorType:
-    """The type of a new setting; raises OpError for a name or a dtype that cannot be."""
+    """Return the type of a new setting; raises OpError for a name or a dtype that cannot be."""
     if dtype not in _DTYPES:
         raise OpError(f"{what}: dtype={dtype!r} is not one of {', '.join(_DTYPES)}")
     return declared_type(what, name, dtype, (), taken)
@@ -26,7 +26,7 @@ def declared_setting(what: str, name: str, dtype: str, taken: Container[str]) ->
 def asked_interval(
     what: str, *, least: float | None, most: float | None, above: float | None, below: float | None
 ) -> Interval:
-    """The numbers that a setting may be; raises OpError for ends that contradict each other."""
+    """Return the numbers that a setting may be; raises OpError for ends that contradict each other."""
     if (least is not None and above is not None) or (most is not None and below is not None):
         raise OpError(f"{what}: least and above, most and below are the same end, with it and without; give one")
     low, high = (above if least is None else least), (below if most is None else most)
@@ -50,7 +50,7 @@ def require_number(what: str, value: object, interval: Interval, dtype: str) -> 
 
 
 def known_settings(states: Iterable[pb.StateDesc]) -> dict[str, Setting]:
-    """The settings among states, by name."""
+    """Return the settings among states, by name."""
     return {
         state.name: Setting(float(str(attributes_of(state.op)["value"])), interval_of(state))
         for state in settings_among(states)

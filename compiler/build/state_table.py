@@ -56,7 +56,7 @@ class StateTable:
             state.op.outputs[:] = [state.name]
 
     def trainable(self) -> list[str]:
-        """The names of the parameters that are not frozen."""
+        """Return the names of the parameters that are not frozen."""
         return [name for name, state in self.descs.items() if state.trainable]
 
     def _initial_op(self, name: str, type: TensorType, initial: Initialiser) -> pb.OpDesc:

@@ -14,7 +14,7 @@ from prograd_proto.text import from_text
 
 
 def well_formed(path: str) -> pb.ProgramDesc:
-    """The program of a file, or of its text form in a file that ends in `.txt`, verified.
+    """Return the program of a file, or of its text form in a file that ends in `.txt`, verified.
 
     Raises ProgramError, beginning with the path.
     """

@@ -25,7 +25,7 @@ def require_whole(what: str, *, least: int | None = 1, **given: object) -> None:
 
 
 def is_whole(value: object) -> bool:
-    """Whether something is a whole number of at most 64 bits; True and False are none."""
+    """Return True if something is a whole number of at most 64 bits; True and False are none."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return False
     return -LARGEST - 1 <= index(cast(SupportsIndex, value)) <= LARGEST

@@ -12,12 +12,12 @@ from runtime.command_line.values import duration, one_of, positive, positive_siz
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options; an error of usage ends the process with code 2."""
+    """Return the options; an error of usage ends the process with code 2."""
     return parsed(command_parser(), with_verbs_of_two_words(arguments))
 
 
 def command_parser() -> tuple[argparse.ArgumentParser, Any]:
-    """The parser of the whole command, and its verbs by name in `choices`."""
+    """Return the parser of the whole command, and its verbs by name in `choices`."""
     parser, verbs = new_parser("compiler", "Looks at, checks and compiles program files.")
     programs = _show, _summary, _draw, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
     for add in (*programs, add_pack, add_show):

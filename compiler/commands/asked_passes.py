@@ -15,7 +15,7 @@ from runtime.command_line.streams import put
 
 
 def asked_passes(table: PassTable, without: Sequence[str], options: Sequence[str]) -> PassTable:
-    """The table without the passes of these names, and with options, given as `pass.option=value`.
+    """Return the table without the passes of these names, and with options, given as `pass.option=value`.
 
     Raises UsageError for an unknown pass or option, a value of another type, or a pass that cannot be left out.
     """

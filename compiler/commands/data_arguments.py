@@ -13,7 +13,7 @@ from runtime.command_line.values import int64, positive
 
 
 def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
-    """The arguments, with `data` and what follows it as one word."""
+    """Return the arguments, with `data` and what follows it as one word."""
     words = list(arguments)
     at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
     if words[at : at + 1] == ["data"] and len(words) > at + 1:

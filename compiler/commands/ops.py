@@ -29,7 +29,7 @@ def ops(options: argparse.Namespace) -> None:
 
 
 def _whole(name: str) -> str:
-    """A line, then how it is called, with defaults, and all that is said of it."""
+    """Return a line, then how it is called, with defaults, and all that is said of it."""
     line = _line(name)
     called = f"ops.{name}{without_annotations(signature(SPELLED[name]))}" if name in SPELLED else repr(find_op(name))
     more = cleandoc((SPELLED[name] if name in SPELLED else find_op(name)).__doc__ or "").partition("\n")[2].strip()

@@ -33,7 +33,7 @@ def passes(options: argparse.Namespace) -> None:
 
 
 def table_in_words(table: PassTable) -> Iterator[str]:
-    """A line for each pass, and below it one for each fact and option."""
+    """Return a line for each pass, and below it one for each fact and option."""
     promised = [("promises", fact, why) for fact, why in table.promises.items()]
     width = max(len(fact) for _, fact, _ in (*promised, *(row for each in table for row in each.reasons)))
     yield f"compiler {table.name}: {len(table.passes)} passes, in order"
@@ -48,7 +48,7 @@ def table_in_words(table: PassTable) -> Iterator[str]:
 
 
 def table_as_json(table: PassTable) -> dict[str, object]:
-    """The same, as JSON has it."""
+    """Return the same, as JSON has it."""
     return {"given": dict(table.given), "passes": [_as_json(each) for each in table], "promises": dict(table.promises)}
 
 

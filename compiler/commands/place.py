@@ -40,7 +40,7 @@ def place(options: argparse.Namespace) -> None:
 
 
 def read_buffers(path: str) -> list[Buffer]:
-    """The buffers of a CSV file; DataError names the line of what is wrong."""
+    """Return the buffers of a CSV file; DataError names the line of what is wrong."""
     try:
         with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
             return _buffers(path, file)
@@ -53,7 +53,7 @@ def read_buffers(path: str) -> list[Buffer]:
 
 
 def table_of(buffers: Sequence[Buffer], offsets: Sequence[int]) -> str:
-    """The table with offsets, in the order of the buffers."""
+    """Return the table with offsets, in the order of the buffers."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*COLUMNS, "offset"))
@@ -62,7 +62,7 @@ def table_of(buffers: Sequence[Buffer], offsets: Sequence[int]) -> str:
 
 
 def summary_of(buffers: Sequence[Buffer], placement: Placement, capacity: int = 0) -> str:
-    """One line about the arena: how far it came, and why it ended."""
+    """Return one line about the arena: how far it came, and why it ended."""
     above = placement.arena_bytes / (placement.lower_bound or 1) - 1 if placement.arena_bytes else 0
     return (
         f"OK buffers={len(buffers)} arena={placement.arena_bytes} lower_bound={placement.lower_bound} "

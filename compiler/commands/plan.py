@@ -50,7 +50,7 @@ def plan(options: argparse.Namespace) -> None:
 
 
 def report_in_words(program: pb.ProgramDesc, report: MemoryReport) -> Iterator[str]:
-    """A line for each entry with each of its sizes, and below it what is to be said of its step."""
+    """Return a line for each entry with each of its sizes, and below it what is to be said of its step."""
     persistent = size_in_words(report.persistent)
     for memory in report.bindings:
         title, plan = binding_in_words(memory.entry, memory.binding), memory.plan

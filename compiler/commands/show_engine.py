@@ -14,7 +14,7 @@ from runtime.entries import bound_entries
 
 
 def engine_text(options: argparse.Namespace) -> Iterator[str]:
-    """The lines. Raises UsageError for options that contradict each other, or that the engine does not take."""
+    """Return the lines. Raises UsageError for options that contradict each other, or that the engine does not take."""
     others = [name for name in ("memory", "order", "html", "svg", "bound") if getattr(options, name)]
     if others:
         raise UsageError(f"--engine and --{others[0]} are two views; ask for one of them")

@@ -22,7 +22,7 @@ SORTS: Final[dict[str, Callable[[Resident], tuple[int, ...]]]] = {
 
 
 def memory_text(title: str, program: pb.ProgramDesc, memory: StepMemory, sort: str) -> str:
-    """The whole view, as text."""
+    """Return the whole view, as text."""
     parts = [
         list(heading(title, program, memory)),
         ["needed at the peak", *_indented(_peak(program, memory))],
@@ -57,21 +57,21 @@ def peak_in_words(program: pb.ProgramDesc, memory: StepMemory) -> str:
 
 
 def names_in_words(resident: Resident) -> str:
-    """The tensors of a buffer: `%a, %b over %a`."""
+    """Return the tensors of a buffer: `%a, %b over %a`."""
     if not resident.tenants:
         return printable(resident.buffer.name)
     return ", ".join(_name(tenant) for tenant in resident.tenants)
 
 
 def life_in_words(memory: StepMemory, resident: Resident) -> str:
-    """`ops 3 to 9 of 40`, counted from 1 in the order in which they run."""
+    """Return `ops 3 to 9 of 40`, counted from 1 in the order in which they run."""
     count = len(memory.block.ops)
     first, last = resident.buffer.start // 2 + 1, (resident.buffer.stop - 1) // 2 + 1
     return f"op {first}" if first == last else f"{first} to {'the end' if last > count else last}"
 
 
 def maker(memory: StepMemory, resident: Resident, tenant: Tenant | None) -> pb.OpDesc | None:
-    """The op that defines the tensor, or for scratch the one that needs it; None for a feed."""
+    """Return the op that defines the tensor, or for scratch the one that needs it; None for a feed."""
     position = tenant.definition if tenant else resident.buffer.start // 2
     return memory.block.ops[position] if position >= 0 else None
 
@@ -151,7 +151,7 @@ def _states(memory: StepMemory) -> Iterator[str]:
 
 
 def _last(memory: StepMemory, position: int) -> str:
-    """The op at a position; nothing stands behind the last one but the end of the step."""
+    """Return the op at a position; nothing stands behind the last one but the end of the step."""
     ops = memory.block.ops
     return _at(ops[position], position) if position < len(ops) else "the end"
 

@@ -14,7 +14,7 @@ HEAD = ("op", "forward", "gradient", "derivative", "update", "line")
 
 
 def order_text(title: str, program: pb.ProgramDesc, block: Reading) -> str:
-    """The view as text; positions are counted from 1."""
+    """Return the view as text; positions are counted from 1."""
     orders = execution_orders(program, block)
     rows = [
         [
@@ -34,7 +34,7 @@ def order_text(title: str, program: pb.ProgramDesc, block: Reading) -> str:
 
 
 def positions(numbers: Iterable[int]) -> str:
-    """`3, 7-9`, counted from 1."""
+    """Return `3, 7-9`, counted from 1."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:

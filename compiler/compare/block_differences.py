@@ -19,7 +19,7 @@ from prograd_proto.text.writing import source
 
 
 def block_differences(a: pb.BlockDesc, b: pb.BlockDesc) -> Iterator[str]:
-    """The lines, first about what comes in, then ops in their order, then about what goes out."""
+    """Return the lines, first about what comes in, then ops in their order, then about what goes out."""
     pair = _Pair(a, b, matched_ops(a.ops, b.ops))
     yield from _parameters(a, b)
     yield from _ops(pair)

@@ -27,7 +27,7 @@ class Group(NamedTuple):
 
 
 def differences(a: pb.ProgramDesc, b: pb.ProgramDesc) -> list[Group]:
-    """The parts that differ."""
+    """Return the parts that differ."""
     parts = [
         Group("program", list(_program(a, b))),
         Group("states", list(by_key("state", a.states, b.states, lambda s: name(s.name), _state))),

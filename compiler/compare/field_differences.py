@@ -17,18 +17,18 @@ LONGEST = 100
 
 
 def changed(what: str, a: object, b: object) -> Iterator[str]:
-    """`what a -> b`, if the two differ."""
+    """Return `what a -> b`, if the two differ."""
     if a != b:
         yield f"{what} {short(str(a))} -> {short(str(b))}"
 
 
 def short(text: str) -> str:
-    """The text, or its beginning and its length."""
+    """Return the text, or its beginning and its length."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 40]}… ({len(text)} letters)"
 
 
 def field_differences(what: str, a: Message, b: Message, skip: Collection[str] = ()) -> Iterator[str]:
-    """Every field that differs; messages and lists in it are compared whole."""
+    """Return every field that differs; messages and lists in it are compared whole."""
     for field in a.DESCRIPTOR.fields:
         if field.name not in skip:
             yield from changed(f"{what}{field.name.replace('_', ' ')}:", _value(a, field), _value(b, field))
@@ -72,5 +72,5 @@ def _item(value: Any, field: Field) -> str:
 
 
 def _prefix(field: Field) -> str:
-    """`STATE_KIND_`: what the enumerators of a field begin with."""
+    """Return `STATE_KIND_`: what the enumerators of a field begin with."""
     return "".join(f"_{c}" if c.isupper() else c for c in field.enum_type.name).lstrip("_").upper() + "_"

@@ -27,7 +27,7 @@ def matched_ops(a: Sequence[pb.OpDesc], b: Sequence[pb.OpDesc]) -> list[tuple[in
 
 
 def moved(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The fewest pairs without which the others stand in the same order."""
+    """Return the fewest pairs without which the others stand in the same order."""
     tails: list[int] = []  # of the increasing runs so far, by length: the smallest last position
     at: list[int] = []
     before: list[int] = []

@@ -79,7 +79,7 @@ def fitted(
 
 
 def is_number(raw: Array) -> bool:
-    """Whether all values that are there are numbers."""
+    """Return True if all values that are there are numbers."""
     if raw.dtype.kind in "iufb":
         return True
     return all(is_no_value(text) or _is_number(text) for text in raw.tolist())
@@ -202,7 +202,7 @@ def _say_rounded(name: str, numbers: Array, row_name: Callable[[int], str]) -> N
 
 
 def _are_whole(texts: list[str]) -> bool:
-    """Whether all are whole numbers, which have an order of their own."""
+    """Return True if all are whole numbers, which have an order of their own."""
     return all(text.removeprefix("-").isdecimal() and len(text) < 19 for text in texts)
 
 

@@ -128,7 +128,7 @@ def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Pac
 
 
 def read_source(source: object, options: PackOptions, like: Encoding | None = None) -> Source:
-    """The columns and arrays of a source; images as those of another file are, if it is given.
+    """Return the columns and arrays of a source; images as those of another file are, if it is given.
 
     Raises DataError if it cannot be read, UsageError if it is no such thing.
     """

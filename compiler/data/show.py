@@ -31,7 +31,7 @@ _BLOCK = 1 << 22
 
 
 def lines_of(path: Path, rows: int) -> Iterator[str]:
-    """Lines for the terminal, with so many rows as examples.
+    """Return lines for the terminal, with so many rows as examples.
 
     Raises UsageError for a file of another kind, DataError if it cannot be read.
     """
@@ -66,7 +66,7 @@ def _type(column: Rows, shape: tuple[int | str, ...]) -> TensorType:
 
 
 def _range(column: Rows) -> str:
-    """`from 0.1 to 7.9`, and how many are NaN."""
+    """Return `from 0.1 to 7.9`, and how many are NaN."""
     low, high, missing = np.inf, -np.inf, 0
     for block in _blocks(column):
         if block.dtype.names:  # bfloat16
@@ -126,7 +126,7 @@ def _lengths(lengths: Array) -> str:
 
 
 def _first(column: Rows, unequal: RaggedColumn, rows: int) -> list[Array]:
-    """The first rows, each as long as it is."""
+    """Return the first rows, each as long as it is."""
     ends: list[int] = np.cumsum([0, *unequal.lengths[:rows]]).tolist()
     elements = rows_of(column, np.arange(ends[-1]))
     return [elements[start:stop] for start, stop in pairwise(ends)]

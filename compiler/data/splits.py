@@ -21,7 +21,7 @@ _IN_ORDER: Final = re.compile(r"\d{4}-\d\d-\d\d($|[T ])")
 
 
 def split_rows(shares: Mapping[str, float], count: int, by: By, values: Array | None, seed: int) -> dict[str, Array]:
-    """The int64 numbers of the rows of each split, in rising order.
+    """Return the int64 numbers of the rows of each split, in rising order.
 
     Args:
         shares: fractions of the rows by name, of at most 1 together.
@@ -94,7 +94,7 @@ def _stratified(values: Array, shares: Mapping[str, float], seed: int) -> list[A
 
 
 def _grouped(values: Array, shares: Mapping[str, float], seed: int) -> list[Array]:
-    """All rows of a value in one split: groups in an order of chance, each to the split that lacks the most."""
+    """Return all rows of a value in one split: groups in an order of chance, each to the split that lacks the most."""
     _, groups = np.unique(values, return_inverse=True)
     sizes = np.bincount(groups)
     wanted = np.array([*shares.values(), max(0.0, 1 - sum(shares.values()))]) * len(values)

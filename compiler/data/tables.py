@@ -21,7 +21,7 @@ _TEXTS: Final = (str, bool, int, float, date, time, Decimal)
 
 
 def frame_columns(frame: Any) -> dict[str, Array]:
-    """The columns of a frame of pandas; its index is none of them."""
+    """Return the columns of a frame of pandas; its index is none of them."""
     found: dict[str, Array] = {}
     for at, name in enumerate(frame.columns):
         if str(name) in found:
@@ -70,7 +70,7 @@ def _numbers(values: list[Any], there: list[Any]) -> Array:
 
 
 def _plain(value: Any) -> Any:
-    """A value of Python for those of NumPy and pyarrow, and lists for what is like one."""
+    """Return a value of Python for those of NumPy and pyarrow, and lists for what is like one."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]: of any dtype
     return [_plain(element) for element in value] if isinstance(value, tuple | list) else value  # pyright: ignore[reportUnknownVariableType]: likewise

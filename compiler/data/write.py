@@ -64,7 +64,7 @@ def write(
 
 
 def as_rows(name: str, values: object) -> Array:
-    """An array whose elements lie in the order of its axes, of a dtype that programs have."""
+    """Return an array whose elements lie in the order of its axes, of a dtype that programs have."""
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -116,7 +116,7 @@ def _symbols(shape: Shape) -> list[str]:
 
 
 def _shape(attribute: bytes) -> Shape:
-    """The shape that an attribute is; that of a scalar for one that is none."""
+    """Return the shape that an attribute is; that of a scalar for one that is none."""
     desc = pb.AttrDesc.FromString(attribute)
     return shape_of(desc.shape_value) if desc.HasField("shape_value") else ()
 

@@ -95,13 +95,13 @@ def _write(block: Reading, known: Mapping[str, pb.SmallTensor], small: int) -> b
 
 
 def _is_worth(op: pb.OpDesc, data: bytes, small: int) -> bool:
-    """Whether the elements may stand in the program instead of the op."""
+    """Return True if the elements may stand in the program instead of the op."""
     is_one_number = data[8:] == data[:-8]  # eight bytes are a whole number of elements of any dtype
     return len(data) <= small or not (is_one_number or find_op(op.type).traits.grows)
 
 
 def _always_chosen(block: Reading, i: int, known: Mapping[str, pb.SmallTensor]) -> list[str] | None:
-    """The operand that has every element of a `where`; None if it depends."""
+    """Return the operand that has every element of a `where`; None if it depends."""
     selector, x, other = block.inputs[i]
     condition = known[selector].data if selector in known else b""
     if len(set(condition)) != 1:
@@ -111,7 +111,7 @@ def _always_chosen(block: Reading, i: int, known: Mapping[str, pb.SmallTensor]) 
 
 
 def _is_exact(kind: Kind) -> bool:
-    """Whether a small result follows from the operands' bits alone."""
+    """Return True if a small result follows from the operands' bits alone."""
     exact = find_op(kind.op_type).traits.exact
     if not exact or effects_of(kind.op_type):
         return False
@@ -123,7 +123,7 @@ def _is_exact(kind: Kind) -> bool:
 
 
 def _has_nan(value: pb.SmallTensor) -> bool:
-    """Whether a value has a NaN, or is of floats that are only stored."""
+    """Return True if a value has a NaN, or is of floats that are only stored."""
     dtype = NAMES[value.dtype]
     if dtype not in FLOATS:
         return dtype not in PLAIN

@@ -102,7 +102,7 @@ def _leave_out(block: pb.BlockDesc, nothing: set[str]) -> None:
 
 
 def _behind(name: str, makers: Mapping[str, pb.OpDesc]) -> Iterable[pb.OpDesc]:
-    """The ops of updates that a tensor depends on, through ops of updates."""
+    """Return the ops of updates that a tensor depends on, through ops of updates."""
     seen: set[str] = set()
     left = [name]
     while left:

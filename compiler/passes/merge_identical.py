@@ -108,7 +108,7 @@ def _copy(op: pb.OpDesc) -> pb.OpDesc:
 
 
 def _that_stay(block: pb.BlockDesc, merged: Set[int], most_tried: int) -> set[int]:
-    """The ids of those ops, of the ones that merging leaves out, without which the peak would be higher."""
+    """Return the ids of those ops, of the ones that merging leaves out, without which the peak would be higher."""
     cheap = _cheap(block, merged)
     stay = set(cheap)
     if not cheap or _peak(block) <= (least := _peak(block, stay)):

@@ -39,7 +39,7 @@ def order_ops(program: Readings) -> None:
 
 
 def best_order(block: Reading, graph: StepGraph) -> tuple[Order, int]:
-    """The first of the candidates with the lowest peak, and that peak."""
+    """Return the first of the candidates with the lowest peak, and that peak."""
     best, least, floor = as_written(block, graph), inf, graph.floor()
     for candidate in CANDIDATES:
         order = candidate(block, graph)
@@ -52,17 +52,17 @@ def best_order(block: Reading, graph: StepGraph) -> tuple[Order, int]:
 
 
 def as_written(block: Reading, graph: StepGraph) -> Order:
-    """The order of the source."""
+    """Return the order of the source."""
     return list(range(len(block.ops)))
 
 
 def updates_first(block: Reading, graph: StepGraph) -> Order:
-    """The order of the source, but every update as soon as it can run: its gradient dies at once."""
+    """Return the order of the source, but every update as soon as it can run: its gradient dies at once."""
     return with_updates_first(block, graph, as_written(block, graph))
 
 
 def with_updates_first(block: Reading, graph: StepGraph, order: Order) -> Order:
-    """An order, but every update as soon as it can run."""
+    """Return an order, but every update as soon as it can run."""
     stages = block.stages
     early = [stage == pb.STAGE_UPDATE for stage in stages]
     if not any(early):
@@ -145,7 +145,7 @@ def _ranked(graph: StepGraph, ranking: Sequence[int]) -> Order:
 
 
 def _is_goal(block: Reading, graph: StepGraph, i: int) -> bool:
-    """Whether nothing but the end of the step needs the op, as an update or a fetch."""
+    """Return True if nothing but the end of the step needs the op, as an update or a fetch."""
     return block.stages[i] == pb.STAGE_UPDATE or not any(graph.readers[value] for value in graph.writes[i])
 
 

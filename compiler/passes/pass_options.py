@@ -35,7 +35,7 @@ class Option:
 
 
 def options_of(function: Callable[..., object]) -> dict[str, Option]:
-    """The options of a pass, by name."""
+    """Return the options of a pass, by name."""
     parameters = [p for p in signature(function).parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
     if not parameters:
         return {}
@@ -54,7 +54,7 @@ def require_fitting(name: str, settings: Mapping[str, object], options: Mapping[
 
 
 def option_from_text(name: str, option: Option, text: str) -> object:
-    """The value of an option that is written as text, `true`, `12`, `0.5` or `none`."""
+    """Return the value of an option that is written as text, `true`, `12`, `0.5` or `none`."""
     for known, word in ((True, "true"), (False, "false"), (None, "none")):
         if text == word and _fits(known, option.type):
             return known

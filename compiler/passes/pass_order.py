@@ -45,7 +45,7 @@ def require_order(table: str, passes: Sequence[Pass], given: Reasons, promises: 
 
 
 def facts_after(each: Pass, holding: Reasons) -> dict[str, str]:
-    """The facts that hold after a pass, if these hold before it."""
+    """Return the facts that hold after a pass, if these hold before it."""
     return {fact: why for fact, why in holding.items() if fact not in each.invalidates} | dict(each.establishes)
 
 

@@ -58,13 +58,13 @@ class Pass:
         }
 
     def not_asking(self, facts: Container[str]) -> Pass:
-        """The pass without what it says of these facts."""
+        """Return the pass without what it says of these facts."""
         requires = {fact: why for fact, why in self.requires.items() if fact not in facts}
         invalidates = {fact: why for fact, why in self.invalidates.items() if fact not in facts}
         return replace(self, requires=requires, invalidates=invalidates)
 
     def with_settings(self, settings: Mapping[str, object]) -> Pass:
-        """The pass with these options set; raises CompileError for an unknown one or a value of another type."""
+        """Return the pass with these options set; raises CompileError for an unknown one or a value of another type."""
         require_fitting(self.name, settings, options_of(self.function))
         return replace(self, settings={**self.settings, **settings})
 
@@ -105,11 +105,11 @@ class PassTable:
         return facts
 
     def only(self, *names: str) -> tuple[Pass, ...]:
-        """The passes of these names, in the order of the names."""
+        """Return the passes of these names, in the order of the names."""
         return tuple(self.passes[self.position(name)] for name in names)
 
     def without(self, *names: str) -> PassTable:
-        """The table without the passes of these names; the others no longer ask for what only those established.
+        """Return the table without the passes of these names; the others no longer ask for what only those established.
 
         Raises CompileError if what comes out would lack what is promised.
         """
@@ -124,19 +124,19 @@ class PassTable:
         return replace(self, passes=tuple(each.not_asking(gone) for each in passes))
 
     def before(self, name: str) -> tuple[Pass, ...]:
-        """The passes before the one of that name."""
+        """Return the passes before the one of that name."""
         return tuple(self.passes[: self.position(name)])
 
     def since(self, name: str) -> tuple[Pass, ...]:
-        """The pass of that name and those after it."""
+        """Return the pass of that name and those after it."""
         return tuple(self.passes[self.position(name) :])
 
     def with_pass(self, new: Pass, *, before: str) -> PassTable:
-        """The table with one more pass, right before the one of that name."""
+        """Return the table with one more pass, right before the one of that name."""
         return replace(self, passes=(*self.before(before), new, *self.since(before)))
 
     def with_settings(self, settings: Mapping[str, Mapping[str, object]]) -> PassTable:
-        """The table with options set, by the name of the pass and that of the option."""
+        """Return the table with options set, by the name of the pass and that of the option."""
         passes = list(self.passes)
         for name, given in settings.items():
             i = self.position(name)

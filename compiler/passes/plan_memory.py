@@ -41,7 +41,7 @@ def plan_memory(program: Readings, *, thorough: bool = False) -> None:
 
 
 def plan_of(block: Reading, effort: Effort = QUICK) -> pb.MemoryPlan:
-    """The plan of a block with static types."""
+    """Return the plan of a block with static types."""
     buffers = block_buffers(block)
     return plan_from(block, buffers, place(buffers, effort))
 
@@ -72,7 +72,7 @@ def block_buffers(block: Reading) -> list[Buffer]:
 
 @question(of_marks=True)
 def spilled_buffers(block: Reading) -> list[Buffer]:
-    """The buffers of a block with static types that lie in the file beside the arena."""
+    """Return the buffers of a block with static types that lie in the file beside the arena."""
     return spilled_of(block, aliases_of(block)) if any(map(spills, set(block.op_types))) else []
 
 

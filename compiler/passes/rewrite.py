@@ -60,7 +60,7 @@ def _visited(block: Reading, visit: Visitor) -> tuple[bool, dict[str, str]]:
 
 
 def _careful(block: Reading, visit: Visitor) -> Visitor:
-    """The visitor, without what it does to tensors with a declared lifespan or their readers."""
+    """Return the visitor, without what it does to tensors with a declared lifespan or their readers."""
     declared = {name for name, tensor in zip(block.names, block.tensors, strict=True) if tensor.lifespan}
     return _sparing(block, visit, declared) if declared else visit
 

@@ -67,7 +67,7 @@ def run_passes(
 
 
 def _apply(each: Pass, program: Readings) -> object:
-    """The one place where a pass is called."""
+    """Return the one place where a pass is called."""
     return each.function(program, **each.settings)
 
 

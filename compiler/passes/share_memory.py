@@ -44,7 +44,7 @@ class _Sharing:
         self._becomes = _new_values(block, law.begins)
 
     def view(self, i: int) -> Pairs:
-        """The pair of a view, which is put where its operand lies."""
+        """Return the pair of a view, which is put where its operand lies."""
         self._roots[self._block.outputs[i][0]] = self._root(self._block.inputs[i][0])
         return ((0, 0),)
 

@@ -91,7 +91,7 @@ def give_room(program: Readings, *, threads: int = 1, budget: int | None = None)
 
 
 def make_room(block: Reading, tight: pb.MemoryPlan, threads: int, limit: int | None = None) -> Room:
-    """A plan of a bound block in which threads have room; the order of its ops may change.
+    """Return a plan of a bound block in which threads have room; the order of its ops may change.
 
     Args:
         block: with static types.
@@ -153,7 +153,7 @@ def _ways(block: Reading, count: int, threads: int, limit: int, free: float) -> 
 
 
 def _started_by(block: Reading, threads: int) -> tuple[Reading, dict[str, int]]:
-    """A block with its ops as threads start them, and up to which of them each buffer must last.
+    """Return a block with its ops as threads start them, and up to which of them each buffer must last.
 
     That is the first one that starts when all that touch the buffer have stopped.
     """

@@ -67,7 +67,7 @@ def plan_within(
     spilling: bool = False,
     limit: TimeLimit | None = None,
 ) -> pb.MemoryPlan:
-    """The plan of a bound block, some of whose ops may run again, or whose values may wait in a file.
+    """Return the plan of a bound block, some of whose ops may run again, or whose values may wait in a file.
 
     It is the given plan of the block as it is if that will do. Raises LimitError if the budget cannot be met, or not
     before the limit of time is over.

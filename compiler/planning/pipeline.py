@@ -58,7 +58,7 @@ PLANNING = PassTable(
 
 
 def passes_to_plan(passes: PassTable = PASSES, planning: PassTable = PLANNING, *, anew: bool) -> tuple[Pass, ...]:
-    """The passes that plan a program: all, after those that bind its blocks anew, or the first one alone."""
+    """Return the passes that plan a program: all, after those that bind its blocks anew, or the first one alone."""
     if not anew:
         return planning.only("plan_memory")
     return (*(each for each in passes if each.name != "plan_memory"), *planning)

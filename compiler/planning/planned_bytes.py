@@ -11,7 +11,7 @@ from runtime.target import TARGET
 
 
 def touched_by_plan(block: Reading, plan: pb.MemoryPlan) -> list[Touched]:
-    """The bytes that each op reads and writes: of the arena, behind it those of the file and then of states.
+    """Return the bytes that each op reads and writes: of the arena, behind it those of the file and then of states.
 
     Views and constants touch none, as they have nothing to compute.
     """

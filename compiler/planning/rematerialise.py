@@ -49,7 +49,7 @@ def lower(
     spilling: bool = False,
     limit: TimeLimit | None = None,
 ) -> Timeline:
-    """A timeline that needs no more bytes than the budget, or else the lowest that was found.
+    """Return a timeline that needs no more bytes than the budget, or else the lowest that was found.
 
     Args:
         timeline: the peak of what is returned is no higher.
@@ -90,19 +90,19 @@ def _lowered(
 
 
 def by_step(timeline: Timeline, trial: Timeline, budget: int, cost: int) -> float:
-    """The bytes above the budget that go, summed over the step, for an operation."""
+    """Return the bytes above the budget that go, summed over the step, for an operation."""
     return by_bytes(timeline, trial, budget, cost) / cost
 
 
 def by_peak(timeline: Timeline, trial: Timeline, budget: int, cost: int) -> float:
-    """The bytes that go at the peak, for an operation."""
+    """Return the bytes that go at the peak, for an operation."""
     running = timeline.order[timeline.live.index(timeline.peak)]
     left = trial.live[trial.position[running]] if running in trial.position else trial.peak
     return (timeline.peak - left) / cost
 
 
 def by_bytes(timeline: Timeline, trial: Timeline, budget: int, cost: int) -> float:
-    """The bytes above the budget that go, summed over the step, at any cost."""
+    """Return the bytes above the budget that go, summed over the step, at any cost."""
     return _excess(timeline, budget) - _excess(trial, budget)
 
 
@@ -121,7 +121,7 @@ def _height(timeline: Timeline) -> tuple[int, int]:
 
 
 def _excess(timeline: Timeline, budget: int) -> int:
-    """The bytes above the budget, summed over the ops that are no repetitions."""
+    """Return the bytes above the budget, summed over the ops that are no repetitions."""
     above = ((i, nbytes - budget) for i, nbytes in zip(timeline.order, timeline.live, strict=True) if nbytes > budget)
     return sum(nbytes for i, nbytes in above if timeline.ops[i] == i)
 
@@ -153,7 +153,7 @@ def _spilled(timeline: Timeline) -> Iterator[Timeline]:
 
 
 def _kept_across(timeline: Timeline) -> Iterator[tuple[int, Choice]]:
-    """The values that the peak keeps for later and does not use, and where they are next used."""
+    """Return the values that the peak keeps for later and does not use, and where they are next used."""
     if not timeline.order:
         return
     graph, position, now = timeline.graph, timeline.position, timeline.live.index(timeline.peak)

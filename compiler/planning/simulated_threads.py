@@ -20,7 +20,7 @@ class SimulatedRun(NamedTuple):
 
 
 def times_faster(before: Sequence[Collection[int]], costs: Sequence[int], threads: int) -> float:
-    """All costs through the time on so many threads, which begin with the longest way to the end; 1 at least."""
+    """Return all costs through the time on so many threads, which begin with the longest way to the end; 1 at least."""
     run = run_on(threads, before, costs, [-way for way in _ways_to_the_end(before, costs)])
     return sum(costs) / max(1, *run.stop) if any(costs) else 1.0
 

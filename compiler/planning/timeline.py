@@ -64,11 +64,11 @@ class Timeline:
         return sum(costs[self.ops[i]] if self.ops[i] >= 0 else MOVING * self.moved(i) for i in self.order)
 
     def may_repeat(self, value: int) -> bool:
-        """Whether a value of the block may be made again: an op makes it that has no effects."""
+        """Return True if a value of the block may be made again: an op makes it that has no effects."""
         return self.made_by[value] != -1 and self.made_by[value] not in self.graph.once
 
     def moved(self, i: int) -> int:
-        """The bytes that a spill or a reload copies."""
+        """Return the bytes that a spill or a reload copies."""
         [value] = self.graph.reads[i] if self.ops[i] == SPILL else self.graph.writes[i]
         return self.graph.nbytes[value]
 
@@ -83,7 +83,7 @@ class Choice(NamedTuple):
 
 
 def timeline_of(graph: StepGraph) -> Timeline:
-    """The block as it is: nothing repeated, in its own order."""
+    """Return the block as it is: nothing repeated, in its own order."""
     made_by = [-1] * len(graph.nbytes)
     for i, written in enumerate(graph.writes):
         for value in written:
@@ -93,7 +93,7 @@ def timeline_of(graph: StepGraph) -> Timeline:
 
 
 def repeat(timeline: Timeline, choice: Choice) -> Timeline:
-    """The timeline with the value made again; the given one stays as it is."""
+    """Return the timeline with the value made again; the given one stays as it is."""
     chosen, source = _closure(timeline, choice)
     edit = _Edit(timeline, choice.position)
     edit.insert(chosen, source)
@@ -102,7 +102,7 @@ def repeat(timeline: Timeline, choice: Choice) -> Timeline:
 
 
 def spill(timeline: Timeline, choice: Choice) -> Timeline:
-    """The timeline with the value in the file until the position; the given one stays as it is."""
+    """Return the timeline with the value in the file until the position; the given one stays as it is."""
     slot = timeline.spilled.get(choice.value)
     if slot is not None and timeline.position[timeline.made_by[slot]] >= choice.position:
         return timeline  # a later copy went to the file
@@ -203,7 +203,7 @@ class _Edit:
                 self._left.append(copy)
 
     def done(self) -> Timeline:
-        """The timeline, without ops whose results nothing reads any more."""
+        """Return the timeline, without ops whose results nothing reads any more."""
         graph, old = self._graph, self._old
         dead: set[int] = set()
         while self._left:

@@ -50,7 +50,7 @@ Entry = Op[..., Any] | Callable[..., Any]
 
 
 def reference() -> str:
-    """All operators by family, as Markdown, and in each family after them what is spelled with others."""
+    """Return all operators by family, as Markdown, and in each family after them what is spelled with others."""
     entries: list[Entry] = sorted([*OPS.values(), *SPELLED.values()], key=_family)
     families = [(family, list(group)) for family, group in groupby(entries, key=_family)]
     contents = [
@@ -76,7 +76,7 @@ def _section(family: str, entries: list[Entry]) -> Iterator[str]:
 
 
 def signature(entry: Entry) -> str:
-    """An operator as it is called, with the names of its outputs; a function with what it gives."""
+    """Return an operator as it is called, with the names of its outputs; a function with what it gives."""
     return _op_signature(OPS[entry.name]) if isinstance(entry, Op) else _function_signature(entry)
 
 
@@ -177,14 +177,14 @@ def _checked(op: Op[..., Any]) -> str:
 
 
 def _used(rule: Callable[..., Any]) -> list[str]:
-    """The parameters that the rule's body mentions; a rule in one expression has some that it does not need."""
+    """Return the parameters that the rule's body mentions; a rule in one expression has some that it does not need."""
     loaded: list[Any] = [instruction.argval for instruction in dis.get_instructions(rule)]
     loaded += [name for names in loaded if isinstance(names, tuple) for name in cast("tuple[Any, ...]", names)]
     return [name for name in rule_names(rule) if name in loaded]
 
 
 def _never(op: Op[..., Any], rule: Callable[..., Any]) -> set[str]:
-    """The inputs for which the rule is annotated to give None, such as indices."""
+    """Return the inputs for which the rule is annotated to give None, such as indices."""
     returned = str(rule.__annotations__.get("return", ""))
     parts = returned.removeprefix("tuple[").removesuffix("]").split(", ")
     return {name for name, part in zip(op.signature.inputs, parts, strict=False) if part == "None"}
@@ -207,7 +207,7 @@ def _attribute(op: Op[..., Any], name: str, spec: AttributeSpec) -> str:
 
 
 def _prose(doc: str | None) -> str:
-    """A docstring with its paragraphs in a line each."""
+    """Return a docstring with its paragraphs in a line each."""
     paragraphs = (doc or "").strip().split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 

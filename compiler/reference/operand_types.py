@@ -44,7 +44,7 @@ class DtypeRule:
     unlike: frozenset[str] = frozenset()
 
     def accepts(self, dtype: str, before: Dtypes) -> bool:
-        """Whether it may be that dtype, after those."""
+        """Return True if it may be that dtype, after those."""
         return dtype in self.among or (self.like is not None and before[self.like] == dtype)
 
 
@@ -63,7 +63,7 @@ class DtypeRules:
     outputs: tuple[DtypeRule, ...]
 
     def accept(self, dtypes: Dtypes) -> bool:
-        """Whether operands and attributes may have these dtypes."""
+        """Return True if operands and attributes may have these dtypes."""
         rules = (*self.operands, *self.attributes)
         return all(rule.accepts(dtypes[i], dtypes[:i]) for i, rule in enumerate(rules))
 
@@ -82,7 +82,7 @@ class Call:
         return [*self.op.signature.flat_input_names(len(self.shapes)), *_dtype_attributes(self.op)]
 
     def outputs(self, dtypes: Dtypes) -> Dtypes | None:
-        """The dtypes of the results, None where inference refuses the call."""
+        """Return the dtypes of the results, None where inference refuses the call."""
         count = len(self.shapes)
         inputs = [TensorType(dtype, shape) for dtype, shape in zip(dtypes[:count], self.shapes, strict=True)]
         kinds = self.op.signature.attributes
@@ -98,7 +98,7 @@ class Call:
 
 
 def dtype_rules(op: Op[..., Any]) -> DtypeRules | None:
-    """The dtypes that an operator takes and gives; None if no call is found that it accepts, or no rules fit."""
+    """Return the dtypes that an operator takes and gives; None if no call is found that it accepts, or no rules fit."""
     for call in _calls(op):
         for start in _starts(len(call.names)):
             if call.outputs(start) is not None:
@@ -135,7 +135,7 @@ def _tried(start: Dtypes) -> Iterator[Dtypes]:
 
 
 def _rule(name: str, place: int, accepted: list[Dtypes]) -> DtypeRule:
-    """The rule that fits what was accepted; an output's dtype may be that of any operand or attribute."""
+    """Return the rule that fits what was accepted; an output's dtype may be that of any operand or attribute."""
     values = [frozenset(dtypes[i] for dtypes in accepted) for i in range(place + 1)]
     rules = [DtypeRule(name, values[place])]
     for other in range(place):
@@ -148,7 +148,7 @@ def _rule(name: str, place: int, accepted: list[Dtypes]) -> DtypeRule:
 
 
 def _starts(count: int) -> Iterator[Dtypes]:
-    """One dtype for all, then others for one operand, then for two."""
+    """Return one dtype for all, then others for one operand, then for two."""
     usual: Dtypes = ("float32", "int64", "bool", "float64")
     for places in (places for size in range(3) for places in combinations(range(count), size)):
         for base, *others in product(usual, repeat=1 + len(places)):
@@ -178,7 +178,7 @@ def _dtype_attributes(op: Op[..., Any]) -> list[str]:
 
 
 def _guess(kind: str, shape: Shape) -> Attribute:
-    """An attribute of that kind which is likely to go with operands of a shape."""
+    """Return an attribute of that kind which is likely to go with operands of a shape."""
     guesses: dict[str, Attribute] = {"bool": False, "int": 1, "float": 1.0, "string": "", "dtype": "float32"}
     guesses |= {"shape": shape, "ints": (1,) * len(shape), "floats": (1.0,) * len(shape), "strings": ()}
     guesses["tensor"] = _zero("float32")

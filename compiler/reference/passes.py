@@ -17,7 +17,7 @@ does in detail stands at the top of its file, which has its name.
 
 
 def passes_page(tables: Iterable[PassTable]) -> str:
-    """The page, as Markdown."""
+    """Return the page, as Markdown."""
     return "\n".join([HEAD, *(line for table in tables for line in _table(table))])
 
 

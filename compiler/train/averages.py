@@ -63,7 +63,7 @@ def averaged_parameters(desc: pb.BlockDesc, entry: str, averages: Mapping[str, A
 
 
 def _rounding(block: Block, average: str, tensor: Value) -> pb.OpDesc:
-    """The op that makes of an average what stands for its 16-bit parameter."""
+    """Return the op that makes of an average what stands for its 16-bit parameter."""
     dtype = attribute_message("dtype", "dtype", tensor.dtype)
     return pb.OpDesc(
         id=block.next_id,

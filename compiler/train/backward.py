@@ -74,7 +74,7 @@ def constants_of(block: Block, no_grad: Sequence[Value | str]) -> set[str]:
 
 
 def blockers(block: Block, targets: Sequence[Value]) -> list[str]:
-    """The ops at which gradients of the targets stop by declaration, a line each."""
+    """Return the ops at which gradients of the targets stop by declaration, a line each."""
     needed = _ancestors(block, targets)
     stops = [desc for desc in block.desc.ops if needed & set(desc.outputs) and _is_stop(block, desc)]
     return [f"{_line(block, desc)}{desc.type} stops the gradient" for desc in stops]
@@ -148,7 +148,7 @@ class _Walk:
                 self.contributions.setdefault(name, []).append(grad)
 
     def total(self, name: str) -> Value | None:
-        """The sum of the contributions so far, which takes their place."""
+        """Return the sum of the contributions so far, which takes their place."""
         parts = self.contributions.get(name)
         if not parts:
             return None
@@ -174,7 +174,7 @@ class _Walk:
                 desc.stage = pb.STAGE_GRADIENT
 
     def trains(self, name: str) -> bool:
-        """Whether the tensor stands for a state."""
+        """Return True if the tensor stands for a state."""
         return name in self.block.state_tensors
 
 

@@ -59,7 +59,7 @@ def with_gradients_of_forms(
 
 
 def _wanted(source: pb.BlockDesc, part: pb.BlockDesc, differentiations: Sequence[Differentiation]) -> set[str]:
-    """The tensors of the part, what its gradients are of, and all that these are made of."""
+    """Return the tensors of the part, what its gradients are of, and all that these are made of."""
     wanted = {tensor.name for tensor in part.tensors}
     while True:
         before = len(wanted)

@@ -36,12 +36,12 @@ Initialiser = Callable[[Block, TensorType], Value]
 
 @cache  # so that equal ones are one, and what they make is made once for each type
 def constant(value: float) -> Initialiser:
-    """Every element is `value`."""
+    """Return every element is `value`."""
     return lambda block, type: full.on(block)(shape=type.shape, value=value, dtype=_dtype(type))
 
 
 def zeros() -> Initialiser:
-    """Every element is 0."""
+    """Return every element is 0."""
     return constant(0.0)
 
 
@@ -102,7 +102,7 @@ def variance_scaling(
 
 
 def from_file(path: str | os.PathLike[str], key: str | None = None) -> FromFile:
-    """The tensor `key`, the state's own name unless given, of a safetensors file.
+    """Return the tensor `key`, the state's own name unless given, of a safetensors file.
 
     `path` is relative to the folder that the program is saved in, and the file becomes part of the program.
     """

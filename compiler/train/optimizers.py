@@ -340,7 +340,7 @@ def _decays(decoupled: bool) -> Decays:
 
 
 def rate_for(block: Block, rate: Value, w: Value, scale: float) -> Value:
-    """The optimizer's rate in w's dtype, times the parameter's own scale."""
+    """Return the optimizer's rate in w's dtype, times the parameter's own scale."""
     scaled = rate if scale == 1.0 else rate * scale
     return scaled if scaled.dtype == w.dtype else ops.cast(scaled, dtype=w.dtype)
 

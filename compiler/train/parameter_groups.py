@@ -35,7 +35,7 @@ class Cadence:
         return Cadence(block, every, waits)
 
     def done(self) -> Value:
-        """The updates done before this step, a rank-0 int64 tensor."""
+        """Return the updates done before this step, a rank-0 int64 tensor."""
         step = self.block.state("step")
         return step if self.every == 1 else step // self.every
 
@@ -43,7 +43,7 @@ class Cadence:
 def grouped(
     trained: Sequence[Value], optimizer: Optimizer, groups: Sequence[Group]
 ) -> list[tuple[Optimizer, list[Value]]]:
-    """The optimizers with the parameters of each: the rest first, then the groups.
+    """Return the optimizers with the parameters of each: the rest first, then the groups.
 
     Raises CompileError for a parameter that is in two groups or is not trained.
     """

@@ -29,14 +29,14 @@ def constant(rate: Number) -> Schedule:
 
 
 def step(rate: Number, *, every: int, factor: float = 0.1) -> Schedule:
-    """`rate`, multiplied by `factor` after every so many steps."""
+    """Return `rate`, multiplied by `factor` after every so many steps."""
     require_whole("step", every=every)
     _ask("step: rate", rate)
     return lambda block: rate * factor ** ops.cast(block.state("step") // every, dtype="float64")
 
 
 def multi_step(rate: Number, *, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
-    """`rate`, multiplied by `factor` at each of the milestones, which are numbers of steps."""
+    """Return `rate`, multiplied by `factor` at each of the milestones, which are numbers of steps."""
     for milestone in milestones:
         require_whole("multi_step", least=None, milestone=milestone)
     _ask("multi_step: rate", rate)
@@ -45,7 +45,7 @@ def multi_step(rate: Number, *, milestones: Sequence[int], factor: float = 0.1) 
 
 
 def piecewise(*, milestones: Sequence[int], rates: Sequence[Rate]) -> Schedule:
-    """The first rate or schedule before the first milestone, the next one from there, and so on."""
+    """Return the first rate or schedule before the first milestone, the next one from there, and so on."""
     for milestone in milestones:
         require_whole("piecewise", least=None, milestone=milestone)
     if len(rates) != len(milestones) + 1 or list(milestones) != sorted(milestones):
@@ -65,14 +65,14 @@ def piecewise(*, milestones: Sequence[int], rates: Sequence[Rate]) -> Schedule:
 
 
 def exponential(rate: Number, *, factor: float, every: int = 1) -> Schedule:
-    """`rate` times the power of `factor` to step / every: a smooth decay by `factor` within so many steps."""
+    """Return `rate` times the power of `factor` to step / every: a smooth decay by `factor` within so many steps."""
     require_whole("exponential", every=every)
     _ask("exponential: rate", rate)
     return lambda block: rate * factor ** (_step(block) / every)
 
 
 def inverse_time(rate: Number, *, factor: float, every: int = 1) -> Schedule:
-    """`rate` over 1 + factor * step / every."""
+    """Return `rate` over 1 + factor * step / every."""
     require_whole("inverse_time", every=every)
     _ask("inverse_time: rate", rate)
     return lambda block: rate / (1.0 + factor * _step(block) / every)
@@ -99,7 +99,7 @@ def polynomial(rate: Number, *, steps: int | None = None, power: float = 1.0, fi
 
 
 def cosine(rate: Number, *, steps: int | None = None, final: float = 0.0) -> Schedule:
-    """Half a cosine from `rate` down to `final`, which stays: Loshchilov and Hutter, 2017.
+    """Return half a cosine from `rate` down to `final`, which stays: Loshchilov and Hutter, 2017.
 
     `steps` are those of the way down, all steps unless given.
     """
@@ -114,7 +114,7 @@ def cosine(rate: Number, *, steps: int | None = None, final: float = 0.0) -> Sch
 
 
 def cosine_restarts(rate: Number, *, period: int, growth: float = 1.0, final: float = 0.0) -> Schedule:
-    """Half cosines from `rate` down to `final`, one after the other: Loshchilov and Hutter, 2017.
+    """Return half cosines from `rate` down to `final`, one after the other: Loshchilov and Hutter, 2017.
 
     Args:
         rate: the rate at every restart.
@@ -178,7 +178,7 @@ def one_cycle(
 
 
 def noam(width: int, *, warmup: int = 4000, scale: float = 1.0) -> Schedule:
-    """The number scale / sqrt(width) times the smaller of 1 / sqrt(t) and t / warmup^1.5: Vaswani et al., 2017.
+    """Return the number scale / sqrt(width) times the smaller of 1 / sqrt(t) and t / warmup^1.5: Vaswani et al., 2017.
 
     `width` is that of the model, `warmup` a number of steps, and t = step + 1.
     """
@@ -206,7 +206,7 @@ def exponential_warmup(schedule: Rate, *, steps: int, start: float = 0.01) -> Sc
 
 
 def warmup_cosine(peak: Number, *, warmup: float = 0.1, final: float = 0.0) -> Schedule:
-    """A linear rise to `peak`, then half a cosine down to `final`: Loshchilov and Hutter, 2017.
+    """Return a linear rise to `peak`, then half a cosine down to `final`: Loshchilov and Hutter, 2017.
 
     Args:
         peak: the highest rate.
@@ -230,7 +230,7 @@ def warmup_cosine(peak: Number, *, warmup: float = 0.1, final: float = 0.0) -> S
 
 
 def as_schedule(rate: Rate) -> Schedule:
-    """A number or a setting is a constant schedule."""
+    """Return a number or a setting is a constant schedule."""
     if isinstance(rate, Value):
         if rate.name not in rate.block.weak or rate.rank != 0:
             raise OpError(f"the rate {rate!r} is neither a number, a setting nor a schedule")
@@ -272,7 +272,7 @@ def _part(block: Block, steps: int) -> Value:
 
 
 def _falling(a: Number, b: Number, part: Value) -> Value:
-    """Half a cosine from a, where part is 0, to b, where it is 1."""
+    """Return half a cosine from a, where part is 0, to b, where it is 1."""
     return b + (a - b) * 0.5 * (1.0 + ops.cos(part * pi))
 
 

@@ -135,7 +135,7 @@ def _norm(x: Value) -> Value:
 
 
 def _ratio(a: Value, b: Value) -> Value:
-    """The quotient a / b of two numbers that are not negative, or 1 where either is 0."""
+    """Return the quotient a / b of two numbers that are not negative, or 1 where either is 0."""
     defined = (a > 0.0) & (b > 0.0)
     return ops.where(defined, a / ops.where(defined, b, 1.0), 1.0)
 

@@ -24,7 +24,7 @@ def weight_of(value: Value) -> Value | None:
 
 
 def weighted_mean(value: Value, weight: Value) -> Metric:
-    """The mean over steps of a scalar, each weighted by another scalar; 0 where nothing counts."""
+    """Return the mean over steps of a scalar, each weighted by another scalar; 0 where nothing counts."""
     wide = ops.cast(weight, dtype="float64")
     counted = ops.where(ops.equal(wide, 0.0), 0.0, ops.cast(value, dtype="float64") * wide)
     return summed({"sum": counted, "weight": wide}, quotient)

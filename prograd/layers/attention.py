@@ -62,7 +62,7 @@ def _heads(x: Value, heads: int) -> Value:
 
 
 def _mask(program: Program, what: str, seen: Value, mask: Value | None, lengths: Value | None) -> Value | None:
-    """The mask, less what lies behind the lengths."""
+    """Return the mask, less what lies behind the lengths."""
     if lengths is None:
         return mask
     tensor(program, f"{what}, lengths", lengths)

@@ -26,7 +26,7 @@ def conv(
     initial: Initial = None,
     bias_decay: float = 1.0,
 ) -> Value:
-    """A convolution with `size` filters: x [n, ..., c] becomes [n, ..., size].
+    """Return a convolution with `size` filters: x [n, ..., c] becomes [n, ..., size].
 
     Args:
         program: declares the parameters `name.w` [window, ..., c / groups, size] and `name.b` [size].
@@ -63,7 +63,7 @@ def conv_norm(
     initial: Initial = None,
     decay: float = 1.0,
 ) -> Value:
-    """A convolution without bias, padded as "same", then batch normalisation.
+    """Return a convolution without bias, padded as "same", then batch normalisation.
 
     Declares `name.w`, and `name.scale`, `name.bias`, `name.mean` and `name.variance` of the normalisation; `decay`
     multiplies the weight decay of scale and bias. All else is as in `conv`.
@@ -84,7 +84,7 @@ def conv_norm(
 
 
 def _filter(program: Program, what: str, x: Value, window: int, groups: int, size: int) -> tuple[int, ...]:
-    """The shape of the weights."""
+    """Return the shape of the weights."""
     count = channels(program, what, x, rank=3)
     if groups < 1 or count % groups:
         refuse(program, f"{what}: groups={groups} does not divide {count} channels")

@@ -17,7 +17,7 @@ def dense(
     initial: Initial = None,
     bias_decay: float = 1.0,
 ) -> Value:
-    """The product x @ w + b: x [..., c] becomes [..., size].
+    """Return the product x @ w + b: x [..., c] becomes [..., size].
 
     Args:
         program: declares the parameters `name.w` [c, size] and `name.b` [size].

@@ -20,7 +20,7 @@ def embedding(
     padding_index: int | None = None,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Value:
-    """The rows of a table with these numbers: whole numbers [...] become [..., size].
+    """Return the rows of a table with these numbers: whole numbers [...] become [..., size].
 
     Args:
         program: declares the parameter `name.table` [count, size].
@@ -39,7 +39,7 @@ def embedding(
 
 @layer
 def positions(program: Program, name: str, x: Value, *, count: int = 0, initial: Initial = None) -> Value:
-    """The sequences x [n, l, c] with a row of a table added at each place.
+    """Return the sequences x [n, l, c] with a row of a table added at each place.
 
     Declares the parameter `name.table` [count, c], normal with deviation 0.02 unless `initial` is given; `count` is l
     unless given, and more where other entries or bindings have longer sequences.
@@ -60,13 +60,13 @@ def positions(program: Program, name: str, x: Value, *, count: int = 0, initial:
 
 @layer
 def sinusoidal_positions(program: Program, x: Value, *, base: float = 10000.0) -> Value:
-    """The sequences x [n, l, c] with sines and cosines of each place added: Vaswani et al., 2017. No states."""
+    """Return the sequences x [n, l, c] with sines and cosines of each place added: Vaswani et al., 2017. No states."""
     size = channels(program, "sinusoidal_positions", x, rank=3)
     return x + ops.sinusoidal_positions(places(program, x.shape[-2]), size=size, base=base, dtype=x.dtype)
 
 
 def places(program: Program, length: int | str) -> Value:
-    """The numbers 0, 1, 2 ... of the places of a sequence; its length may be a symbol."""
+    """Return the numbers 0, 1, 2 ... of the places of a sequence; its length may be a symbol."""
     if isinstance(length, int):
         return ops.range.on(program)(stop=length)
     return ops.cumsum(ops.full.on(program)(shape=(length,), value=1, dtype="int64"), exclusive=True)

@@ -10,7 +10,7 @@ from prograd.layers.asked import channels, layer
 def batch_norm(
     program: Program, name: str, x: Value, *, momentum: float = 0.9, epsilon: float = 1e-5, decay: float = 1.0
 ) -> Value:
-    """Each channel of x [..., c] brought to mean 0 and deviation 1 over the batch, then scaled and moved.
+    """Return each channel of x [..., c] brought to mean 0 and deviation 1 over the batch, then scaled and moved.
 
     Outside training, mean and variance are those that ran along: running = momentum * running + (1 - momentum) * seen.
     Ioffe and Szegedy, 2015.
@@ -35,7 +35,7 @@ def batch_norm(
 
 @layer
 def layer_norm(program: Program, name: str, x: Value, *, epsilon: float = 1e-5, decay: float = 1.0) -> Value:
-    """The channels of each place of x [..., c] brought to mean 0 and deviation 1, then scaled and moved.
+    """Return the channels of each place of x [..., c] brought to mean 0 and deviation 1, then scaled and moved.
 
     Declares the parameters `name.scale` and `name.bias`, [c]; `epsilon` is added to the variance, `decay` multiplies
     the weight decay of both. Ba, Kiros and Hinton, 2016.
@@ -48,7 +48,7 @@ def layer_norm(program: Program, name: str, x: Value, *, epsilon: float = 1e-5, 
 def group_norm(
     program: Program, name: str, x: Value, groups: int, *, epsilon: float = 1e-5, decay: float = 1.0
 ) -> Value:
-    """Each group of neighbouring channels of each row of x [n, ..., c] brought to mean 0 and deviation 1.
+    """Return each group of neighbouring channels of each row of x [n, ..., c] brought to mean 0 and deviation 1.
 
     Then each channel is scaled and moved: the parameters `name.scale` and `name.bias` are [c]; `epsilon` is added to
     the variance, `decay` multiplies the weight decay of both. Wu and He, 2018.

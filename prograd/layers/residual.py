@@ -12,7 +12,7 @@ from registry.settings import Number, require_within
 
 @layer
 def dropout(x: Value, rate: Number) -> Value:
-    """The tensor x with elements set to 0 with probability `rate`, and x itself outside training. No states.
+    """Return the tensor x with elements set to 0 with probability `rate`, and x itself outside training. No states.
 
     A `rate` that is a setting may be another one in each run: then numbers are drawn and compared with it.
     """
@@ -32,7 +32,7 @@ def _dropout_by(x: Value, rate: Value) -> Value:
 
 @layer
 def residual(x: Value, layer: Callable[[Value], Value], *, rate: Number = 0.0) -> Value:
-    """The sum of x and what a layer makes of it, with dropout: He et al., 2016. No states of its own.
+    """Return the sum of x and what a layer makes of it, with dropout: He et al., 2016. No states of its own.
 
     x = layers.residual(x, lambda x: layers.dense(program, "more", x, 64))
     """

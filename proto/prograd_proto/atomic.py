@@ -66,7 +66,7 @@ def _remove(temporary: str) -> None:
 
 
 def mode_to_replace(target: str, force: bool) -> int | None:
-    """The mode of the file that `force` replaces, None if there is none; FileExistsError if it must stay."""
+    """Return the mode of the file that `force` replaces, None if there is none; FileExistsError if it must stay."""
     try:
         mode = os.stat(target).st_mode
     except FileNotFoundError:

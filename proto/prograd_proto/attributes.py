@@ -20,7 +20,7 @@ KINDS: Final = ("bool", "int", "float", "string", "dtype", "shape", "ints", "flo
 
 
 def attribute_message(name: str, kind: str, value: Attribute) -> pb.AttrDesc:
-    """The message of one attribute; `kind` is one of `KINDS` and fits `value`."""
+    """Return the message of one attribute; `kind` is one of `KINDS` and fits `value`."""
     desc = pb.AttrDesc(name=name)
     match kind:
         case "dtype":
@@ -39,7 +39,7 @@ def attribute_message(name: str, kind: str, value: Attribute) -> pb.AttrDesc:
 
 
 def attribute_kind(desc: pb.AttrDesc) -> str:
-    """The word of `KINDS` for a message; raises ProgramError if it has no value."""
+    """Return the word of `KINDS` for a message; raises ProgramError if it has no value."""
     field = desc.WhichOneof("value")
     if field is None:
         raise ProgramError(f"the attribute {desc.name!r} has no value")
@@ -47,7 +47,7 @@ def attribute_kind(desc: pb.AttrDesc) -> str:
 
 
 def attribute_value(desc: pb.AttrDesc) -> Attribute:
-    """The Python value of a message; raises ProgramError if it has none or an unknown dtype."""
+    """Return the Python value of a message; raises ProgramError if it has none or an unknown dtype."""
     match attribute_kind(desc):
         case "dtype":
             name = NAMES.get(desc.dtype_value)
@@ -63,7 +63,7 @@ def attribute_value(desc: pb.AttrDesc) -> Attribute:
 
 
 def attributes_of(op: pb.OpDesc) -> dict[str, Attribute]:
-    """Every attribute of an op by name, in the order written."""
+    """Return every attribute of an op by name, in the order written."""
     return {desc.name: attribute_value(desc) for desc in op.attributes}
 
 

@@ -37,7 +37,7 @@ INTEGER_RANGES: Final = {"int32": (-(1 << 31), 1 << 31), "int64": (-(1 << 63), 1
 
 
 def holds(dtype: str, number: float) -> bool:
-    """Whether a number, without what is behind the point, is one of an integer dtype; other dtypes hold any."""
+    """Return True if a number, without what is behind the point, is one of an integer dtype; other dtypes hold any."""
     least, end = INTEGER_RANGES.get(dtype, (0, 0))
     return dtype not in INTEGER_RANGES or least - 1 < number < end
 
@@ -47,5 +47,5 @@ def wide(dtype: DTypeName) -> DTypeName: ...
 @overload
 def wide(dtype: str) -> str: ...
 def wide(dtype: str) -> str:
-    """The dtype that elements of this one are computed in: float32 for 16-bit floats, else the same."""
+    """Return the dtype that elements of this one are computed in: float32 for 16-bit floats, else the same."""
     return "float32" if dtype in HALVES else dtype

@@ -24,7 +24,7 @@ _LEAST: Final = -133
 
 
 def pack(dtype: str, numbers: Sequence[float]) -> bytes:
-    """The numbers as elements, floats rounded to the nearest, halves to even.
+    """Return the numbers as elements, floats rounded to the nearest, halves to even.
 
     Raises struct.error or OverflowError for a number beyond the dtype's largest.
     """
@@ -34,7 +34,7 @@ def pack(dtype: str, numbers: Sequence[float]) -> bytes:
 
 
 def unpack(dtype: str, data: bytes) -> tuple[float, ...]:
-    """The elements as numbers; `data` has a whole number of them."""
+    """Return the elements as numbers; `data` has a whole number of them."""
     if dtype == "bfloat16":
         data = b"".join(b"\0\0" + data[i : i + 2] for i in range(0, len(data), 2))
     code = CODES.get(dtype, "f")
@@ -42,7 +42,7 @@ def unpack(dtype: str, data: bytes) -> tuple[float, ...]:
 
 
 def _bfloat16(number: float) -> bytes:
-    """The upper half of the nearest float32 whose lower half is 0, which is a bfloat16 exactly."""
+    """Return the upper half of the nearest float32 whose lower half is 0, which is a bfloat16 exactly."""
     if not math.isfinite(number):
         return struct.pack("<f", number)[2:]
     unit = max(math.frexp(number)[1] - _DIGITS, _LEAST)

@@ -24,7 +24,7 @@ END: Final = pb.ProgramDesc(complete=True).SerializeToString()
 
 
 def load(path: str | os.PathLike[str]) -> pb.ProgramDesc:
-    """The program in a file, upgraded to today's format and operators.
+    """Return the program in a file, upgraded to today's format and operators.
 
     Nothing is imported, evaluated or followed. What comes back is a well-formed message, not yet a checked
     program: names, indices and types in it may lie.
@@ -88,7 +88,7 @@ def write(raw: bytes, where: str, *, force: bool) -> None:
 
 
 def canonical_bytes(program: pb.ProgramDesc) -> bytes:
-    """The one serialisation of a program: fields by number, defaults left out, no end mark.
+    """Return the one serialisation of a program: fields by number, defaults left out, no end mark.
 
     Equal programs have equal bytes, and programs of equal bytes are equal.
     """
@@ -102,14 +102,14 @@ def canonical_bytes(program: pb.ProgramDesc) -> bytes:
 
 
 def copy_of(program: pb.ProgramDesc) -> pb.ProgramDesc:
-    """A program of its own, equal to `program`."""
+    """Return a program of its own, equal to `program`."""
     copy = pb.ProgramDesc()
     copy.CopyFrom(program)
     return copy
 
 
 def read(where: str) -> bytes:
-    """The bytes of a regular file of at most `MAX_BYTES`."""
+    """Return the bytes of a regular file of at most `MAX_BYTES`."""
     try:
         with open_regular(where) as file:
             return file.read(size_to_read(os.fstat(file.fileno()).st_size))
@@ -120,7 +120,7 @@ def read(where: str) -> bytes:
 
 
 def size_to_read(size: int) -> int:
-    """The size of a file, if a program may have it; ProgramError if not."""
+    """Return the size of a file, if a program may have it; ProgramError if not."""
     if size == 0:
         raise ProgramError("the file is empty")
     if size > MAX_BYTES:
@@ -129,7 +129,7 @@ def size_to_read(size: int) -> int:
 
 
 def parse(raw: bytes) -> pb.ProgramDesc:
-    """The message in a file's bytes, without its end mark, of whatever version."""
+    """Return the message in a file's bytes, without its end mark, of whatever version."""
     try:
         program = pb.ProgramDesc.FromString(raw)
     except DecodeError as error:
@@ -157,7 +157,7 @@ def refuse_unknown_fields(program: pb.ProgramDesc, raw: bytes) -> None:
 
 
 def first_unknown(message: Message) -> tuple[str, int] | None:
-    """The message and number of the first unknown field at or below `message`."""
+    """Return the message and number of the first unknown field at or below `message`."""
     from google.protobuf.unknown_fields import UnknownFieldSet  # only where something is wrong: start-up time
 
     for field in UnknownFieldSet(message):

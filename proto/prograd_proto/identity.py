@@ -14,7 +14,7 @@ NamedState = tuple[str, str, Sequence[int], bytes | bytearray | memoryview]
 
 
 def program_sha256(program: pb.ProgramDesc) -> str:
-    """The hash, in hexadecimal digits, of what a program computes.
+    """Return the hash, in hexadecimal digits, of what a program computes.
 
     It is over the canonical bytes without what changes no result: the producer, the user's locations, the
     memory plans, and the run that is made when nothing else is asked. The program stays as it is.
@@ -35,7 +35,7 @@ def program_sha256(program: pb.ProgramDesc) -> str:
 
 
 def state_sha256(states: Iterable[NamedState]) -> str:
-    """The hash, in hexadecimal digits, of all states, in whatever order they come.
+    """Return the hash, in hexadecimal digits, of all states, in whatever order they come.
 
     Hashed are the number of states and then, in the order of the names' UTF-8 bytes: the length of the
     name and the name, the length of the dtype's name and that name, the number of axes and each extent,

@@ -6,7 +6,7 @@ from prograd_proto import program_pb2 as pb
 
 
 def trains(program: pb.ProgramDesc, block: pb.BlockDesc) -> bool:
-    """Whether a step of the block changes a state that lives on.
+    """Return True if a step of the block changes a state that lives on.
 
     A block that updates only states that last an epoch evaluates: its updates are totals over rows.
     """
@@ -17,7 +17,7 @@ def trains(program: pb.ProgramDesc, block: pb.BlockDesc) -> bool:
 
 
 def slots_of_frozen(program: pb.ProgramDesc) -> set[str]:
-    """The slots of parameters that are not trained."""
+    """Return the slots of parameters that are not trained."""
     frozen = {s.name for s in program.states if s.kind == pb.STATE_KIND_PARAMETER and not s.trainable}
     return {s.name for s in program.states if s.kind == pb.STATE_KIND_SLOT and s.slot_of in frozen}
 

@@ -57,7 +57,7 @@ def load_plugin(group: str, name: str, table: dict[str, T], audit: Callable[[T],
 
 
 def namespace_of(type: str) -> str:
-    """The plugin that an operator is of, "" for prograd itself."""
+    """Return the plugin that an operator is of, "" for prograd itself."""
     return type.rpartition(".")[0]
 
 

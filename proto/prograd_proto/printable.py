@@ -25,29 +25,29 @@ _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"
 
 
 def printable(text: str) -> str:
-    """The text on one line, with JSON's escape in place of whatever a terminal would act upon or hide."""
+    """Return the text on one line, with JSON's escape in place of whatever a terminal would act upon or hide."""
     if text.isprintable() and (text.isascii() or not _UNSEEN.search(text)):
         return text
     return "".join(c if c.isprintable() and not _UNSEEN.match(c) else _escaped(c) for c in text)
 
 
 def sentence(text: str, most: int = MOST) -> str:
-    """The text printable and, where it is longer than `most` letters, without its middle."""
+    """Return the text printable and, where it is longer than `most` letters, without its middle."""
     return _shortened(printable(_shortened(text, most)), most)
 
 
 def word(text: str) -> str:
-    """The text as a value of a result line: printable, of bounded length, with `_` for spaces."""
+    """Return the text as a value of a result line: printable, of bounded length, with `_` for spaces."""
     return sentence(text, WORD).replace(" ", "_")
 
 
 def result_line(verdict: str, fields: Iterable[tuple[str, object]]) -> str:
-    """`OK entry=train loss=0.0213`: a word, then names and values without spaces."""
+    """Return `OK entry=train loss=0.0213`: a word, then names and values without spaces."""
     return " ".join([verdict, *(f"{field_name(name)}={_value(value)}" for name, value in fields)])
 
 
 def field_name(text: str) -> str:
-    """The text as the name of a field in a result line."""
+    """Return the text as the name of a field in a result line."""
     return word(text).replace("=", "_")
 
 

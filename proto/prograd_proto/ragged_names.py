@@ -17,7 +17,7 @@ MASK: Final = ".mask"
 
 
 def base_of(key: str) -> str:
-    """The key whose lengths or mask a key names, "" if it names none."""
+    """Return the key whose lengths or mask a key names, "" if it names none."""
     for end in (LENGTHS, MASK):
         if key.endswith(end):
             return key.removesuffix(end)

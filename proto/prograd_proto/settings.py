@@ -25,7 +25,7 @@ class Interval(NamedTuple):
     without_most: bool = False
 
     def has(self, number: float) -> bool:
-        """Whether a finite number is in it."""
+        """Return True if a finite number is in it."""
         above = number > self.least if self.without_least else number >= self.least
         below = number < self.most if self.without_most else number <= self.most
         return isfinite(number) and above and below
@@ -37,7 +37,7 @@ class Interval(NamedTuple):
         return Interval(low[0], high[0], low[1], not high[1])
 
     def __str__(self) -> str:
-        """`from 0.0 on and below 1.0`, or `any finite number`."""
+        """Return `from 0.0 on and below 1.0`, or `any finite number`."""
         words: list[str] = []
         if self.least != -inf:
             words.append(f"above {self.least:g}" if self.without_least else f"from {self.least:g} on")
@@ -58,7 +58,7 @@ def written(interval: Interval) -> str:
 
 
 def interval_of(state: pb.StateDesc) -> Interval:
-    """The numbers that a setting may be. Raises ValueError if what it says is no interval."""
+    """Return the numbers that a setting may be. Raises ValueError if what it says is no interval."""
     found = re.fullmatch(_WRITTEN, state.slot)
     if found is None:
         raise ValueError(f"{state.slot!r} is no interval")
@@ -72,10 +72,10 @@ def interval_of(state: pb.StateDesc) -> Interval:
 
 
 def is_setting(state: pb.StateDesc) -> bool:
-    """Whether a state is a setting, well formed or not."""
+    """Return True if a state is a setting, well formed or not."""
     return state.kind == pb.STATE_KIND_COUNTER and state.slot.partition(" ")[0] == WORD
 
 
 def settings_among(states: Iterable[pb.StateDesc]) -> list[pb.StateDesc]:
-    """The settings, in their order."""
+    """Return the settings, in their order."""
     return [state for state in states if is_setting(state)]

@@ -8,7 +8,7 @@ LONGEST: Final = 100
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that is near; "" if none is."""
+    """Return the known name that is near; "" if none is."""
     from difflib import get_close_matches  # slow to import, and needed only where something is wrong
 
     if len(name) > LONGEST:
@@ -31,7 +31,7 @@ def closest_and_all(name: str, known: Iterable[str]) -> str:
 
 
 def are(known: Iterable[str]) -> str:
-    """`are a, b`, `is a` or `are none`."""
+    """Return `are a, b`, `is a` or `are none`."""
     names = list(known)
     return f"{'is' if len(names) == 1 else 'are'} {', '.join(names) or 'none'}"
 

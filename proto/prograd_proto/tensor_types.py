@@ -61,7 +61,7 @@ def _nbytes(type: TensorType) -> int:
 
 
 def known(extent: int | str) -> int:
-    """The extent as a number; raises ProgramError for a symbol."""
+    """Return the extent as a number; raises ProgramError for a symbol."""
     if isinstance(extent, str):
         raise ProgramError(f"the size of {extent!r} is not known yet; bind it first")
     return extent
@@ -80,7 +80,7 @@ def _extent(dim: pb.Dim) -> int | str:
 
 
 def shape_message(shape: Iterable[int | str]) -> pb.Shape:
-    """The `Shape` message of a Python shape."""
+    """Return the `Shape` message of a Python shape."""
     message = pb.Shape()
     message.CopyFrom(_shape_message(tuple(shape)))
     return message
@@ -92,7 +92,7 @@ def _shape_message(shape: Shape) -> pb.Shape:
 
 
 def type_of(desc: pb.TensorDesc | pb.StateDesc) -> TensorType:
-    """The type written in a tensor's or state's description.
+    """Return the type written in a tensor's or state's description.
 
     Raises ProgramError for an unknown dtype, no shape, or an extent that is neither size nor symbol.
     """
@@ -113,7 +113,7 @@ def _parsed_type(dtype: int, shape: bytes) -> TensorType | None:
 
 
 def tensor_desc(name: str, type: TensorType) -> pb.TensorDesc:
-    """The description of a tensor of that name and type."""
+    """Return the description of a tensor of that name and type."""
     desc = pb.TensorDesc()
     desc.CopyFrom(_nameless(type))
     desc.name = name

@@ -33,11 +33,11 @@ class Fresh:
         self._last_id = max((op.id for op in block.ops), default=0)
 
     def type(self, tensor: str) -> TensorType:
-        """The type of a tensor of the block."""
+        """Return the type of a tensor of the block."""
         return type_of(self._descs[tensor])
 
     def tensor(self, stem: str, type: TensorType) -> str:
-        """The name, beginning with `stem`, of a new tensor of that type."""
+        """Return the name, beginning with `stem`, of a new tensor of that type."""
         number = max(len(self._descs), self._number)
         while (name := f"{stem}_{number}") in self._descs:
             number += 1
@@ -47,7 +47,7 @@ class Fresh:
         return name
 
     def id(self) -> int:
-        """An op id that nothing in the block has."""
+        """Return an op id that nothing in the block has."""
         self._last_id += 1
         return self._last_id
 
@@ -59,7 +59,7 @@ OPERATOR_UPGRADES: dict[tuple[str, int], tuple[OperatorUpgrade, Mapping[str, int
 
 
 def operator_version(type: str) -> int:
-    """The current version of an operator: 1 unless `OPERATOR_VERSIONS` says otherwise."""
+    """Return the current version of an operator: 1 unless `OPERATOR_VERSIONS` says otherwise."""
     return OPERATOR_VERSIONS.get(type, 1)
 
 
@@ -117,7 +117,7 @@ def upgrade_format(program: pb.ProgramDesc) -> None:
 
 
 def listed_versions(program: pb.ProgramDesc) -> dict[str, int]:
-    """The program's operator versions, each one there and known."""
+    """Return the program's operator versions, each one there and known."""
     versions: dict[str, int] = {}
     for operator in program.operators:
         if versions.setdefault(operator.type, operator.version) != operator.version:
@@ -146,7 +146,7 @@ def require_versions(program: pb.ProgramDesc, versions: Mapping[str, int]) -> No
 
 
 def every_op(program: pb.ProgramDesc) -> Iterator[pb.OpDesc]:
-    """All ops: those that give states their first value, then those of every block."""
+    """Return all ops: those that give states their first value, then those of every block."""
     yield from (state.op for state in program.states if state.HasField("op"))
     for block in program.blocks:
         yield from block.ops
@@ -191,7 +191,7 @@ def upgrade_block(block: pb.BlockDesc, versions: Mapping[str, int]) -> bool:
 
 
 def upgraded(op: pb.OpDesc, version: int, fresh: Fresh) -> Sequence[pb.OpDesc]:
-    """The ops of today that stand for `op` of that version; `op` stays as it is."""
+    """Return the ops of today that stand for `op` of that version; `op` stays as it is."""
     if version == _version_after(op.type, version):
         return [op]
     if (op.type, version) not in OPERATOR_UPGRADES:
@@ -206,6 +206,6 @@ def upgraded(op: pb.OpDesc, version: int, fresh: Fresh) -> Sequence[pb.OpDesc]:
 
 
 def _version_after(type: str, version: int) -> int:
-    """The version after upgrading; an operator of a plugin that is not loaded stays as it is listed."""
+    """Return the version after upgrading; an operator of a plugin that is not loaded stays as it is listed."""
     unknown = bool(namespace_of(type)) and type not in OPERATOR_VERSIONS
     return version if unknown else operator_version(type)

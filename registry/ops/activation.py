@@ -25,7 +25,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 @op
 def leaky_relu(x: Value, *, alpha: float = 0.01) -> TensorType:
-    """The element of x where it is positive, alpha * x elsewhere; the gradient at 0 is alpha."""
+    """Return the element of x where it is positive, alpha * x elsewhere; the gradient at 0 is alpha."""
     require_float(x)
     return x.type
 
@@ -51,7 +51,7 @@ def prelu_gradient(x: Value, slope: Value, dy: Value) -> tuple[Value, Value]:
 
 @op
 def elu(x: Value, *, alpha: float = 1.0) -> TensorType:
-    """The element of x where it is positive, alpha * (exp(x) - 1) elsewhere. Clevert and others, 2015."""
+    """Return the element of x where it is positive, alpha * (exp(x) - 1) elsewhere. Clevert and others, 2015."""
     require_float(x)
     return x.type
 
@@ -64,7 +64,7 @@ def elu_gradient(x: Value, dy: Value, *, alpha: float) -> Value:
 
 @op
 def celu(x: Value, *, alpha: float = 1.0) -> TensorType:
-    """The element of x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere. Barron, 2017."""
+    """Return the element of x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere. Barron, 2017."""
     require_float(x)
     require(alpha > 0, f"alpha is {alpha}, not positive")
     return x.type
@@ -78,7 +78,7 @@ def celu_gradient(x: Value, dy: Value, *, alpha: float) -> Value:
 
 @op
 def selu(x: Value) -> TensorType:
-    """The scale 1.0507... times elu with alpha 1.6732...: they keep mean 0 and variance 1.
+    """Return the scale 1.0507... times elu with alpha 1.6732...: they keep mean 0 and variance 1.
 
     Klambauer and others, 2017.
     """
@@ -95,7 +95,7 @@ def selu_gradient(x: Value, dy: Value) -> Value:
 
 @op
 def gelu(x: Value, *, approximate: str = "none") -> TensorType:
-    """The element x times the probability that a normal number is below it. Hendrycks and Gimpel, 2016.
+    """Return the element x times the probability that a normal number is below it. Hendrycks and Gimpel, 2016.
 
     `approximate` is "none" or "tanh", for x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))).
     """
@@ -116,7 +116,7 @@ def gelu_gradient(x: Value, dy: Value, *, approximate: str) -> Value:
 
 @op
 def softplus(x: Value, *, beta: float = 1.0) -> TensorType:
-    """The smooth maximum of x and 0, log(1 + exp(beta * x)) / beta, exact also where PyTorch takes x for it."""
+    """Return the smooth maximum of x and 0, log(1 + exp(beta * x)) / beta, exact also where PyTorch takes x for it."""
     require_float(x)
     require(beta > 0, f"beta is {beta}, not positive")
     return x.type
@@ -129,7 +129,7 @@ def softplus_gradient(x: Value, dy: Value, *, beta: float) -> Value:
 
 @op
 def hard_sigmoid(x: Value, *, alpha: float = 1 / 6, beta: float = 0.5) -> TensorType:
-    """The line alpha * x + beta, cut off at 0 and 1, where the gradient is 0.
+    """Return the line alpha * x + beta, cut off at 0 and 1, where the gradient is 0.
 
     The defaults are PyTorch's; ONNX, TensorFlow and Keras before 3 have alpha = 0.2.
     """
@@ -144,7 +144,7 @@ def hard_sigmoid_gradient(y: Value, dy: Value, *, alpha: float) -> Value:
 
 @op
 def hard_swish(x: Value) -> TensorType:
-    """The element x times x / 6 + 1/2 cut off at 0 and 1; the gradient is 0 at -3 and 1 at 3.
+    """Return the element x times x / 6 + 1/2 cut off at 0 and 1; the gradient is 0 at -3 and 1 at 3.
 
     Howard and others, 2019.
     """
@@ -159,7 +159,7 @@ def hard_swish_gradient(x: Value, dy: Value) -> Value:
 
 @op
 def hard_tanh(x: Value, *, min: float = -1.0, max: float = 1.0) -> TensorType:
-    """The element of x cut off at `min` and `max`, where the gradient is 0; that of `clip` is not."""
+    """Return the element of x cut off at `min` and `max`, where the gradient is 0; that of `clip` is not."""
     require_float(x)
     require(min <= max, f"min is {min}, which is above max, {max}")
     return x.type
@@ -172,7 +172,7 @@ def hard_tanh_gradient(x: Value, dy: Value, *, min: float, max: float) -> Value:
 
 @op
 def threshold(x: Value, *, threshold: float, value: float) -> TensorType:
-    """The element of x where it is above the threshold, `value` elsewhere; the gradient flows through NaN."""
+    """Return the element of x where it is above the threshold, `value` elsewhere; the gradient flows through NaN."""
     require_float(x)
     return x.type
 
@@ -184,7 +184,7 @@ def threshold_gradient(x: Value, dy: Value, *, threshold: float) -> Value:
 
 @op
 def glu(x: Value, *, axis: int = -1) -> TensorType:
-    """The first half of x along `axis` times the sigmoid of the second half. Dauphin and others, 2016."""
+    """Return the first half of x along `axis` times the sigmoid of the second half. Dauphin and others, 2016."""
     require_float(x)
     axis = normal_axis(axis, x.rank)
     half = _half(x, axis)

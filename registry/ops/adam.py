@@ -181,7 +181,7 @@ def adam_scale(
     epsilon: float = 1e-8,
     decay: float = 0.0,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """The direction of Adam plus decay * w, as LAMB scales it: You et al., 2020.
+    """Return the direction of Adam plus decay * w, as LAMB scales it: You et al., 2020.
 
     It is new_m / (1 - beta1^t) / (sqrt(new_v / (1 - beta2^t)) + epsilon) + decay * w; m and v are the running means
     of dw and of its square.

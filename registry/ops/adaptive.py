@@ -94,7 +94,7 @@ def rms_scale(
 def centred_rms_scale(
     w: Value, dw: Value, v: Value, mean: Value, *, alpha: float = 0.99, epsilon: float = 1e-8, decay: float = 0.0
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """The gradient over its running deviation, g / (sqrt(new_v - new_mean^2) + epsilon): Graves, 2013.
+    """Return the gradient over its running deviation, g / (sqrt(new_v - new_mean^2) + epsilon): Graves, 2013.
 
     new_v is the running mean of g^2 and new_mean that of g, both with the factor alpha.
     """

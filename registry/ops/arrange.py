@@ -18,7 +18,7 @@ BACKWARDS = slice(None, None, -1)
 
 @spelled
 def squeeze(x: Value, *, axes: tuple[int, ...] = ()) -> Value:
-    """The tensor without these axes, whose extents are 1; without all axes of extent 1 if `axes` is empty."""
+    """Return the tensor without these axes, whose extents are 1; without all axes of extent 1 if `axes` is empty."""
     if not axes:
         return reshape(x, shape=tuple(extent for extent in x.shape if extent != 1))
     gone = normal_axes(axes, x.rank)
@@ -29,7 +29,7 @@ def squeeze(x: Value, *, axes: tuple[int, ...] = ()) -> Value:
 
 @spelled
 def unsqueeze(x: Value, *, axes: tuple[int, ...]) -> Value:
-    """The tensor with new axes of extent 1 which are these axes of the result."""
+    """Return the tensor with new axes of extent 1 which are these axes of the result."""
     require(len(axes) > 0, "axes is empty")
     rank = x.rank + len(axes)
     new = normal_axes(axes, rank)
@@ -57,7 +57,7 @@ def stack(*xs: Value, axis: int = 0) -> Value:
 
 @spelled
 def unstack(x: Value, *, axis: int = 0) -> list[Value]:
-    """The slices of x along `axis`, without that axis."""
+    """Return the slices of x along `axis`, without that axis."""
     axis = normal_axis(axis, x.rank)
     count = size_known(x.shape[axis], "the extent of an unstacked axis")
     require(count > 0, f"axis {axis} has no elements")
@@ -66,7 +66,7 @@ def unstack(x: Value, *, axis: int = 0) -> list[Value]:
 
 @spelled
 def flip(x: Value, *, axes: tuple[int, ...] = ()) -> Value:
-    """The elements in the opposite order along `axes`, all of them if empty."""
+    """Return the elements in the opposite order along `axes`, all of them if empty."""
     turned = normal_axes(axes, x.rank)
     return x[tuple(BACKWARDS if axis in turned else slice(None) for axis in range(x.rank))]
 
@@ -95,7 +95,7 @@ def tile(x: Value, *, counts: tuple[int, ...]) -> Value:
 
 @spelled
 def repeat(x: Value, *, count: int, axis: int) -> Value:
-    """Each slice along `axis` `count` times in a row."""
+    """Return each slice along `axis` `count` times in a row."""
     axis = normal_axis(axis, x.rank)
     counts = tuple(count if i == axis else 1 for i in range(x.rank))
     return _copied(x, counts, lambda extent, count: (extent, count))
@@ -103,7 +103,7 @@ def repeat(x: Value, *, count: int, axis: int) -> Value:
 
 @spelled
 def pad_reflect(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Value:
-    """The tensor with `before[i]` and `after[i]` elements around it on axis i, mirrored at the outermost ones.
+    """Return the tensor with `before[i]` and `after[i]` elements around it on axis i, mirrored at the outermost ones.
 
     The outermost elements are not repeated: 1 2 3 becomes 3 2 1 2 3 2 1. A width is less than the extent.
     """
@@ -116,7 +116,7 @@ def pad_reflect(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) ->
 
 @spelled
 def pad_edge(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Value:
-    """The tensor with `before[i]` and `after[i]` copies of its outermost elements around it on axis i."""
+    """Return the tensor with `before[i]` and `after[i]` copies of its outermost elements around it on axis i."""
     for axis, left, right, size in _widths(x, before, after):
         require(size > 0, f"axis {axis} has no elements to copy")
         first, last = (
@@ -129,7 +129,7 @@ def pad_edge(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Va
 
 @spelled
 def pad_wrap(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Value:
-    """The tensor with `before[i]` and `after[i]` elements around it on axis i, taken from its opposite end."""
+    """Return the tensor with `before[i]` and `after[i]` elements around it on axis i, taken from its opposite end."""
     for axis, left, right, size in _widths(x, before, after):
         require(max(left, right) <= size, f"axis {axis} has {size} elements and can be wrapped by {size} at most")
         x = _framed(x, x, x, axis, (size - left, size), (0, right))
@@ -167,7 +167,7 @@ def space_to_depth(x: Value, *, block: int) -> Value:
 
 @spelled
 def depth_to_space(x: Value, *, block: int) -> Value:
-    """Images [n, h, w, block * block * c] to [n, h * block, w * block, c]: the inverse of space_to_depth."""
+    """Return images [n, h, w, block * block * c] to [n, h * block, w * block, c]: the inverse of space_to_depth."""
     n, rows, columns, channels = _image(x)
     require(block > 0, f"block={block} is not positive")
     require(channels % block**2 == 0, f"blocks of {block} x {block} pixels do not divide {channels} channels")
@@ -177,7 +177,7 @@ def depth_to_space(x: Value, *, block: int) -> Value:
 
 
 def _part(x: Value, axis: int, start: int, stop: int) -> Value:
-    """The slices along one axis from `start` up to `stop`, both counted from the front."""
+    """Return the slices along one axis from `start` up to `stop`, both counted from the front."""
     key: list[Index] = [slice(None)] * x.rank
     key[axis] = slice(start, stop)
     return x[tuple(key)]
@@ -186,7 +186,7 @@ def _part(x: Value, axis: int, start: int, stop: int) -> Value:
 def _framed(
     left: Value, x: Value, right: Value, axis: int, of_left: tuple[int, int], of_right: tuple[int, int]
 ) -> Value:
-    """The tensor x along `axis` between parts of two tensors; an empty part is left out."""
+    """Return the tensor x along `axis` between parts of two tensors; an empty part is left out."""
     pieces = [_part(left, axis, *of_left)] if of_left[0] < of_left[1] else []
     pieces.append(x)
     pieces += [_part(right, axis, *of_right)] if of_right[0] < of_right[1] else []
@@ -194,7 +194,7 @@ def _framed(
 
 
 def _widths(x: Value, before: tuple[int, ...], after: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
-    """Each padded axis with its widths before and after and its extent."""
+    """Return each padded axis with its widths before and after and its extent."""
     require(len(before) == len(after) == x.rank, f"before and after need {x.rank} widths each, one per axis")
     require(min((*before, *after), default=0) >= 0, "a width is negative; use slice to cut")
     widths = enumerate(zip(before, after, x.shape, strict=True))

@@ -23,7 +23,7 @@ from registry.value import Value
 def scaled_dot_product_attention(
     q: Value, k: Value, v: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 0.0
 ) -> TensorType:
-    """The values v weighted by softmax(scale * q @ k.T + mask): q [n, h, l, d], k [n, g, s, d], v [n, g, s, e].
+    """Return the values v weighted by softmax(scale * q @ k.T + mask): q [n, h, l, d], k [n, g, s, d], v [n, g, s, e].
 
     With fewer heads g of keys than h of queries, h / g queries' heads in a row share one. A bool `mask` says which keys
     a query sees, a float one is added; it broadcasts to [n, h, l, s]. With `causal` query i sees the keys 0 ... i. A
@@ -64,7 +64,7 @@ def scaled_dot_product_attention_gradient(
 def attention_gradient(
     q: Value, k: Value, v: Value, dy: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 1.0
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """The gradients of scaled_dot_product_attention for queries, keys and values; `scale` is what it is."""
+    """Return the gradients of scaled_dot_product_attention for queries, keys and values; `scale` is what it is."""
     shape = (*q.shape[:-1], _attended(q, k, v, mask))
     require(dy.type == TensorType(q.dtype, shape), f"dy is {dy.type}, not {TensorType(q.dtype, shape)}")
     return q.type, k.type, v.type
@@ -105,7 +105,7 @@ def attention_gradient_gradient(
 
 
 def _steps(q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale: float) -> Value:
-    """The attention in ordinary operators, for gradients of higher order."""
+    """Return the attention in ordinary operators, for gradients of higher order."""
     n, heads, length, depth = q.shape
     groups, size = k.shape[1:3]
     grouped = _grouped(heads, groups)
@@ -128,7 +128,7 @@ def _steps(q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale
 
 
 def _attended(q: Value, k: Value, v: Value, mask: Value | None) -> int | str:
-    """The size of a value; raises OpError unless the operands fit."""
+    """Return the size of a value; raises OpError unless the operands fit."""
     require(q.rank == k.rank == v.rank == 4, "queries, keys and values have four axes each: [n, heads, length, size]")
     require_equal_dtypes(q.type, k.type, v.type)
     require_float(q)

@@ -31,7 +31,7 @@ def conv2d(
     dilation: tuple[int, ...] = (1, 1),
     groups: int = 1,
 ) -> TensorType:
-    """The sum of x under the window w at every place of it: x [n, h, w, c], w [h, w, c / groups, o].
+    """Return the sum of x under the window w at every place of it: x [n, h, w, c], w [h, w, c / groups, o].
 
     With `groups`, the first c / groups channels make the first o / groups results, and so on.
     """
@@ -73,7 +73,7 @@ def conv2d_input_gradient(
     dilation: tuple[int, ...] = (1, 1),
     groups: int = 1,
 ) -> TensorType:
-    """The gradient of conv2d for images of `shape`: dy spread by the window w, a transposed convolution."""
+    """Return the gradient of conv2d for images of `shape`: dy spread by the window w, a transposed convolution."""
     _require_same_float(dy, w)
     _require_adjoint("dy", dy.shape, _convolved(shape, w.shape, stride, padding, dilation, groups))
     return TensorType(dy.dtype, shape)
@@ -111,7 +111,7 @@ def conv2d_filter_gradient(
     dilation: tuple[int, ...] = (1, 1),
     groups: int = 1,
 ) -> TensorType:
-    """The gradient of conv2d for filters of `shape`: the products of x and dy that meet in the window."""
+    """Return the gradient of conv2d for filters of `shape`: the products of x and dy that meet in the window."""
     _require_same_float(x, dy)
     _require_adjoint("dy", dy.shape, _convolved(x.shape, shape, stride, padding, dilation, groups))
     return TensorType(x.dtype, shape)
@@ -138,7 +138,7 @@ def conv2d_filter_gradient_gradient(
 
 
 def _convolved(x: Shape, w: Shape, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int) -> Shape:
-    """The shape of conv2d's result, from those of images and filters."""
+    """Return the shape of conv2d's result, from those of images and filters."""
     require(len(x) == len(w) == 4, "images and filters have four axes")
     n, height, width, channels = x
     *window, depth, made = (size_known(extent, "an extent of the filter") for extent in w)

@@ -29,14 +29,14 @@ def cast_gradient(x: Value, dy: Value) -> Value | None:
 
 
 def widened(x: Value) -> Value:
-    """The elements to compute with: in float32 those of 16-bit floats, else x itself."""
+    """Return the elements to compute with: in float32 those of 16-bit floats, else x itself."""
     return x if x.type == x.type.wide else cast(x, dtype=dtypes.wide(x.dtype))
 
 
 @exact
 @op(halves=True)
 def identity(x: Value) -> TensorType:
-    """The tensor itself."""
+    """Return the tensor itself."""
     return x.type
 
 
@@ -48,7 +48,7 @@ def identity_gradient(dy: Value) -> Value:
 @exact
 @op(no_gradient=("x",), halves=True)
 def stop_gradient(x: Value) -> TensorType:
-    """The tensor itself, as if it were a constant: no gradient flows back."""
+    """Return the tensor itself, as if it were a constant: no gradient flows back."""
     return x.type
 
 

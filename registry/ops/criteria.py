@@ -91,7 +91,7 @@ def ctc_loss(
 def binary_cross_entropy(
     probability: Value, target: Value, weights: Value | None = None, *, reduction: str = "mean"
 ) -> Value:
-    """The terms -(target * log(p) + (1 - target) * log(1 - p)), times `weights`; no logarithm is below -100.
+    """Return the terms -(target * log(p) + (1 - target) * log(1 - p)), times `weights`; no logarithm is below -100.
 
     Where one would be, its gradient is 0: train through binary_cross_entropy_with_logits.
     """
@@ -111,7 +111,7 @@ def binary_cross_entropy_with_logits(
     *,
     reduction: str = "mean",
 ) -> Value:
-    """The binary cross entropy of sigmoid(logits), accurate for logits of any size, infinite ones too.
+    """Return the binary cross entropy of sigmoid(logits), accurate for logits of any size, infinite ones too.
 
     `weights` multiply the terms, `positive_weights` the part of each term that target multiplies.
     """
@@ -142,7 +142,7 @@ def kl_divergence(logarithms: Value, target: Value, *, logarithmic: bool = False
 
 @spelled
 def absolute_error(prediction: Value, target: Value, *, reduction: str = "mean") -> Value:
-    """The absolute difference of prediction and target; the gradient is 0 where they are equal."""
+    """Return the absolute difference of prediction and target; the gradient is 0 where they are equal."""
     _require_same(prediction, target)
     return _reduced(abs(prediction - target), reduction)
 
@@ -157,7 +157,7 @@ def huber(prediction: Value, target: Value, *, delta: float = 1.0, reduction: st
 
 @spelled
 def smooth_l1(prediction: Value, target: Value, *, beta: float = 1.0, reduction: str = "mean") -> Value:
-    """The huber loss for beta, over beta; for beta = 0 the absolute error: Girshick, 2015."""
+    """Return the huber loss for beta, over beta; for beta = 0 the absolute error: Girshick, 2015."""
     _require_same(prediction, target)
     require(beta >= 0, f"beta={beta} is negative")
     difference = prediction - target
@@ -167,21 +167,21 @@ def smooth_l1(prediction: Value, target: Value, *, beta: float = 1.0, reduction:
 
 @spelled
 def hinge(prediction: Value, target: Value, *, margin: float = 1.0, reduction: str = "mean") -> Value:
-    """The terms max(margin - prediction * target, 0), for targets 1 and -1."""
+    """Return the terms max(margin - prediction * target, 0), for targets 1 and -1."""
     _require_same(prediction, target)
     return _reduced(_positive_part(margin - prediction * target), reduction)
 
 
 @spelled
 def hinge_embedding(distance: Value, target: Value, *, margin: float = 1.0, reduction: str = "mean") -> Value:
-    """The distance where the target is 1, max(margin - distance, 0) where it is -1: Hadsell et al., 2006."""
+    """Return the distance where the target is 1, max(margin - distance, 0) where it is -1: Hadsell et al., 2006."""
     _require_same(distance, target)
     return _reduced(where(target > 0.0, distance, _positive_part(margin - distance)), reduction)
 
 
 @spelled
 def cosine_embedding(a: Value, b: Value, target: Value, *, margin: float = 0.0, reduction: str = "mean") -> Value:
-    """The terms 1 - c where the target is 1, max(c - margin, 0) where it is -1; c is the cosine of rows of a, b.
+    """Return the terms 1 - c where the target is 1, max(c - margin, 0) where it is -1; c is the cosine of rows of a, b.
 
     Rows are along the last axis; to each of their squared lengths 1e-12 is added.
     """
@@ -203,7 +203,7 @@ def triplet(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Value:
-    """The terms max(d(anchor, positive) - d(anchor, negative) + margin, 0): Schroff et al., 2015.
+    """Return the terms max(d(anchor, positive) - d(anchor, negative) + margin, 0): Schroff et al., 2015.
 
     The distance d is the norm of that order of the difference plus 1e-6, along the last axis. With `swap` the negative
     is compared with the anchor or the positive, whichever is nearer (Balntas et al., 2016).

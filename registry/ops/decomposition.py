@@ -23,7 +23,7 @@ from registry.value import Value
 
 @op
 def cholesky(x: Value) -> TensorType:
-    """The lower triangular matrix y with positive diagonal whose product y @ transposed y is x.
+    """Return the lower triangular matrix y with positive diagonal whose product y @ transposed y is x.
 
     The factored matrix is the mean of x and its transpose, so that the gradient is symmetric, as in PyTorch. One that
     is not positive definite stops the run.
@@ -50,7 +50,7 @@ def cholesky_gradient(y: Value, dy: Value) -> Value:
 def triangular_solve(
     a: Value, b: Value, *, lower: bool = True, transpose: bool = False, unit_diagonal: bool = False
 ) -> TensorType:
-    """The solution y of a @ y = b, or of transposed a @ y = b, for triangular a [n, n] and b [n, k].
+    """Return the solution y of a @ y = b, or of transposed a @ y = b, for triangular a [n, n] and b [n, k].
 
     The other triangle of a, and the diagonal if it is said to be ones, are not read. Leading axes broadcast. A zero on
     the diagonal gives what division by zero gives.
@@ -76,7 +76,7 @@ def triangular_solve_gradient(
 
 @op
 def solve(a: Value, b: Value) -> TensorType:
-    """The solution y of a @ y = b, for a [n, n] and b [n, k]; leading axes broadcast.
+    """Return the solution y of a @ y = b, for a [n, n] and b [n, k]; leading axes broadcast.
 
     By elimination with row exchanges; a matrix that is singular stops the run.
     """
@@ -113,7 +113,7 @@ def inverse_gradient(y: Value, dy: Value) -> Value:
 
 @op
 def determinant(x: Value) -> TensorType:
-    """The determinant; its gradient needs the inverse, and stops the run where x is singular."""
+    """Return the determinant; its gradient needs the inverse, and stops the run where x is singular."""
     _require_square("x", x)
     return TensorType(x.dtype, x.shape[:-2])
 
@@ -130,7 +130,7 @@ def determinant_gradient(x: Value, y: Value, dy: Value) -> Value:
 
 @op("sign", "logarithm", no_gradient=("sign",))
 def log_determinant(x: Value) -> tuple[TensorType, TensorType]:
-    """The sign of the determinant and the logarithm of its absolute value: 0 and -inf where x is singular."""
+    """Return the sign of the determinant and the logarithm of its absolute value: 0 and -inf where x is singular."""
     _require_square("x", x)
     y = TensorType(x.dtype, x.shape[:-2])
     return y, y
@@ -147,7 +147,7 @@ def log_determinant_gradient(x: Value, dlogarithm: Value) -> Value:
 
 
 def _turned(x: Value) -> Value:
-    """The matrices transposed."""
+    """Return the matrices transposed."""
     return transpose(x, axes=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 

@@ -20,7 +20,7 @@ from registry.value import Value
 @exact
 @op
 def tril(x: Value, *, offset: int = 0) -> TensorType:
-    """The matrices with zeros above a diagonal."""
+    """Return the matrices with zeros above a diagonal."""
     require(x.rank >= 2, f"x has {x.rank} axes and needs two or more")
     return x.type
 
@@ -33,7 +33,7 @@ def tril_gradient(dy: Value, *, offset: int) -> Value:
 @exact
 @op
 def triu(x: Value, *, offset: int = 0) -> TensorType:
-    """The matrices with zeros below a diagonal."""
+    """Return the matrices with zeros below a diagonal."""
     require(x.rank >= 2, f"x has {x.rank} axes and needs two or more")
     return x.type
 
@@ -47,7 +47,7 @@ def triu_gradient(dy: Value, *, offset: int) -> Value:
 @grows
 @op(differentiable=False)
 def eye(*, shape: Shape, offset: int = 0, dtype: DTypeName = "float32") -> TensorType:
-    """Matrices of zeros with ones on a diagonal; axes of `shape` before the last two repeat the matrix."""
+    """Return matrices of zeros with ones on a diagonal; axes of `shape` before the last two repeat the matrix."""
     require(len(shape) >= 2, f"shape has {len(shape)} extents and needs two or more")
     return TensorType(dtype, shape)
 

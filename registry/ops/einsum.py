@@ -53,7 +53,7 @@ def einsum(equation: str, *xs: Value) -> Value:
 
 @spelled
 def outer(a: Value, b: Value) -> Value:
-    """The products of each element of the vector a with each of the vector b: y[i, j] = a[i] * b[j]."""
+    """Return the products of each element of the vector a with each of the vector b: y[i, j] = a[i] * b[j]."""
     for name, x in (("a", a), ("b", b)):
         require(x.rank == 1, f"{name} has {x.rank} axes, not 1; use einsum for more")
     return mul(reshape(a, shape=(*a.shape, 1)), reshape(b, shape=(1, *b.shape)))
@@ -76,7 +76,7 @@ class Factor(NamedTuple):
 
 
 def _parsed(equation: str, xs: Sequence[Value]) -> tuple[list[Labels], Labels]:
-    """The labels of each tensor's axes and of the output's."""
+    """Return the labels of each tensor's axes and of the output's."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     for text in (*terms, right):
@@ -106,7 +106,7 @@ def _labels(term: str, position: int, x: Value) -> Labels:
 
 
 def _without_repetition(x: Value, labels: Labels) -> Factor:
-    """The tensor with a diagonal in the place of two axes of one name."""
+    """Return the tensor with a diagonal in the place of two axes of one name."""
     while len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         first = labels.index(twice)
@@ -136,7 +136,7 @@ def _without_ones(factors: list[Factor]) -> list[Factor]:
 
 
 def _places(output: Labels, factors: list[Factor]) -> dict[str, int]:
-    """Every label's place among all: those of the output first, in its order."""
+    """Return every label's place among all: those of the output first, in its order."""
     labels = dict.fromkeys([*output, *(label for factor in factors for label in factor.labels)])
     return {label: place for place, label in enumerate(labels)}
 
@@ -149,7 +149,7 @@ def _sizes(factors: list[Factor]) -> dict[str, int]:
 def _cheapest(
     terms: list[frozenset[str]], output: frozenset[str], sizes: Mapping[str, int]
 ) -> tuple[int, list[tuple[int, int]]]:
-    """The number of products of the cheapest order of contractions, and that order.
+    """Return the number of products of the cheapest order of contractions, and that order.
 
     A pair of places leaves the list, the later one first, and their product comes last.
     """
@@ -170,7 +170,7 @@ def _cheapest(
 
 
 def _contracted(a: Factor, b: Factor, kept: set[str], order: Mapping[str, int]) -> Factor:
-    """The product of two tensors, summed over the labels that nothing else has; by matmul if it can be."""
+    """Return the product of two tensors, summed over the labels that nothing else has; by matmul if it can be."""
     rows = sorted({*a.labels} - {*b.labels}, key=order.__getitem__)
     columns = sorted({*b.labels} - {*a.labels}, key=order.__getitem__)
     if rows and columns and order[columns[0]] < order[rows[0]]:
@@ -206,7 +206,7 @@ def _matrix_product(
 
 
 def _as_matrices(x: Factor, lead: list[str], outer: list[str], inner: list[str]) -> tuple[Value, bool]:
-    """Matrices [outer, inner] or, if x has its axes in that order, [inner, outer]; and whether the latter."""
+    """Return matrices [outer, inner] or, if x has its axes in that order, [inner, outer]; and whether the latter."""
     swapped = x.labels == (*lead, *inner, *outer)
     groups = (inner, outer) if swapped else (outer, inner)
     value = _arranged(x, (*lead, *groups[0], *groups[1]))
@@ -240,7 +240,7 @@ def _multiplied(a: Factor, b: Factor, inner: list[str], order: Mapping[str, int]
 
 
 def _summed(factor: Factor, labels: Iterable[str]) -> Factor:
-    """The tensor summed over these axes, in its own dtype."""
+    """Return the tensor summed over these axes, in its own dtype."""
     gone = [*labels]
     if not gone:
         return factor
@@ -251,7 +251,7 @@ def _summed(factor: Factor, labels: Iterable[str]) -> Factor:
 
 
 def _arranged(factor: Factor, labels: Labels) -> Value:
-    """The tensor with its axes in that order."""
+    """Return the tensor with its axes in that order."""
     if factor.labels == labels:
         return factor.value
     return transpose(factor.value, axes=tuple(factor.labels.index(label) for label in labels))
@@ -262,7 +262,7 @@ def _reshaped(x: Value, shape: Shape) -> Value:
 
 
 def _can_join(extents: Mapping[str, int | str], labels: Iterable[str]) -> bool:
-    """Whether the extent of these axes in one is known: all are sizes, or all but one symbol are 1."""
+    """Return True if the extent of these axes in one is known: all are sizes, or all but one symbol are 1."""
     wide = [extents[label] for label in labels if extents[label] != 1]
     return len(wide) < 2 or all(isinstance(extent, int) for extent in wide)
 

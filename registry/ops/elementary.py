@@ -38,7 +38,7 @@ atanh = pointwise("atanh", "The number whose hyperbolic tangent is x.", lambda x
 
 @op
 def atan2(a: Operand, b: Operand) -> TensorType:
-    """The angle in radians of the point with the abscissa b and the ordinate a, from -pi to pi.
+    """Return the angle in radians of the point with the abscissa b and the ordinate a, from -pi to pi.
 
     The gradient at the origin is 0.
     """

@@ -23,7 +23,7 @@ SMALL_TENSOR_BYTES = 65536
 
 @op(differentiable=False, halves=True)
 def constant(*, value: pb.SmallTensor) -> TensorType:
-    """The elements written in the program, at most 64 KiB."""
+    """Return the elements written in the program, at most 64 KiB."""
     require(value.dtype in NAMES, f"the constant has no known dtype (number {value.dtype})")
     type = TensorType(NAMES[value.dtype], tuple(value.shape))
     require(all(extent >= 0 for extent in value.shape), "an extent is negative")
@@ -39,7 +39,7 @@ def constant(*, value: pb.SmallTensor) -> TensorType:
 @grows
 @op(differentiable=False, halves=True)
 def full(*, shape: Shape, value: float, dtype: DTypeName = "float32") -> TensorType:
-    """`shape` filled with `value`, rounded to `dtype`."""
+    """Return `shape` filled with `value`, rounded to `dtype`."""
     require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
     require(holds(dtype, value), f"the value {value:g} is no {dtype}")
     return TensorType(dtype, shape)
@@ -59,7 +59,7 @@ def size(*, shape: Shape, dtype: DTypeName = "int64") -> TensorType:
 @grows
 @op(differentiable=False)
 def range(*, stop: float, start: float = 0.0, step: float = 1.0, dtype: DTypeName = "int64") -> TensorType:
-    """The numbers start, start + step, start + 2 * step ... before `stop`, computed in float64.
+    """Return the numbers start, start + step, start + 2 * step ... before `stop`, computed in float64.
 
     Integers go up in whole steps only.
     """
@@ -77,19 +77,19 @@ def range(*, stop: float, start: float = 0.0, step: float = 1.0, dtype: DTypeNam
 
 @op(differentiable=False)
 def linspace(*, start: float, stop: float, count: int, dtype: DTypeName = "float32") -> TensorType:
-    """`count` numbers at equal distances from `start` to `stop`, both among them, computed in float64."""
+    """Return `count` numbers at equal distances from `start` to `stop`, both among them, computed in float64."""
     require(count >= 0, f"the count {count} is negative")
     require(dtype in dtypes.FLOATS, f"needs float32 or float64, not {dtype}")
     return TensorType(dtype, (count,))
 
 
 def full_like(x: Value, value: float) -> Value:
-    """A tensor of x's type filled with `value`; x itself is not read."""
+    """Return a tensor of x's type filled with `value`; x itself is not read."""
     return full.on(x.block)(shape=x.shape, value=value, dtype=x.dtype)
 
 
 def gradient_like(x: Value, value: float) -> Value:
-    """A tensor of the type of x's gradient filled with `value`; x itself is not read."""
+    """Return a tensor of the type of x's gradient filled with `value`; x itself is not read."""
     return full.on(x.block)(shape=x.shape, value=value, dtype=dtypes.wide(x.dtype))
 
 

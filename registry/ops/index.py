@@ -14,7 +14,7 @@ from registry.value import Value
 
 @op(halves=True)
 def gather(x: Value, indices: Value, *, axis: int = 0) -> TensorType:
-    """The slices of x along `axis` with these numbers; the axes of `indices` take the place of that axis.
+    """Return the slices of x along `axis` with these numbers; the axes of `indices` take the place of that axis.
 
     Indices are int32 or int64 and count from 0; one that is negative or too large stops the run.
     """
@@ -28,7 +28,7 @@ def gather_gradient(x: Value, indices: Value, dy: Value, *, axis: int) -> tuple[
 
 @op
 def scatter_add(x: Value, indices: Value, updates: Value, *, axis: int = 0) -> TensorType:
-    """The tensor x with `updates` added to the slices along `axis` that these numbers name.
+    """Return the tensor x with `updates` added to the slices along `axis` that these numbers name.
 
     `updates` has the type of gather(x, indices). A slice that is named several times gets the sum,
     added in the order of the indices.

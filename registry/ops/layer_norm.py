@@ -27,7 +27,7 @@ from registry.value import Value
 def layer_norm(
     x: Value, scale: Value | None = None, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """The tensor x brought to mean 0 and deviation 1 over the axes from `axis` on, times scale, plus bias.
+    """Return the tensor x brought to mean 0 and deviation 1 over the axes from `axis` on, times scale, plus bias.
 
     scale and bias have the shape of these axes. The statistics keep them with extent 1, and
     inverse_deviation = 1 / sqrt(variance + epsilon). Ba, Kiros and Hinton, 2016.
@@ -61,7 +61,7 @@ def layer_norm_gradient(
 def rms_norm(
     x: Value, scale: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5
 ) -> tuple[TensorType, TensorType]:
-    """The tensor x divided by the root of its mean square over the axes from `axis` on, times scale.
+    """Return the tensor x divided by the root of its mean square over the axes from `axis` on, times scale.
 
     scale has the shape of these axes; inverse_root = 1 / sqrt(mean square + epsilon) keeps them with extent 1.
     Zhang and Sennrich, 2019.
@@ -192,7 +192,7 @@ def _to_standardized(
 
 
 def _to_last_axes(dy: Value | None, unit: Value | None, parameter: Value | None, axis: int) -> Value | None:
-    """The gradient of the scale of `unit`, or of a bias, whose axes are those of dy from `axis` on."""
+    """Return the gradient of the scale of `unit`, or of a bias, whose axes are those of dy from `axis` on."""
     if dy is None or parameter is None:
         return None
     product = dy if unit is None else dy * unit
@@ -200,7 +200,7 @@ def _to_last_axes(dy: Value | None, unit: Value | None, parameter: Value | None,
 
 
 def _of_last_axes(x: Value, axis: int, **parameters: Value | None) -> TensorType:
-    """The type of a statistic over the axes from `axis` on, whose shape the parameters must have."""
+    """Return the type of a statistic over the axes from `axis` on, whose shape the parameters must have."""
     require_float(x)
     axis = normal_axis(axis, x.rank)
     _require_types(TensorType(x.dtype, x.shape[axis:]), **parameters)

@@ -14,7 +14,7 @@ from registry.value import Value
 
 @op
 def matmul(a: Value, b: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> TensorType:
-    """The matrix product a @ b over the last two axes, either operand transposed first if asked.
+    """Return the matrix product a @ b over the last two axes, either operand transposed first if asked.
 
     Leading axes broadcast as in NumPy; both operands have at least two axes.
     """

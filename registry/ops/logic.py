@@ -21,28 +21,28 @@ def logical_xor(a: Operand, b: Operand) -> TensorType:
 @exact
 @op(differentiable=False)
 def bitwise_and(a: Operand, b: Operand) -> TensorType:
-    """The bits that are set in both integers, in two's complement."""
+    """Return the bits that are set in both integers, in two's complement."""
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
 @exact
 @op(differentiable=False)
 def bitwise_or(a: Operand, b: Operand) -> TensorType:
-    """The bits that are set in either integer, in two's complement."""
+    """Return the bits that are set in either integer, in two's complement."""
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
 @exact
 @op(differentiable=False)
 def bitwise_xor(a: Operand, b: Operand) -> TensorType:
-    """The bits that are set in exactly one of the integers, in two's complement."""
+    """Return the bits that are set in exactly one of the integers, in two's complement."""
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
 @exact
 @op(differentiable=False)
 def bitwise_not(x: Value) -> TensorType:
-    """The bits that are not set in an integer: -x - 1, or 255 - x for uint8."""
+    """Return the bits that are not set in an integer: -x - 1, or 255 - x for uint8."""
     require_dtype(x, dtypes.INTEGERS)
     return x.type
 
@@ -50,14 +50,14 @@ def bitwise_not(x: Value) -> TensorType:
 @exact
 @op(differentiable=False)
 def left_shift(a: Operand, b: Operand) -> TensorType:
-    """The bits of the integer a moved up by b places; 0 if b is negative or moves all bits out."""
+    """Return the bits of the integer a moved up by b places; 0 if b is negative or moves all bits out."""
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
 @exact
 @op(differentiable=False)
 def right_shift(a: Operand, b: Operand) -> TensorType:
-    """The bits of the integer a moved down by b places, the sign kept.
+    """Return the bits of the integer a moved down by b places, the sign kept.
 
     0, or -1 for negative a, if b is negative or moves all bits out.
     """

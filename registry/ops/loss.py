@@ -44,7 +44,7 @@ def softmax_cross_entropy_gradient(logits: Value, labels: Value, dy: Value, *, r
 
 @op
 def squared_error(prediction: Value, target: Value, *, reduction: str = "mean") -> TensorType:
-    """The square of prediction - target, two tensors of one type; its mean, sum or neither."""
+    """Return the square of prediction - target, two tensors of one type; its mean, sum or neither."""
     require_float(prediction)
     require(prediction.type == target.type, f"the target is {target.type}, not {prediction.type}")
     return TensorType(prediction.dtype, _reduced(prediction.shape, reduction))
@@ -87,7 +87,7 @@ def sigmoid_cross_entropy_gradient(
 @example((2, 2), (2,))
 @op(differentiable=False)
 def accuracy(logits: Value, labels: Value) -> TensorType:
-    """The share of rows whose largest logit, the first of equal ones, is at the label; float32."""
+    """Return the share of rows whose largest logit, the first of equal ones, is at the label; float32."""
     _require_labels(logits, labels)
     return TensorType("float32", ())
 

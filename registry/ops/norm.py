@@ -15,7 +15,7 @@ from registry.value import Value
 
 @op
 def softmax(x: Value, *, axis: int = -1) -> TensorType:
-    """The powers of e, scaled to sum to 1 along `axis`."""
+    """Return the powers of e, scaled to sum to 1 along `axis`."""
     require_float(x)
     normal_axis(axis, x.rank)
     return x.type
@@ -28,7 +28,7 @@ def softmax_gradient(y: Value, dy: Value, *, axis: int) -> Value:
 
 @op
 def log_softmax(x: Value, *, axis: int = -1) -> TensorType:
-    """The logarithm of softmax, accurate where softmax is close to 0."""
+    """Return the logarithm of softmax, accurate where softmax is close to 0."""
     require_float(x)
     normal_axis(axis, x.rank)
     return x.type
@@ -58,7 +58,7 @@ def batch_norm(
     momentum: float = 0.9,
     epsilon: float = 1e-5,
 ) -> tuple[TensorType, TensorType, TensorType, TensorType, TensorType]:
-    """The tensor x with each channel of the last axis brought to mean 0 and deviation 1, times scale, plus bias.
+    """Return the tensor x with each channel of the last axis brought to mean 0 and deviation 1, times scale, plus bias.
 
     Mean and variance are over all other axes, with inverse_deviation = 1 / sqrt(variance + epsilon); the variance is
     the mean of squares, of the population. The new running statistics are momentum * running + (1 - momentum) * those

@@ -20,7 +20,7 @@ LONGEST = 1 << 21
 
 @op
 def sort(x: Value, *, axis: int = -1, descending: bool = False) -> TensorType:
-    """The elements along `axis` from small to large, or from large to small if `descending`."""
+    """Return the elements along `axis` from small to large, or from large to small if `descending`."""
     _orderable(x, axis)
     return x.type
 
@@ -34,14 +34,14 @@ def sort_gradient(x: Value, dy: Value, *, axis: int, descending: bool) -> Value:
 
 @op(differentiable=False)
 def argsort(x: Value, *, axis: int = -1, descending: bool = False) -> TensorType:
-    """The places along `axis` of the elements that `sort` gives, int64."""
+    """Return the places along `axis` of the elements that `sort` gives, int64."""
     _orderable(x, axis)
     return TensorType("int64", x.shape)
 
 
 @op("y", "indices", no_gradient=("indices",))
 def topk(x: Value, *, k: int, axis: int = -1, largest: bool = True) -> tuple[TensorType, TensorType]:
-    """The k largest elements along `axis`, or the k smallest, in the order of `sort`; and their places, int64.
+    """Return the k largest elements along `axis`, or the k smallest, in the order of `sort`; and their places, int64.
 
     As in ONNX: falling order for the largest, rising for the smallest, the first of equal ones first.
     """

@@ -24,7 +24,7 @@ BOOL = frozenset({"bool"})
 @exact
 @op
 def add(a: Operand, b: Operand) -> TensorType:
-    """The sum a + b."""
+    """Return the sum a + b."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
@@ -36,7 +36,7 @@ def add_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
 @exact
 @op
 def sub(a: Operand, b: Operand) -> TensorType:
-    """The difference a - b."""
+    """Return the difference a - b."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
@@ -48,7 +48,7 @@ def sub_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
 @exact
 @op
 def mul(a: Operand, b: Operand) -> TensorType:
-    """The product a * b."""
+    """Return the product a * b."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
@@ -60,7 +60,7 @@ def mul_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
 @exact
 @op
 def div(a: Operand, b: Operand) -> TensorType:
-    """The quotient a / b, floats only."""
+    """Return the quotient a / b, floats only."""
     return broadcast_type(a, b, among=FLOATS)
 
 
@@ -72,7 +72,7 @@ def div_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]
 
 @op
 def pow(a: Operand, b: Operand) -> TensorType:
-    """The power a ** b, floats only.
+    """Return the power a ** b, floats only.
 
     The gradient for a is 0 where a and b are 0, for b it is 0 where a is 0 and b is not negative.
     """
@@ -92,7 +92,7 @@ def pow_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]
 @exact_for_integers
 @op
 def maximum(a: Operand, b: Operand) -> TensorType:
-    """The larger of a and b; NaN wins, equal ones halve the gradient, and beside NaN both have it whole."""
+    """Return the larger of a and b; NaN wins, equal ones halve the gradient, and beside NaN both have it whole."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
@@ -105,7 +105,7 @@ def maximum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
 @exact_for_integers
 @op
 def minimum(a: Operand, b: Operand) -> TensorType:
-    """The smaller of a and b; NaN wins, equal ones halve the gradient, and beside NaN both have it whole."""
+    """Return the smaller of a and b; NaN wins, equal ones halve the gradient, and beside NaN both have it whole."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
@@ -141,7 +141,7 @@ def clip_gradient(
 
 @op
 def lerp(a: Operand, b: Operand, weight: Operand) -> TensorType:
-    """The point between a and b that is a for weight 0 and b for weight 1: a + weight * (b - a), floats only."""
+    """Return the point between a and b that is a for weight 0 and b for weight 1: a + weight * (b - a), floats only."""
     return broadcast_type(a, b, weight, among=FLOATS)
 
 
@@ -218,7 +218,7 @@ def logical_not(x: Value) -> TensorType:
 @exact
 @op(halves=True)
 def where(condition: Value, a: Operand, b: Operand) -> TensorType:
-    """Elements of a where the condition holds, of b elsewhere; neither's gradient sees what was not chosen."""
+    """Return elements of a where the condition holds, of b elsewhere; neither's gradient sees what was not chosen."""
     require(condition.dtype == "bool", f"the condition is {condition.dtype}, not bool")
     chosen = broadcast_type(a, b)
     return TensorType(chosen.dtype, broadcast_shapes(condition.shape, chosen.shape))

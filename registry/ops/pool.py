@@ -23,7 +23,7 @@ Numbers = tuple[int, ...]
 def max_pool2d(
     x: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
 ) -> TensorType:
-    """The maximum of x [n, h, w, c] under the window at every place; padding never wins.
+    """Return the maximum of x [n, h, w, c] under the window at every place; padding never wins.
 
     The gradient goes to the first of equal maxima, in row-major order.
     """
@@ -46,7 +46,7 @@ def max_pool2d_gradient(x: Value, dy: Value, *, window: Numbers, stride: Numbers
 def max_pool2d_input_gradient(
     x: Value, dy: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
 ) -> TensorType:
-    """The gradient of max_pool2d: every element of dy added where the window's maximum is."""
+    """Return the gradient of max_pool2d: every element of dy added where the window's maximum is."""
     require_equal_dtypes(x.type, dy.type)
     require_float(x)
     _require_shape("dy", dy, _pooled(x.shape, window, stride, padding))
@@ -70,7 +70,7 @@ def max_pool2d_input_gradient_gradient(
 def max_pool2d_select(
     x: Value, z: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
 ) -> TensorType:
-    """The elements of z where max_pool2d finds the maxima of x: the adjoint of max_pool2d_input_gradient."""
+    """Return the elements of z where max_pool2d finds the maxima of x: the adjoint of max_pool2d_input_gradient."""
     require(x.type == z.type, f"z is {z.type}, not {x.type} as x is")
     require_float(x)
     return TensorType(x.dtype, _pooled(x.shape, window, stride, padding))
@@ -98,7 +98,7 @@ def avg_pool2d(
     padding: tuple[int, ...] = (0, 0, 0, 0),
     count_include_pad: bool = False,
 ) -> TensorType:
-    """The mean of x [n, h, w, c] under the window at every place.
+    """Return the mean of x [n, h, w, c] under the window at every place.
 
     Padding counts as zeros with `count_include_pad`, otherwise the mean is over what is not padding.
     """
@@ -131,7 +131,7 @@ def avg_pool2d_input_gradient(
     padding: tuple[int, ...] = (0, 0, 0, 0),
     count_include_pad: bool = False,
 ) -> TensorType:
-    """The gradient of avg_pool2d for images of `shape`: every element of dy shared out under its window."""
+    """Return the gradient of avg_pool2d for images of `shape`: every element of dy shared out under its window."""
     require_float(dy)
     _require_shape("dy", dy, _pooled(shape, window, stride, padding, count_include_pad))
     return TensorType(dy.dtype, shape)

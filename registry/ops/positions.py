@@ -23,7 +23,7 @@ from registry.windows import require_image
 
 @spelled
 def embedding(table: Value, indices: Value, *, padding_index: int | None = None) -> Value:
-    """The rows of the table [count, size] with these numbers, [..., size].
+    """Return the rows of the table [count, size] with these numbers, [..., size].
 
     The row `padding_index` is read like any other and gets no gradient.
     """
@@ -50,7 +50,7 @@ def sinusoidal_positions(positions: Value, *, size: int, base: float = 10000.0, 
 
 @spelled
 def rotary_embedding(x: Value, positions: Value, *, base: float = 10000.0, interleaved: bool = False) -> Value:
-    """The pairs of numbers along the last axis of x [..., l, d] turned by the angles p / base ** (2 * i / d).
+    """Return the pairs of numbers along the last axis of x [..., l, d] turned by the angles p / base ** (2 * i / d).
 
     `positions` broadcasts to [..., l]. Number i makes a pair with number i + d / 2, as in ONNX, or with
     `interleaved` number 2 * i with number 2 * i + 1. Su et al., 2021.
@@ -70,7 +70,7 @@ def rotary_embedding(x: Value, positions: Value, *, base: float = 10000.0, inter
 
 @spelled
 def pixel_shuffle(x: Value, *, factor: int) -> Value:
-    """Images [n, h, w, c * factor**2] to [n, h * factor, w * factor, c].
+    """Return images [n, h, w, c * factor**2] to [n, h * factor, w * factor, c].
 
     As in PyTorch channel c * factor**2 + i * factor + j goes to row i and column j of a block; in depth_to_space the
     pixel of a block comes first. Shi et al., 2016.
@@ -87,7 +87,7 @@ def pixel_shuffle(x: Value, *, factor: int) -> Value:
 
 @spelled
 def pixel_unshuffle(x: Value, *, factor: int) -> Value:
-    """Images [n, h * factor, w * factor, c] to [n, h, w, c * factor**2]: the inverse of pixel_shuffle."""
+    """Return images [n, h * factor, w * factor, c] to [n, h, w, c * factor**2]: the inverse of pixel_shuffle."""
     require_image(x)
     height, width, channels = (size_known(extent, "an extent of an image") for extent in x.shape[1:])
     fits = factor > 0 and height % factor == width % factor == 0
@@ -98,7 +98,7 @@ def pixel_unshuffle(x: Value, *, factor: int) -> Value:
 
 
 def _angles(positions: Value, size: int, base: float, dtype: DTypeName) -> Value:
-    """The positions times each frequency, along a new last axis of size / 2."""
+    """Return the positions times each frequency, along a new last axis of size / 2."""
     require(size > 0 and size % 2 == 0, f"{size} numbers do not make pairs")
     require(base > 0, f"base={base} is not positive")
     numbers = range.on(positions.block)(stop=size // 2, dtype=dtype)

@@ -25,7 +25,7 @@ def uniform(
     high: float = 1.0,
     dtype: DTypeName = "float32",
 ) -> TensorType:
-    """Numbers of equal probability between `low`, included, and `high`, which only rounding can give."""
+    """Return numbers of equal probability between `low`, included, and `high`, which only rounding can give."""
     _require_counters(seed, step)
     require(dtype in dtypes.FLOATS, f"{dtype} has no uniform numbers, only float32 and float64 have")
     require(low <= high, f"low={low} is larger than high={high}")
@@ -42,7 +42,7 @@ def normal(
     deviation: float = 1.0,
     dtype: DTypeName = "float32",
 ) -> TensorType:
-    """Numbers of the normal distribution with that mean and standard deviation (Box and Muller, 1958)."""
+    """Return numbers of the normal distribution with that mean and standard deviation (Box and Muller, 1958)."""
     _require_counters(seed, step)
     require(dtype in dtypes.FLOATS, f"{dtype} has no normal numbers, only float32 and float64 have")
     require(deviation >= 0, f"deviation={deviation} is negative")
@@ -51,7 +51,7 @@ def normal(
 
 @op(random=True)
 def dropout(x: Value, seed: Value = STATE, step: Value = STATE, *, rate: float = 0.5) -> TensorType:
-    """The tensor x with elements set to 0 with probability `rate` and the others divided by 1 - rate.
+    """Return the tensor x with elements set to 0 with probability `rate` and the others divided by 1 - rate.
 
     Outside training it is x itself. Srivastava et al., 2014.
     """

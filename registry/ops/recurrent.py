@@ -128,7 +128,7 @@ def gru_layer_gradient(
     *,
     reverse: bool = False,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """The gradients of gru_layer for x, for a = h_before @ r + bias and for h0; h is its result."""
+    """Return the gradients of gru_layer for x, for a = h_before @ r + bias and for h0; h is its result."""
     require(h.type == dh.type == _states(x, r, h0, mask, 3), "h and dh have not the type of the states")
     require(bias.type == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias.type}, not {x.dtype}[{x.shape[-1]}]")
     return x.type, x.type, h0.type
@@ -219,7 +219,7 @@ def lstm_layer_gradient(
     *,
     reverse: bool = False,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """The gradients of lstm_layer for x, h0 and c0; h and c are its results."""
+    """Return the gradients of lstm_layer for x, h0 and c0; h and c are its results."""
     require(c0.type == h0.type, f"c0 is {c0.type} and h0 {h0.type}")
     same = h.type == c.type == dh.type == dc.type == _states(x, r, h0, mask, 4)
     require(same, "h, c, dh and dc have not the type of the states")
@@ -282,7 +282,7 @@ def gru(
     bidirectional: bool = False,
     rate: float = 0.0,
 ) -> tuple[Value, Value]:
-    """A network of GRU layers; operands and results are those of `lstm` without the cells, three gates."""
+    """Return a network of GRU layers; operands and results are those of `lstm` without the cells, three gates."""
 
     def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
         return [gru_layer(matmul(x, w[0]) + w[2], w[1], w[3], first[0], mask, reverse=reverse)]
@@ -301,7 +301,7 @@ def lstm(
     bidirectional: bool = False,
     rate: float = 0.0,
 ) -> tuple[Value, Value, Value]:
-    """A network of LSTM layers over x [n, t, c]: what it gives at each step, and the last states h and c.
+    """Return a network of LSTM layers over x [n, t, c]: what it gives at each step, and the last states h and c.
 
     Args:
         x: the sequences, first step first.
@@ -331,7 +331,7 @@ def _layers(
     rate: float,
     layer: Layer,
 ) -> tuple[Value, list[Value]]:
-    """The result of the last layer, and for each kind of state the last one of every layer and direction."""
+    """Return the result of the last layer, and for each kind of state the last one of every layer and direction."""
     require(x.rank == 3, f"x has {x.rank} axes; sequences are [n, t, c]")
     require(0 <= rate < 1, f"rate={rate} is not in [0, 1)")
     directions = 2 if bidirectional else 1
@@ -371,7 +371,7 @@ def _first_state(x: Value, r: Value, states: Value | None, at: int, count: int) 
 
 
 def _states(x: Value, r: Value, h0: Value, mask: Value | None, gates: int) -> TensorType:
-    """The type of the states after each step; raises OpError unless the operands fit."""
+    """Return the type of the states after each step; raises OpError unless the operands fit."""
     require_equal_dtypes(x.type, r.type, h0.type)
     require_float(x)
     require(x.rank == 3 and r.rank == h0.rank == 2, "x is [n, t, gates * h], r [h, gates * h], h0 [n, h]")
@@ -386,7 +386,7 @@ def _states(x: Value, r: Value, h0: Value, mask: Value | None, gates: int) -> Te
 
 
 def _before(h: Value, h0: Value, reverse: bool) -> Value:
-    """The state before each step."""
+    """Return the state before each step."""
     begin = unsqueeze(h0, axes=(1,))
     if h.shape[1] == 1:
         return begin
@@ -400,7 +400,7 @@ def _rnn_steps(x: Value, r: Value, h0: Value, mask: Value | None, reverse: bool)
 def _gru_steps(
     x: Value, more: Value, r: Value, bias: Value, h0: Value, mask: Value | None, reverse: bool
 ) -> list[Value]:
-    """`more` is added to a, which has a gradient of its own."""
+    """Return `more` is added to a, which has a gradient of its own."""
 
     def step(t: int, old: list[Value]) -> list[Value]:
         size = size_known(h0.shape[1], "the number of units")
@@ -425,7 +425,7 @@ def _lstm_steps(x: Value, r: Value, h0: Value, c0: Value, mask: Value | None, re
 def _steps(
     x: Value, first: list[Value], mask: Value | None, reverse: bool, step: Callable[[int, list[Value]], list[Value]]
 ) -> list[Value]:
-    """A layer in ordinary operators, for gradients of higher order."""
+    """Return a layer in ordinary operators, for gradients of higher order."""
     count = size_known(x.shape[1], "the number of steps")
     after: list[list[Value]] = [first] * count
     old = first
@@ -446,5 +446,5 @@ def _to(count: int) -> list[int]:
 
 
 def _products(x: TensorType, r: TensorType, count: int) -> int:
-    """The operations of a layer over x [n, t, c] that multiplies with its matrix so many times a step."""
+    """Return the operations of a layer over x [n, t, c] that multiplies with its matrix so many times a step."""
     return 2 * count * prod(x.static_shape[:2]) * prod(r.static_shape) + prod(x.static_shape)

@@ -18,7 +18,7 @@ from registry.value import Value
 @exact_for_integers
 @op
 def sum(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """The sum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+    """Return the sum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
 
     Integers and bool sum to int64.
     """
@@ -33,7 +33,7 @@ def sum_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
 
 @op
 def mean(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """The mean along `axes`, all of them if empty; `keepdims` leaves them with extent 1."""
+    """Return the mean along `axes`, all of them if empty; `keepdims` leaves them with extent 1."""
     require_float(x)
     return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
 
@@ -47,7 +47,7 @@ def mean_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
 @exact_for_integers
 @op
 def max(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """The maximum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+    """Return the maximum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
 
     NaN wins. Equal maxima share the gradient evenly.
     """
@@ -64,7 +64,7 @@ def max_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Val
 @exact_for_integers
 @op
 def min(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """The minimum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+    """Return the minimum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
 
     NaN wins. Equal minima share the gradient evenly.
     """
@@ -81,7 +81,7 @@ def min_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Val
 @exact_for_integers
 @op
 def prod(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """The product along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+    """Return the product along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
 
     Integers and bool multiply to int64. Zeros are no danger to the gradient.
     """
@@ -137,7 +137,7 @@ def argmin(x: Value, *, axis: int = -1) -> TensorType:
 @grows
 @op(halves=True)
 def broadcast_to(x: Value, *, shape: Shape) -> TensorType:
-    """The elements repeated along axes of extent 1 and new leading axes, to `shape`."""
+    """Return the elements repeated along axes of extent 1 and new leading axes, to `shape`."""
     require(
         broadcast_shapes(x.shape, shape) == shape,
         f"{show_shape(x.shape)} does not broadcast to {show_shape(shape)}",
@@ -163,7 +163,7 @@ def sum_to(x: Value, like: Value) -> Value:
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """The shape that a reduction along `axes` leaves; an empty tuple stands for all of them."""
+    """Return the shape that a reduction along `axes` leaves; an empty tuple stands for all of them."""
     normal = normal_axes(axes, len(shape))
     if keepdims:
         return tuple(1 if axis in normal else extent for axis, extent in enumerate(shape))
@@ -171,11 +171,11 @@ def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
 
 
 def with_axes(y: Value, x: Value, axes: tuple[int, ...]) -> Value:
-    """A reduction's result or gradient y with the axes of x that it lost, as extents of 1."""
+    """Return a reduction's result or gradient y with the axes of x that it lost, as extents of 1."""
     return y if y.rank == x.rank else reshape(y, shape=reduced(x.shape, axes, True))
 
 
 def _shared(is_taken: Value, x: Value, dy: Value, axes: tuple[int, ...]) -> Value:
-    """The gradient dy of a reduction in equal parts for the elements that were taken."""
+    """Return the gradient dy of a reduction in equal parts for the elements that were taken."""
     taken = cast(is_taken, dtype=x.dtype)
     return taken * (with_axes(dy, x, axes) / sum(taken, axes=axes, keepdims=True))

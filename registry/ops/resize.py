@@ -62,7 +62,7 @@ def resize(
     nearest_mode: str = "round_prefer_floor",
     cubic_coefficient: float = -0.75,
 ) -> Value:
-    """The tensor x with size[i] elements along axes[i], between the given ones: nearest, linear or cubic.
+    """Return the tensor x with size[i] elements along axes[i], between the given ones: nearest, linear or cubic.
 
     `axes` are all but batch and channels, which are first and last, if not given. Beyond an end is the element at it.
     `coordinates` and `nearest_mode` have ONNX's names (coordinate_transformation_mode). PyTorch's "nearest" is
@@ -107,7 +107,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = False,
 ) -> Value:
-    """The images x [n, h, w, c] at the places grid [n, rows, columns, 2], each from -1 to 1 across and down.
+    """Return the images x [n, h, w, c] at the places grid [n, rows, columns, 2], each from -1 to 1 across and down.
 
     -1 and 1 are the edges of the image, with `align_corners` the centers of the outermost pixels. `mode` is nearest,
     linear or cubic; beyond the image are zeros, the pixel at the border, or the image's reflection, by `padding_mode`.
@@ -153,14 +153,14 @@ def _inside(at: int, size: int) -> int:
 
 
 def _cubic(d: float, a: float) -> float:
-    """The weight of an element at the distance d, below 2. Keys, 1981."""
+    """Return the weight of an element at the distance d, below 2. Keys, 1981."""
     if d <= 1:
         return ((a + 2) * d - (a + 3)) * d * d + 1
     return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
 
 def _weighted(x: Value, axis: int, taps: Taps) -> Value:
-    """The sum over the taps of elements along an axis times their weights; no weights are ones."""
+    """Return the sum over the taps of elements along an axis times their weights; no weights are ones."""
     total = x
     for number, (places, weights) in enumerate(taps):
         part = gather(x, _vector(x, "int64", places), axis=axis)
@@ -213,6 +213,6 @@ def _back(at: Value, first: float, last: float, size: int, padding_mode: str) ->
 
 
 def _tap(pixel: Value, weight: Value, size: int) -> tuple[Value, Value]:
-    """A pixel's number within the image, and its weight, which is 0 beyond it."""
+    """Return a pixel's number within the image, and its weight, which is 0 beyond it."""
     within = logical_and(pixel >= 0.0, pixel <= size - 1.0)
     return cast(clip(pixel, 0.0, size - 1.0), dtype="int64"), where(within, weight, 0.0)

@@ -15,7 +15,7 @@ NUMERIC = dtypes.FLOATS | dtypes.INTEGERS
 @exact
 @op(no_gradient=("x",))
 def floor(x: Value) -> TensorType:
-    """The largest whole number that is not above x; the gradient is 0 everywhere."""
+    """Return the largest whole number that is not above x; the gradient is 0 everywhere."""
     require_float(x)
     return x.type
 
@@ -23,7 +23,7 @@ def floor(x: Value) -> TensorType:
 @exact
 @op(no_gradient=("x",))
 def ceil(x: Value) -> TensorType:
-    """The smallest whole number that is not below x; the gradient is 0 everywhere."""
+    """Return the smallest whole number that is not below x; the gradient is 0 everywhere."""
     require_float(x)
     return x.type
 
@@ -31,7 +31,7 @@ def ceil(x: Value) -> TensorType:
 @exact
 @op(no_gradient=("x",))
 def round(x: Value) -> TensorType:
-    """The nearest whole number, of two equally near ones the even one; the gradient is 0 everywhere."""
+    """Return the nearest whole number, of two equally near ones the even one; the gradient is 0 everywhere."""
     require_float(x)
     return x.type
 
@@ -39,7 +39,7 @@ def round(x: Value) -> TensorType:
 @exact
 @op(no_gradient=("x",))
 def trunc(x: Value) -> TensorType:
-    """The whole number next to x towards 0; the gradient is 0 everywhere."""
+    """Return the whole number next to x towards 0; the gradient is 0 everywhere."""
     require_float(x)
     return x.type
 
@@ -47,14 +47,14 @@ def trunc(x: Value) -> TensorType:
 @exact_for_integers
 @op(no_gradient=("a", "b"))
 def floor_div(a: Operand, b: Operand) -> TensorType:
-    """The quotient a / b rounded down; an integer divided by 0 gives 0. The gradient is 0 everywhere."""
+    """Return the quotient a / b rounded down; an integer divided by 0 gives 0. The gradient is 0 everywhere."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
 @exact_for_integers
 @op
 def remainder(a: Operand, b: Operand) -> TensorType:
-    """The rest of the division that rounds down, a - b * floor(a / b), with the sign of b.
+    """Return the rest of the division that rounds down, a - b * floor(a / b), with the sign of b.
 
     It is Python's a % b. For integers and b = 0 it is 0.
     """
@@ -69,7 +69,7 @@ def remainder_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
 @exact_for_integers
 @op
 def fmod(a: Operand, b: Operand) -> TensorType:
-    """The rest of the division that rounds towards 0, a - b * trunc(a / b), with the sign of a.
+    """Return the rest of the division that rounds towards 0, a - b * trunc(a / b), with the sign of a.
 
     It is C's fmod, for integers C's a % b. For integers and b = 0 it is 0.
     """

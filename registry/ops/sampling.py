@@ -73,7 +73,7 @@ def randint(
 
 @op(random=True, differentiable=False)
 def permutation(seed: Value = STATE, step: Value = STATE, *, count: int) -> TensorType:
-    """The numbers 0 ... count - 1 in random order, int64."""
+    """Return the numbers 0 ... count - 1 in random order, int64."""
     require_counters(seed, step)
     require(0 <= count < 2**32, f"count={count} is not in 0 ... 2^32 - 1")
     return TensorType("int64", (count,))
@@ -82,7 +82,7 @@ def permutation(seed: Value = STATE, step: Value = STATE, *, count: int) -> Tens
 @example((2, 2), (), ())
 @op(random=True, differentiable=False)
 def categorical(logits: Value, seed: Value = STATE, step: Value = STATE) -> TensorType:
-    """A class for each row of logits, with the probabilities of their softmax over the last axis; int64."""
+    """Return a class for each row of logits, with the probabilities of their softmax over the last axis; int64."""
     require_float(logits)
     require_counters(seed, step)
     require(logits.rank >= 1, "the logits have no axis of classes")
@@ -95,7 +95,7 @@ def categorical(logits: Value, seed: Value = STATE, step: Value = STATE) -> Tens
 def orthogonal(
     seed: Value = STATE, step: Value = STATE, *, shape: Shape, gain: float = 1.0, dtype: DTypeName = "float32"
 ) -> TensorType:
-    """A matrix with orthonormal columns, or rows where there are fewer, times `gain`: Saxe et al., 2014.
+    """Return a matrix with orthonormal columns, or rows where there are fewer, times `gain`: Saxe et al., 2014.
 
     Axes before the last are the rows. Every such matrix is equally likely: vectors of normal numbers are made
     orthogonal one after the other (Gram and Schmidt, twice for each).

@@ -50,7 +50,7 @@ def cumprod_gradient(x: Value, dy: Value, *, axis: int, exclusive: bool, reverse
 
 @op
 def linear_scan(a: Value, b: Value, *, axis: int = -1, reverse: bool = False) -> TensorType:
-    """The linear recurrence y[i] = a[i] * y[i - 1] + b[i] along `axis`, floats only; y[-1] is 0.
+    """Return the linear recurrence y[i] = a[i] * y[i - 1] + b[i] along `axis`, floats only; y[-1] is 0.
 
     `reverse` starts at the end: y[i] = a[i] * y[i + 1] + b[i]. Discounted sums and linear state spaces are of this
     form. It takes as many passes as the extent has binary digits (Hillis and Steele, 1986).
@@ -68,7 +68,7 @@ def linear_scan_gradient(a: Value, y: Value, dy: Value, *, axis: int, reverse: b
 
 
 def _shifted(x: Value, axis: int, to_front: bool) -> Value:
-    """The elements one place towards the front or the end of the axis, and a zero where none comes from."""
+    """Return the elements one place towards the front or the end of the axis, and a zero where none comes from."""
     axis = normal_axis(axis, x.rank)
     extent = size_known(x.shape[axis], "the extent of a scanned axis")
     if extent == 0:

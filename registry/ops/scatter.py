@@ -29,7 +29,7 @@ REDUCTIONS = ("set", "add", "max", "min")
 
 @op
 def gather_nd(x: Value, indices: Value, *, batch_axes: int = 0) -> TensorType:
-    """The parts of x that the rows of `indices` name, in their place."""
+    """Return the parts of x that the rows of `indices` name, in their place."""
     return TensorType(x.dtype, _parts(x.shape, indices, batch_axes))
 
 
@@ -40,7 +40,7 @@ def gather_nd_gradient(x: Value, indices: Value, dy: Value, *, batch_axes: int) 
 
 @op
 def scatter_nd(x: Value, indices: Value, updates: Value, *, batch_axes: int = 0, reduction: str = "set") -> TensorType:
-    """The tensor x with the parts that the rows of `indices` name combined with `updates`, in their order.
+    """Return the tensor x with the parts that the rows of `indices` name combined with `updates`, in their order.
 
     `updates` has the type of gather_nd(x, indices). The reduction "set" replaces a part, the last of several updates
     wins; "add" adds to it; "max" and "min" take the greater or lesser, where NaN wins; bool is set only. Only those of
@@ -107,7 +107,7 @@ def take_along_axis(x: Value, indices: Value, *, axis: int = -1) -> Value:
 
 @spelled
 def put_along_axis(x: Value, indices: Value, updates: Value, *, axis: int = -1, reduction: Reduction = "set") -> Value:
-    """The tensor x with the elements that take_along_axis(x, indices, axis=axis) takes combined with `updates`.
+    """Return the tensor x with the elements that take_along_axis(x, indices, axis=axis) takes combined with `updates`.
 
     The reductions are those of scatter_nd; `updates` broadcasts to what would be taken.
     """
@@ -120,7 +120,7 @@ def put_along_axis(x: Value, indices: Value, updates: Value, *, axis: int = -1, 
 
 
 def _parts(x: Shape, indices: Value, batch_axes: int) -> Shape:
-    """The shape of the parts that the rows of `indices` name."""
+    """Return the shape of the parts that the rows of `indices` name."""
     require(indices.dtype in dtypes.INTEGERS - {"uint8"}, f"indices are int32 or int64, not {indices.dtype}")
     require(0 <= batch_axes < indices.rank, f"batch_axes={batch_axes} leaves no axis of indices {indices.type}")
     depth = size_known(indices.shape[-1], "the number of indices in a row")
@@ -134,7 +134,7 @@ def _parts(x: Shape, indices: Value, batch_axes: int) -> Shape:
 
 
 def _broadcast_indices(x: Value, indices: Value, axis: int) -> Value:
-    """The indices with the extents of x along the other axes."""
+    """Return the indices with the extents of x along the other axes."""
     require(indices.rank == x.rank, f"x has {x.rank} axes, indices has {indices.rank}")
     shape = (*x.shape[:axis], indices.shape[axis], *x.shape[axis + 1 :])
     return indices if indices.shape == shape else broadcast_to(indices, shape=shape)

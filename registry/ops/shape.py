@@ -15,7 +15,7 @@ from registry.value import Value
 @exact
 @op(halves=True)
 def reshape(x: Value, *, shape: Shape) -> TensorType:
-    """The elements in row-major order in another shape; one extent may be -1 and follows from the others."""
+    """Return the elements in row-major order in another shape; one extent may be -1 and follows from the others."""
     return TensorType(x.dtype, resolve_reshape(x.shape, shape))
 
 
@@ -90,7 +90,7 @@ def unslice(
     stops: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> TensorType:
-    """Zeros of `shape` with x where `slice` with these attributes would read: the adjoint of slice."""
+    """Return zeros of `shape` with x where `slice` with these attributes would read: the adjoint of slice."""
     whole = _sliced(shape, axes, starts, stops, strides)
     require(x.shape == whole, f"the slice has the shape {list(whole)}, x {list(x.shape)}")
     return TensorType(x.dtype, shape)
@@ -112,7 +112,7 @@ def unslice_gradient(
 @grows
 @op(halves=True)
 def pad(x: Value, *, before: tuple[int, ...], after: tuple[int, ...], value: float = 0.0) -> TensorType:
-    """The tensor with `before[i]` and `after[i]` elements of `value` around it on axis i.
+    """Return the tensor with `before[i]` and `after[i]` elements of `value` around it on axis i.
 
     A value with fractions fits floats only.
     """
@@ -136,7 +136,7 @@ def pad_gradient(x: Value, dy: Value, *, before: tuple[int, ...], after: tuple[i
 
 @op(halves=True)
 def split(x: Value, *, sizes: tuple[int, ...], axis: int = 0) -> list[TensorType]:
-    """Consecutive pieces of x with these sizes along `axis`, which they fill exactly."""
+    """Return consecutive pieces of x with these sizes along `axis`, which they fill exactly."""
     axis = normal_axis(axis, x.rank)
     size = size_known(x.shape[axis], "the extent of a split axis")
     total = 0
@@ -150,7 +150,7 @@ def split(x: Value, *, sizes: tuple[int, ...], axis: int = 0) -> list[TensorType
 
 @split.gradient
 def split_gradient(x: Value, dy: list[Value | None], *, sizes: tuple[int, ...], axis: int) -> Value:
-    """Zeros for a piece without gradient are made as padding of its neighbour."""
+    """Return zeros for a piece without gradient are made as padding of its neighbour."""
     axis = normal_axis(axis, x.rank)
     last = [piece is not None for piece in dy].count(True) - 1
     pieces: list[Value] = []
@@ -170,7 +170,7 @@ def split_gradient(x: Value, dy: list[Value | None], *, sizes: tuple[int, ...], 
 @exact
 @op(halves=True)
 def concat(*xs: Value, axis: int = 0) -> TensorType:
-    """The tensors one after another along `axis`; their other extents are equal."""
+    """Return the tensors one after another along `axis`; their other extents are equal."""
     require_equal_dtypes(*(x.type for x in xs))
     first = xs[0]
     axis = normal_axis(axis, first.rank)

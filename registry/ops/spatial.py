@@ -39,7 +39,7 @@ def conv(
     groups: int = 1,
     layout: str = "NHWC",
 ) -> Value:
-    """The sum of x under the window w at every place of it, over one, two or three axes; see conv2d.
+    """Return the sum of x under the window w at every place of it, over one, two or three axes; see conv2d.
 
     Unlike conv2d, which is the operator for images, it knows layout="NCHW".
     """
@@ -101,7 +101,7 @@ def conv_transpose(
     groups: int = 1,
     layout: str = "NHWC",
 ) -> Value:
-    """The tensor x spread by the window w, over one, two or three axes: the adjoint of conv with these filters.
+    """Return the tensor x spread by the window w, over one, two or three axes: the adjoint of conv with these filters.
 
     The last axis of w is the channels of x, the one before the result's over `groups`; with layout="NCHW" w is
     [channels of x, result's / groups, ...] as in PyTorch. An extent becomes (size - 1) * stride - padding +
@@ -253,7 +253,7 @@ def lp_pool(
     ceil_mode: bool = False,
     layout: str = "NHWC",
 ) -> Value:
-    """The p-norm of x under the window at every place, (the sum of |x| ** p) ** (1 / p); padding adds nothing.
+    """Return the p-norm of x under the window at every place, (the sum of |x| ** p) ** (1 / p); padding adds nothing.
 
     With `ceil_mode` windows reach beyond the last edge as those of max_pool do, and sum what they see. PyTorch
     multiplies that sum by the size of the window over what is left of it.
@@ -272,13 +272,13 @@ def lp_pool(
 
 @spelled
 def global_avg_pool(x: Value, *, layout: str = "NHWC") -> Value:
-    """The mean of each channel over all axes but batch and channels, which keep the extent 1."""
+    """Return the mean of each channel over all axes but batch and channels, which keep the extent 1."""
     return mean(x, axes=_places(x, layout), keepdims=True)
 
 
 @spelled
 def global_max_pool(x: Value, *, layout: str = "NHWC") -> Value:
-    """The maximum of each channel over all axes but batch and channels, which keep the extent 1."""
+    """Return the maximum of each channel over all axes but batch and channels, which keep the extent 1."""
     return max(x, axes=_places(x, layout), keepdims=True)
 
 
@@ -292,7 +292,7 @@ def adaptive_avg_pool(x: Value, *, size: Numbers, layout: str = "NHWC") -> Value
 
 @spelled
 def adaptive_max_pool(x: Value, *, size: Numbers, layout: str = "NHWC") -> Value:
-    """The maximum under size[i] windows along each axis, which are those of adaptive_avg_pool."""
+    """Return the maximum under size[i] windows along each axis, which are those of adaptive_avg_pool."""
     if _is_channels_first(x, layout):
         return _first(adaptive_max_pool(_last(x), size=size))
     return _adapted(x, size, lambda x, window: max_pool(x, window=window))
@@ -348,7 +348,7 @@ def _pooled(x: Value, pool: Pool, window: Numbers, stride: Numbers, edges: Numbe
 
 
 def _dilated_max(x: Value, window: Numbers, stride: Numbers, edges: Numbers, dilation: Numbers) -> Value:
-    """The maximum along each axis of what lies under the taps of the window, the first of equal ones."""
+    """Return the maximum along each axis of what lies under the taps of the window, the first of equal ones."""
     axes = _axes_of(x)
     spans = _spans(window, dilation)
     fits = all(edge < spans[i % axes] for i, edge in enumerate(edges))

@@ -35,7 +35,7 @@ digamma = pointwise(
 
 @op
 def polygamma(x: Value, *, n: int) -> TensorType:
-    """The n-th derivative of digamma, n from 1 to 100."""
+    """Return the n-th derivative of digamma, n from 1 to 100."""
     require_float(x)
     require(1 <= n <= 100, f"n is {n}, not in 1 ... 100")
     return x.type

@@ -17,7 +17,7 @@ from registry.value import Value
 
 @op
 def logsumexp(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """The logarithm of the sum of exp(x) along `axes`, all of them if empty; no power overflows on the way.
+    """Return the logarithm of the sum of exp(x) along `axes`, all of them if empty; no power overflows on the way.
 
     `keepdims` leaves the axes with extent 1. A sum of nothing but zeros is -inf, and its gradient 0.
     """
@@ -50,7 +50,7 @@ def variance_gradient(x: Value, dy: Value, *, axes: tuple[int, ...], correction:
 def standard_deviation(
     x: Value, *, axes: tuple[int, ...] = (), correction: float = 0.0, keepdims: bool = False
 ) -> TensorType:
-    """The square root of `variance` with these attributes; where it is 0, so is the gradient."""
+    """Return the square root of `variance` with these attributes; where it is 0, so is the gradient."""
     require_float(x)
     return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
 
@@ -64,7 +64,7 @@ def standard_deviation_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[in
 
 @op
 def norm(x: Value, *, ord: float = 2.0, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """The vector norm along `axes`, all of them if empty: the sum of |x|**ord, to the power 1 / ord.
+    """Return the vector norm along `axes`, all of them if empty: the sum of |x|**ord, to the power 1 / ord.
 
     `keepdims` leaves the axes with extent 1. With ord inf it is the largest |x|, with -inf the smallest, with 0 the
     number of elements that are not 0. The gradient is 0 where x is 0; equal extremes share it evenly.
@@ -95,6 +95,6 @@ def norm_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...], ord: 
 
 
 def _slope(x: Value, axes: tuple[int, ...], correction: float) -> Value:
-    """Half the gradient of the variance."""
+    """Return half the gradient of the variance."""
     count = count_like(x, normal_axes(axes, x.rank))
     return (x - mean(x, axes=axes, keepdims=True)) / (count - correction if correction else count)

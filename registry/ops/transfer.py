@@ -9,7 +9,7 @@ from registry.value import Value
 
 @op(halves=True)
 def spill(x: Value) -> TensorType:
-    """The tensor in the file beside the arena, where it takes no memory; reload brings it back."""
+    """Return the tensor in the file beside the arena, where it takes no memory; reload brings it back."""
     return x.type
 
 

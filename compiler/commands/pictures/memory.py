@@ -48,12 +48,12 @@ tr + tr { border-top: 1px solid #8a939e55; }
 
 
 def memory_svg(title: str, program: pb.ProgramDesc, memory: StepMemory) -> str:
-    """The picture as an SVG file."""
+    """Return the picture as an SVG file."""
     return "\n".join(_drawing(title, program, memory)) + "\n"
 
 
 def memory_page(title: str, program: pb.ProgramDesc, memory: StepMemory) -> str:
-    """The picture in an HTML page, above a table of what is needed at the peak."""
+    """Return the picture in an HTML page, above a table of what is needed at the peak."""
     rows = "\n".join(_row(program, memory, resident) for resident in memory.at_peak())
     head = "".join(f"<th>{word}</th>" for word in ("bytes", "lifespan", "kind", "tensor", "defined by", "line"))
     return (
@@ -110,7 +110,7 @@ def _legend(memory: StepMemory) -> Iterator[str]:
 
 
 def _bytes_axis(scale: _Scale) -> Iterator[str]:
-    """Lines at round numbers of the unit that suits the arena."""
+    """Return lines at round numbers of the unit that suits the arena."""
     unit, word = next(
         (u, w) for u, w in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")) if scale.bytes >= u
     )
@@ -142,7 +142,7 @@ def _rectangle(program: pb.ProgramDesc, memory: StepMemory, scale: _Scale, resid
 
 
 def _label(scale: _Scale, resident: Resident) -> Iterator[str]:
-    """The name of the first tensor, where there is room for it."""
+    """Return the name of the first tensor, where there is room for it."""
     x, top = scale.x(resident.buffer.start), scale.y(resident.offset + resident.buffer.nbytes)
     width, height = scale.x(resident.buffer.stop) - x, scale.y(resident.offset) - top
     label = tensor(resident.tenants[0].tensor) if resident.tenants else resident.buffer.name
@@ -167,7 +167,7 @@ def _needed_line(memory: StepMemory, scale: _Scale) -> Iterator[str]:
 
 
 def _stages(program: pb.ProgramDesc, memory: StepMemory, scale: _Scale) -> Iterator[str]:
-    """The band below the ops: runs of one stage, and every so many ops a number."""
+    """Return the band below the ops: runs of one stage, and every so many ops a number."""
     ops = memory.block.ops
     words = [stage_in_words(op) for op in ops]
     first = 0

@@ -36,7 +36,7 @@ text { fill: #6b7480; }
 
 
 def layers_svg(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
-    """The picture as an SVG file; blocks inside ops are not drawn."""
+    """Return the picture as an SVG file; blocks inside ops are not drawn."""
     return "\n".join(_drawing(title, program, block)) + "\n"
 
 
@@ -96,7 +96,7 @@ def _unread(block: pb.BlockDesc) -> set[str]:
 
 
 def _laid_out(boxes: list[_Box]) -> list[_Box]:
-    """The boxes with their layers, those of one scope and stage in one layer as one, and in their columns."""
+    """Return the boxes with their layers, those of one scope and stage in one layer as one, and in their columns."""
     for box in boxes:
         box.layer = 1 + max((boxes[read].layer for read in box.reads), default=-1)
     first: dict[int, int] = {}  # the layer of what reads a box
@@ -160,7 +160,7 @@ def _box(program: pb.ProgramDesc, box: _Box) -> Iterator[str]:
 
 
 def _pale(colour: str) -> str:
-    """A fifth of a colour on white, so that no line shines through."""
+    """Return a fifth of a colour on white, so that no line shines through."""
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{255 - (255 - part) // 5:02x}" for part in parts)
 

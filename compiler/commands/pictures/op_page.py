@@ -42,7 +42,7 @@ a { color: inherit; text-decoration-color: #8a939e; }
 
 
 def op_page(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
-    """The page, with the blocks inside ops of control flow below."""
+    """Return the page, with the blocks inside ops of control flow below."""
     colours = "".join(f".{stage} {{ border-color: {colour}; }}\n" for stage, colour in STAGE_COLOURS.items())
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{safe(title)}</title>\n'

@@ -24,7 +24,7 @@ _AVERAGES = ("binary", "micro", "macro", "weighted", "none")
 
 @described
 def accuracy(predictions: Value, labels: Value) -> Metric:
-    """The share of labels that are predicted; 0 where there are none."""
+    """Return the share of labels that are predicted; 0 where there are none."""
     found = _predicted(predictions, labels)
     hits = ops.sum(ops.equal(found, _numbers(labels)))
     return summed({"hits": hits, "count": _count(labels)}, share, "max")
@@ -32,7 +32,7 @@ def accuracy(predictions: Value, labels: Value) -> Metric:
 
 @described
 def top_k_accuracy(scores: Value, labels: Value, *, k: int = 5) -> Metric:
-    """The share of labels that are among the k largest scores, the first ones of equal scores."""
+    """Return the share of labels that are among the k largest scores, the first ones of equal scores."""
     require(_is_scores(scores, labels), "scores are floats of the shape of the labels and an axis of classes")
     classes = size_known(scores.shape[-1], "the number of classes")
     require(1 <= k <= classes, f"k={k} is not in 1 ... {classes}, the number of classes")
@@ -102,7 +102,7 @@ def perplexity(logits: Value, labels: Value, *, ignored: int | None = None) -> M
 
 
 def share(part: Value, whole: Value) -> Value:
-    """Each part over its whole, float64; the part itself where the whole is 0, which for counts is 0."""
+    """Return each part over its whole, float64; the part itself where the whole is 0, which for counts is 0."""
     divisor = ops.where(ops.equal(whole, 0), 1, whole)
     return _wide(part) / _wide(divisor)
 
@@ -169,7 +169,7 @@ def _classified(predictions: Value, labels: Value, classes: int | None) -> tuple
 
 
 def _predicted(predictions: Value, labels: Value) -> Value:
-    """The numbers of the predicted classes, int64, of the shape of the labels."""
+    """Return the numbers of the predicted classes, int64, of the shape of the labels."""
     require(labels.dtype not in REALS, f"labels are integers or bool, not {labels.dtype}")
     if _is_scores(predictions, labels):
         return ops.argmax(predictions)

@@ -41,7 +41,7 @@ class Metric:
 
 
 def summed(contributions: Mapping[str, Value], result: Callable[..., Value], best: Best | None = None) -> Metric:
-    """The metric whose totals are sums over steps.
+    """Return the metric whose totals are sums over steps.
 
     Args:
         contributions: by suffix, what the rows of this step add; of static shape, int64 or float64.
@@ -62,7 +62,7 @@ def summed(contributions: Mapping[str, Value], result: Callable[..., Value], bes
 
 
 def quotient(total: Value, weight: Value) -> Value:
-    """One float64 total over another, 0 where that is 0: nothing counts there."""
+    """Return one float64 total over another, 0 where that is 0: nothing counts there."""
     return total / ops.where(ops.equal(weight, 0.0), 1.0, weight)
 
 

@@ -15,7 +15,7 @@ from registry.spelled import described
 
 @described
 def auc(scores: Value, labels: Value, *, rows: int | None = None, bins: int | None = None) -> Metric:
-    """The share of pairs of a positive and a negative in which the positive has the higher score.
+    """Return the share of pairs of a positive and a negative in which the positive has the higher score.
 
     Equal scores count half. That is the area under the ROC curve (Hanley and McNeil, 1982), 0.5 while one of the two is
     missing.
@@ -38,7 +38,7 @@ def auc(scores: Value, labels: Value, *, rows: int | None = None, bins: int | No
 
 @described
 def roc_curve(scores: Value, labels: Value, *, bins: int = 100) -> Metric:
-    """The shares of negatives and of positives whose score is a threshold or more: float64[bins + 1, 2].
+    """Return the shares of negatives and of positives whose score is a threshold or more: float64[bins + 1, 2].
 
     The thresholds fall from above all scores, the point (0, 0), in steps of 1 / bins to 0, the point (1, 1); shares of
     none are 0. `runtime plot` draws it.

@@ -28,19 +28,19 @@ def mean(values: Value, weights: Value | None = None) -> Metric:
 
 @described
 def mean_absolute_error(predictions: Value, targets: Value) -> Metric:
-    """The mean of |prediction - target|."""
+    """Return the mean of |prediction - target|."""
     return replace(mean(ops.abs(_difference(predictions, targets))), best="min")
 
 
 @described
 def mean_squared_error(predictions: Value, targets: Value) -> Metric:
-    """The mean of (prediction - target)^2."""
+    """Return the mean of (prediction - target)^2."""
     return replace(mean(ops.square(_difference(predictions, targets))), best="min")
 
 
 @described
 def root_mean_squared_error(predictions: Value, targets: Value) -> Metric:
-    """The square root of mean_squared_error."""
+    """Return the square root of mean_squared_error."""
     squared = mean(ops.square(_difference(predictions, targets)))
 
     def result(total: Value, count: Value) -> Value:

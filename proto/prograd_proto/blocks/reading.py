@@ -141,7 +141,7 @@ class Reading:
         return UseDef(self.parameter_names, self.inputs, self.outputs, self.ends)
 
     def copied_to(self, desc: pb.BlockDesc) -> Reading:
-        """The reading of an empty message, which becomes a copy of this one's."""
+        """Return the reading of an empty message, which becomes a copy of this one's."""
         copy = Reading(desc)
         copy.become(self)
         return copy

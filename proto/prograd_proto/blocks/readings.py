@@ -20,7 +20,7 @@ class Readings:
         self._blocks: dict[int, Reading] = {}
 
     def __getitem__(self, number: int) -> Reading:
-        """The reading of the block of that number; raises IndexError if there is none."""
+        """Return the reading of the block of that number; raises IndexError if there is none."""
         if number not in self._blocks:
             self._blocks[number] = Reading(self.desc.blocks[number])
         return self._blocks[number]

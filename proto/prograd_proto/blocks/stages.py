@@ -11,5 +11,5 @@ BACKWARD: Final = (pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE)
 
 
 def pass_of(stage: pb.Stage) -> pb.Lifespan:
-    """The pass that an op of that stage belongs to; without a stage it is of the forward pass."""
+    """Return the pass that an op of that stage belongs to; without a stage it is of the forward pass."""
     return pb.LIFESPAN_FORWARD if stage <= pb.STAGE_FORWARD else pb.LIFESPAN_BACKWARD

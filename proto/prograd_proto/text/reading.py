@@ -23,7 +23,7 @@ from prograd_proto.text.words import (
 
 
 def from_text(text: str) -> pb.ProgramDesc:
-    """The program that `to_text` wrote, or that somebody wrote by hand.
+    """Return the program that `to_text` wrote, or that somebody wrote by hand.
 
     Raises ProgramError, beginning with the number of the line, for what is not in the grammar of
     docs/format.md. A program that parses is not yet a checked one.

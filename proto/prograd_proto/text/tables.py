@@ -23,7 +23,7 @@ class Definitions:
             self._left.clear()
 
     def at(self, name: str) -> str:
-        """The tensor at a place that defines it, with its type if it is the first and there is one."""
+        """Return the tensor at a place that defines it, with its type if it is the first and there is one."""
         desc = self._left.pop(name, None)
         if desc is None:
             return tensor(name)
@@ -50,7 +50,7 @@ def reorder(block: pb.BlockDesc, names: list[str]) -> None:
 
 
 def copy_of(desc: pb.TensorDesc) -> pb.TensorDesc:
-    """A description of its own: those in a block die with its list."""
+    """Return a description of its own: those in a block die with its list."""
     copy = pb.TensorDesc()
     copy.CopyFrom(desc)
     return copy
@@ -67,12 +67,12 @@ class Locations:
         self._are_in_order = met == list(range(1, len(self._locations) + 1)) == sorted(self._first.values())
 
     def word(self, number: int) -> str:
-        """An op's location; its number if that is the only way to say which, nothing if it has none."""
+        """Return an op's location; its number if that is the only way to say which, nothing if it has none."""
         if not number:
             return ""
         text = self._locations[number - 1] if number <= len(self._locations) else None
         return place(text) if text is not None and self._first[text] == number else f"location #{number}"
 
     def lines(self) -> list[str]:
-        """The whole table, nothing if the ops mention all of it in its order."""
+        """Return the whole table, nothing if the ops mention all of it in its order."""
         return [] if self._are_in_order else [f"location {place(text)}" for text in self._locations]

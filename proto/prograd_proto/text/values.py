@@ -16,7 +16,7 @@ READABLE: Final = 16
 
 
 def dim(message: pb.Dim) -> str:
-    """An extent: a number, a symbol, or `?` if it is neither."""
+    """Return an extent: a number, a symbol, or `?` if it is neither."""
     match message.WhichOneof("extent"):
         case "size":
             return str(message.size)
@@ -27,29 +27,29 @@ def dim(message: pb.Dim) -> str:
 
 
 def shape(message: pb.Shape) -> str:
-    """The extents with commas, no brackets."""
+    """Return the extents with commas, no brackets."""
     return ", ".join(map(dim, message.dims))
 
 
 def dtype(number: int) -> str:
-    """A dtype; `#` and the number where there is no word."""
+    """Return a dtype; `#` and the number where there is no word."""
     return DTYPES.get(number) or f"#{number}"
 
 
 def type_of_tensor(desc: pb.TensorDesc | pb.StateDesc) -> str:
-    """`float32[batch, 10]`; no brackets if there is no shape at all."""
+    """Return `float32[batch, 10]`; no brackets if there is no shape at all."""
     return f"{dtype(desc.dtype)}[{shape(desc.shape)}]" if desc.HasField("shape") else dtype(desc.dtype)
 
 
 def typed(desc: pb.TensorDesc) -> str:
-    """A tensor at its definition: name, type, whose gradient it is, and its lifespan if one was declared."""
+    """Return a tensor at its definition: name, type, whose gradient it is, and its lifespan if one was declared."""
     gradient = f" gradient of {tensor(desc.gradient_of)}" if desc.gradient_of else ""
     lasting = f" lasting {enumerator('lifespan', desc.lifespan, LIFESPANS)}" if desc.lifespan else ""
     return f"{tensor(desc.name)}: {type_of_tensor(desc)}{gradient}{lasting}"
 
 
 def attribute(desc: pb.AttrDesc) -> str:  # noqa: C901 - one case per kind of attribute, nothing else
-    """`name=value`; the way the value is written says its kind."""
+    """Return `name=value`; the way the value is written says its kind."""
     head = f"{name(desc.name)}="
     match desc.WhichOneof("value"):
         case "bool_value":
@@ -95,7 +95,7 @@ def small_tensor(message: pb.SmallTensor) -> str:
 
 
 def element(dtype: str, value: float) -> str:
-    """One element; a float of fewer digits than Python's with as few as tell it from its neighbours."""
+    """Return one element; a float of fewer digits than Python's with as few as tell it from its neighbours."""
     if dtype == "bool":
         return "true" if value else "false"
     if dtype not in FEWEST or value != value:
@@ -109,7 +109,7 @@ FEWEST: Final = {"float32": 6, "float16": 3, "bfloat16": 2}
 
 
 def packs_alike(dtype: str, a: float, b: float) -> bool:
-    """Whether two doubles are the same element."""
+    """Return True if two doubles are the same element."""
     try:
         return pack(dtype, [a]) == pack(dtype, [b])
     except OverflowError:  # rounding the largest one to few digits goes beyond it

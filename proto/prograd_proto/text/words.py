@@ -38,28 +38,28 @@ DIRECTIONS: Final[Words] = {n: name.removeprefix("DIRECTION_").lower() for name,
 
 
 def quoted(text: str) -> str:
-    """A string in quotes, on one line whatever is in it; the escapes are JSON's."""
+    """Return a string in quotes, on one line whatever is in it; the escapes are JSON's."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{printable(escaped)}"'
 
 
 def name(text: str) -> str:
-    """A name, in quotes only where it needs them."""
+    """Return a name, in quotes only where it needs them."""
     return text if BARE.fullmatch(text) else quoted(text)
 
 
 def tensor(text: str) -> str:
-    """A tensor's name, `_` for the absent one."""
+    """Return a tensor's name, `_` for the absent one."""
     return f"%{name(text)}" if text else "_"
 
 
 def place(text: str) -> str:
-    """A line of the user's, in quotes unless it is like `train.py:31`."""
+    """Return a line of the user's, in quotes unless it is like `train.py:31`."""
     return text if PLACE.fullmatch(text) else quoted(text)
 
 
 def real(value: float) -> str:
-    """A double that reads back to the same bits, unlike any integer."""
+    """Return a double that reads back to the same bits, unlike any integer."""
     if value == value:
         return repr(value)
     bits = struct.pack(">d", value)
@@ -67,7 +67,7 @@ def real(value: float) -> str:
 
 
 def enumerator(field: str, number: int, words: Words) -> str:
-    """A clause: the word for `number`, or the field and the number where there is none."""
+    """Return a clause: the word for `number`, or the field and the number where there is none."""
     return words.get(number) or f"{field} #{number}"
 
 
@@ -110,12 +110,12 @@ class Line:
             raise self.stands_instead_of("the end of the line")
 
     def stands_instead_of(self, wanted: str) -> ProgramError:
-        """The error for a next word that is not what was wanted."""
+        """Return the error for a next word that is not what was wanted."""
         found = repr(self.next) if self.next else "the end of the line"
         return ProgramError(f"{found} stands where {wanted} belongs")
 
     def clauses(self) -> Iterator[str]:
-        """The first word of each further clause, to the end of the line."""
+        """Return the first word of each further clause, to the end of the line."""
         while self.accept(","):
             yield self.take()
         self.end()
@@ -182,7 +182,7 @@ class Line:
         return data
 
     def enumerator(self, word: str, field: str, words: Words) -> Any:
-        """The number of a clause that begins with `word`, as `enumerator` wrote it."""
+        """Return the number of a clause that begins with `word`, as `enumerator` wrote it."""
         if word == field:
             self.expect("#")
             return self.integer()
@@ -193,12 +193,12 @@ class Line:
 
 
 def says_nothing(word: str) -> ProgramError:
-    """The error for a clause that its line does not have."""
+    """Return the error for a clause that its line does not have."""
     return ProgramError(f"{word!r} says nothing here" if word else "a clause is missing after the comma")
 
 
 def unquoted(token: str) -> str:
-    """The string that `quoted` wrote."""
+    """Return the string that `quoted` wrote."""
     if token == '"':
         raise ProgramError("a string does not end on its line")
     try:

@@ -22,18 +22,18 @@ from prograd_proto.text.words import (
 
 
 def to_text(program: pb.ProgramDesc) -> str:
-    """All of a program; `from_text` gives a program of the same canonical bytes."""
+    """Return all of a program; `from_text` gives a program of the same canonical bytes."""
     locations = Locations(program)
     return "\n".join(program_lines(program, locations)) + "\n"
 
 
 def block_to_text(program: pb.ProgramDesc, index: int) -> str:
-    """One block as it stands in `to_text`, for people to read."""
+    """Return one block as it stands in `to_text`, for people to read."""
     return "\n".join(block_lines(program, index, Locations(program))) + "\n"
 
 
 def program_lines(program: pb.ProgramDesc, locations: Locations) -> Iterator[str]:
-    """The lines of a program, empty ones between its parts."""
+    """Return the lines of a program, empty ones between its parts."""
     yield joined(
         f"program {name(program.name)}",
         f"format {program.format_version}" if program.format_version else "",
@@ -56,28 +56,28 @@ def program_lines(program: pb.ProgramDesc, locations: Locations) -> Iterator[str
 
 
 def part(lines: list[str]) -> list[str]:
-    """Lines that belong together, after an empty one."""
+    """Return lines that belong together, after an empty one."""
     return ["", *lines] if lines else []
 
 
 def joined(*clauses: str) -> str:
-    """The clauses that are there, with commas."""
+    """Return the clauses that are there, with commas."""
     return ", ".join(filter(None, clauses))
 
 
 def clause(field: str, number: int, words: dict[int, str]) -> str:
-    """An enumerator, nothing if it is unspecified."""
+    """Return an enumerator, nothing if it is unspecified."""
     return enumerator(field, number, words) if number else ""
 
 
 def file_line(file: pb.FileDesc) -> str:
-    """`file digits.safetensors, 115200 bytes, sha256 0x…`."""
+    """Return `file digits.safetensors, 115200 bytes, sha256 0x…`."""
     sha256 = f"sha256 0x{file.sha256.hex()}" if file.sha256 else ""
     return joined(f"file {name(file.path)}", f"{file.bytes} bytes", sha256)
 
 
 def data_lines(data: pb.DataDesc) -> Iterator[str]:
-    """The data, then its columns and splits."""
+    """Return the data, then its columns and splits."""
     yield joined(
         f"data {name(data.file)}",
         clause("format", data.format, FORMATS),
@@ -104,7 +104,7 @@ def rows(range: pb.RowRange) -> str:
 
 
 def run_lines(run: pb.RunDesc) -> Iterator[str]:
-    """The run, then what is evaluated and kept."""
+    """Return the run, then what is evaluated and kept."""
     yield joined(
         f"run {name(run.entry)}",
         f"epochs {run.epochs}" if run.epochs else "",
@@ -123,7 +123,7 @@ def run_lines(run: pb.RunDesc) -> Iterator[str]:
 
 
 def state_lines(state: pb.StateDesc, locations: Locations) -> Iterator[str]:
-    """A state, then where its first value comes from."""
+    """Return a state, then where its first value comes from."""
     usual = usual_scale(state)
     yield joined(
         f"state {name(state.name)}: {type_of_tensor(state)}",
@@ -145,12 +145,12 @@ def state_lines(state: pb.StateDesc, locations: Locations) -> Iterator[str]:
 
 
 def usual_scale(state: pb.StateDesc) -> str:
-    """The scale that needs no clause: what is trained is scaled by one, and nothing else has a scale."""
+    """Return the scale that needs no clause: what is trained is scaled by one, and nothing else has a scale."""
     return "1.0" if state.trainable else "0.0"
 
 
 def entry_lines(entry: pb.EntryDesc) -> Iterator[str]:
-    """An entry, its bindings, and their plans."""
+    """Return an entry, its bindings, and their plans."""
     yield f"entry {name(entry.name)} = block {entry.source_block}"
     for binding in entry.bindings:
         yield f"  binding {sizes(binding)} = block {binding.block}"
@@ -173,7 +173,7 @@ def sizes(binding: pb.Binding) -> str:
 
 
 def block_lines(program: pb.ProgramDesc, index: int, locations: Locations) -> Iterator[str]:
-    """A block: a remark on who uses it, then everything in it."""
+    """Return a block: a remark on who uses it, then everything in it."""
     block = program.blocks[index]
     if users := list(block_users(program, index)):
         yield f"# {', '.join(users)}"
