@@ -1,22 +1,22 @@
-"""What every operation is: its signature, its result types and its gradient.
+"""Operators: the signature, the result types and the gradient of every operation.
 
-The body of an operator's declaration infers types; it computes nothing. `registry/ops/` has the
-operators by family, `runtime/engines/reference/kernels/` their kernels under the same names.
+The body of an operator's declaration infers types; it computes nothing. `registry/ops/` has the operators by family,
+and `runtime/engines/reference/kernels/` has their kernels under the same names.
 
 ops            the operators, a module for each family
-op             how an operator is declared; operator is what is declared, table has all by name
+op             declares operators; `operator` has the class, `table` has all operators by name
 signature      the schema, read from a Python signature
-value          a tensor of a block under construction, with Python's operators; indexing is x[...]
+value          a tensor of a block under construction, with Python's operators; `indexing` implements x[...]
 block          a block that ops are appended to
-settings       numbers that may be settings: what a use of one asks of it
-shapes         questions about shapes; windows about those of convolution and pooling
-gradients      ops that compute gradients
+settings       checks of numbers that may be settings
+shapes         checks and rules about shapes; `windows` has those of convolution and pooling
+gradients      append the ops that compute gradients
 traits         facts about an op that passes ask for
-spelled        functions that are spelled with operators; composite has the gradients of such
-other_names    what NumPy, ONNX and PyTorch call what is here
-numpy_calls    what NumPy is told that is called with tensors
-audit          what must hold of every operator, looked at when this is imported
-errors         OpError, and the line that it begins with
+spelled        functions that append existing operators; `composite` has their gradients
+other_names    the names that NumPy, ONNX and PyTorch use for the operators
+numpy_calls    NumPy functions that are called with tensors
+audit          checks of every operator, run on import
+errors         OpError, and the source line that its message begins with
 """
 
 from registry import ops as ops

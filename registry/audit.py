@@ -1,6 +1,6 @@
-"""The registry's check of itself, run once when it is imported.
+"""Checks of all operators, run once when this module is imported.
 
-Every operator has a docstring; every rule asks only for what exists (checked when it is attached), uses the
+Every operator has a docstring. Every rule names only parameters that exist (checked when it is attached), uses the
 gradient of every output that may have one, and calls only names that its module defines.
 """
 
@@ -16,13 +16,13 @@ from registry.op import OPS, Op, rule_names
 
 
 def audit() -> None:
-    """Check every operator; raises OpError with the first fault."""
+    """Check every operator. Raise OpError with the first fault."""
     for op in OPS.values():
         audit_op(op)
 
 
 def audit_op(op: Op[..., Any]) -> None:
-    """Check one operator; raises OpError."""
+    """Check one operator. Raise OpError if it is declared wrongly."""
     if not op.__doc__:
         raise OpError(f"operator {op.name!r} has no docstring; say in a line what it computes")
     for rule in (op.gradient_rule, op.inference_rule):

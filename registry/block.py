@@ -1,4 +1,4 @@
-"""Block: a BlockDesc that ops are appended to, with the types of its tensors at hand."""
+"""Block: a BlockDesc under construction, with the types of its tensors."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from registry.value import Value
 
 
 class Differentiation(NamedTuple):
-    """What was differentiated, by the names of tensors; `first` is the id from which its ops were appended."""
+    """One differentiation, as tensor names; `first` is the id of the first op that it appended."""
 
     first: int
     targets: tuple[str, ...]
     inputs: tuple[str, ...]
-    seeds: tuple[str, ...]  # "" for ones
+    seeds: tuple[str, ...]  # "" for a seed of ones
     constants: frozenset[str]
     results: tuple[str, ...]  # "" where no target depends on the input
 
 
 class Setting(NamedTuple):
-    """What is known of a setting while the program is built: its value unless given, and what it may be."""
+    """A setting of a program under construction: its default value and the interval of its values."""
 
     number: float
     interval: Interval
@@ -40,9 +40,9 @@ class Setting(NamedTuple):
 class Block:
     """A block under construction.
 
-    `desc` is the message that grows. `locate` gives the location number of the user's current line,
-    `streams` the next random streams, `state` the tensor that stands for a state of the program.
-    `settings` are those that the program has, by name.
+    `desc` is the message that grows. `locate` returns the location number of the user's current line, `streams` the
+    next random streams, and `state` the tensor that stands for a state of the program. `settings` has the settings of
+    the program by name.
     """
 
     def __init__(
@@ -61,24 +61,24 @@ class Block:
         self.location_text = location_text
         self.next_id = 1 + max((op.id for op in self.desc.ops), default=0)
         self.differentiations: list[Differentiation] = []
-        self.weights: dict[str, str] = {}  # by a mean whose terms count differently: the scalar that they count for
+        self.weights: dict[str, str] = {}  # weighted means, with the scalar that is the weight of each
         self.settings: dict[str, Setting] = {}
-        self.weak: set[str] = set()  # tensors that take the dtype of what is beside them: settings, and what is of them
+        self.weak: set[str] = set()  # settings and what is computed from them: they adopt the other operand's dtype
         self._locate = locate
         self._streams = count(1) if streams is None else streams
         self._state = state
         self._constants: dict[tuple[str, bytes], Value] = {}
         self._location: int | None = None
         self._gradient_of = 0
-        self.prefix = ""  # of the names of what forward ops compute
+        self.prefix = ""  # prefix of the names of tensors that forward ops compute
         self._stage: pb.Stage = pb.STAGE_FORWARD
 
     def value(self, name: str) -> Value:
-        """Return the tensor of that name; raises KeyError if the block has none."""
+        """Return the tensor of that name; raise KeyError if the block has none."""
         return Value(self, name, self.types[name])
 
     def define(self, name: str, type: TensorType) -> Value:
-        """Describe a new tensor; raises OpError if the name is taken."""
+        """Describe a new tensor; raise OpError if the name is taken."""
         if name in self.types:
             raise OpError(f"the name {name!r} is taken by another tensor of this program")
         self.tensors[name] = self.desc.tensors.add()
@@ -95,7 +95,7 @@ class Block:
         *,
         random_stream: int = 0,
     ) -> list[Value]:
-        """Append an op whose outputs have those suffixes ("" for a single one) and types."""
+        """Append an op; each output has a name suffix ("" for a single output) and a type."""
         stem = self._free_stem(type, [suffix for suffix, _ in outputs])
         values = [self.define(stem + suffix, output_type) for suffix, output_type in outputs]
         self.desc.ops.add(
@@ -114,9 +114,10 @@ class Block:
 
     @contextmanager
     def stand_ins(self, values: Sequence[Value]) -> Generator[list[Value]]:
-        """A tensor for each value, also where several are one: what is known by its name is known of that use alone.
+        """Yield a separate stand-in tensor for each value, even if several values are the same tensor.
 
-        In the end the ops that were appended read the values, and the names are free again.
+        A fact recorded under the name of a stand-in applies to that use alone. On exit the appended ops read the
+        original values, and the names of the stand-ins are free again.
         """
         first_tensor, first_op = len(self.desc.tensors), len(self.desc.ops)
         suffixes = [f".{i}" for i in range(len(values))]
@@ -136,23 +137,23 @@ class Block:
         return next(self._streams)
 
     def constant(self, dtype: str, number: float) -> Value:
-        """Return a rank-0 constant, shared by all its uses in the block; raises OpError if `dtype` cannot hold it."""
+        """Return a rank-0 constant that the whole block shares; raise OpError if `dtype` cannot hold it."""
         key = (dtype, scalar_bytes(dtype, number))
         if key not in self._constants:
             tensor = pb.SmallTensor(dtype=NUMBERS[dtype], data=key[1])
             attribute = pb.AttrDesc(name="value", tensor_value=tensor)
-            with self.on_behalf_of(stage=pb.STAGE_FORWARD):  # whatever op asks first, all stages share it
+            with self.on_behalf_of(stage=pb.STAGE_FORWARD):  # all stages share it, whichever op asks first
                 [self._constants[key]] = self.append("constant", (), [("", TensorType(dtype, ()))], [attribute])
         return self._constants[key]
 
     def state(self, name: str) -> Value:
-        """Return the tensor that stands for a state of the program; raises OpError outside a program."""
+        """Return the tensor that stands for a state of the program; raise OpError outside a program."""
         if self._state is None:
             raise OpError(f"the state {name!r} exists only inside a Program")
         return self._state(name)
 
     def note_weak(self, type: str, inputs: Sequence[str], outputs: Sequence[Value]) -> None:
-        """Remember what is computed of settings and numbers alone; a cast says which dtype is wanted."""
+        """Record outputs that depend on settings and numbers only; a cast fixes the dtype."""
         if type == "cast" or self.weak.isdisjoint(inputs):
             return
         constants = {constant.name for constant in self._constants.values()}
@@ -160,16 +161,16 @@ class Block:
             self.weak.update(value.name for value in outputs)
 
     def location(self) -> int:
-        """Return the location number that a new op gets."""
+        """Return the location number of the next op."""
         return self._locate() if self._location is None else self._location
 
     def line(self) -> str:
-        """Return the user's line that a new op gets, as text; "" where it is unknown."""
+        """Return the user's line of the next op as text; "" if it is unknown."""
         return self.location_text(self.location())
 
     @contextmanager
     def on_behalf_of(self, *, stage: pb.Stage, op: pb.OpDesc | None = None) -> Generator[None]:
-        """New ops get that stage and, given `op`, its line and its number as `gradient_of`."""
+        """Give new ops that stage and, if `op` is given, its line and its number as `gradient_of`."""
         before = self._stage, self._location, self._gradient_of
         self._location = self.location() if op is None else op.location
         self._stage, self._gradient_of = stage, 0 if op is None else op.id
@@ -179,7 +180,7 @@ class Block:
             self._stage, self._location, self._gradient_of = before
 
     def _free_stem(self, type: str, suffixes: list[str]) -> str:
-        in_scope = self._stage == pb.STAGE_FORWARD and type != "constant"  # which all share, as gradients belong to all
+        in_scope = self._stage == pb.STAGE_FORWARD and type != "constant"  # shared by all ops, as gradients are
         stem = f"{self.prefix if in_scope else ''}{type}_{self.next_id}"
         while any(stem + suffix in self.types for suffix in suffixes):
             stem += "_"
@@ -187,7 +188,7 @@ class Block:
 
 
 def scalar_bytes(dtype: str, number: float) -> bytes:
-    """Return one element, little-endian; raises OpError if `dtype` cannot hold the number."""
+    """Return one element as little-endian bytes; raise OpError if `dtype` cannot hold the number."""
     if dtype not in REALS and not (isfinite(number) and number == int(number)):
         raise OpError(f"{number} is not a whole number, as {dtype} needs")
     try:

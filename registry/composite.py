@@ -1,4 +1,4 @@
-"""The gradient of a function that is spelled with operators, as ops: for rules of ops that fuse such a function."""
+"""Gradients of functions that are composed of operators, for the rules of ops that fuse such a function."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ def gradients_of(
     inputs: Sequence[Value],
     output_grads: Sequence[Value | None],
 ) -> list[Value | None]:
-    """For each input the gradient of `function(*inputs)`, whose outputs have the gradients given.
+    """Return the gradients of `function(*inputs)` with respect to its inputs, given those of its outputs.
 
-    Appends the ops of the function, then those of its gradient, to the block of the inputs; an op whose outputs have no
-    gradient adds none. None is the gradient of an input that no output with a gradient depends on. One tensor may stand
-    for several inputs, and may be used by the function besides: an input's gradient is of that input alone.
+    The ops of the function are appended to the block of the inputs, followed by those of its gradient. An op whose
+    outputs have no gradient appends none. The gradient is None for an input that no output with a gradient depends on.
+    One tensor may stand for several inputs and may be used by the function elsewhere; the gradient of an input counts
+    the uses of that input alone.
     """
     block = inputs[0].block
     with block.stand_ins(inputs) as own:
@@ -32,7 +33,7 @@ def _gradients(
     inputs: Sequence[Value],
     output_grads: Sequence[Value | None],
 ) -> list[Value | None]:
-    """Return the gradients where every input is a tensor of its own, so that its name stands for it."""
+    """Return the gradients, given that no two inputs are the same tensor."""
     first = len(block.desc.ops)
     outputs = function(*inputs)
     made = block.desc.ops[first:]

@@ -1,4 +1,4 @@
-"""A bad call of an operator, and the one-line check that reports it."""
+"""Errors of operator calls, and the one-line check that raises them."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from prograd_proto import ProgramError
 
 
 class OpError(ProgramError):
-    """An operator was called with operands or attributes it cannot take, or was declared wrongly."""
+    """An operator was called with operands or attributes that it cannot take, or was declared wrongly."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -16,13 +16,13 @@ def require(condition: bool, message: str) -> None:
 
 
 class Located:
-    """A context that puts the user's line, "" where it is unknown, before an error that does not begin with it yet."""
+    """A context that prepends the user's line to an error that does not begin with it yet; "" if unknown."""
 
     def __init__(self, line: Callable[[], str]) -> None:
         self._line = line
 
     def __enter__(self) -> None:
-        """Do nothing: only errors are looked at."""
+        """Do nothing; only errors need handling."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, ProgramError):

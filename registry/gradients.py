@@ -20,17 +20,16 @@ def gradient_ops(
     output_grads: Sequence[str],
     fresh_names: Callable[[str], str],
 ) -> tuple[list[pb.OpDesc], list[str]]:
-    """Return the ops that compute the input gradients of `op`.
+    """Return the ops that compute the input gradients of `op`, and the names of these gradients.
 
     Args:
         op: the op to differentiate.
         types: the types of its inputs and outputs and of the gradients that are given.
-        output_grads: a tensor name per output of `op`, "" where the loss does not depend on it.
-        fresh_names: gives an unused name for a new tensor, from a suggestion.
+        output_grads: a tensor name for each output of `op`; "" if the loss does not depend on the output.
+        fresh_names: returns an unused name for a new tensor, given a suggestion.
 
     Returns:
-        The gradient ops in execution order, numbered from 1, and a tensor name per input, "" where no gradient
-        flows.
+        The gradient ops in execution order, numbered from 1, and a tensor name for each input; "" if no gradient flows.
 
     Raises:
         OpError: the operator has no gradient rule, or is declared non-differentiable.
@@ -49,11 +48,11 @@ def gradient_ops(
 
 
 def differentiate(block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | None]) -> list[Value | None]:
-    """Append the gradient ops of `desc` to its block; one gradient per input, None where none flows.
+    """Append the gradient ops of `desc` to its block and return one gradient for each input.
 
-    A gradient has the type of its tensor, with float32 for 16-bit floats.
-    `output_grads` has a Value per output, None where the loss does not depend on it.
-    Raises OpError if the operator has no rule or the rule breaks its contract.
+    A gradient is None if none flows into the input. It has the type of its tensor, with float32 in place of a 16-bit
+    float. `output_grads` has a Value for each output, None where the loss does not depend on it. Raises OpError if the
+    operator has no gradient rule or the rule breaks its contract.
     """
     op = find_op(desc.type)
     if op.gradient_rule is None:
@@ -75,7 +74,7 @@ def differentiate(block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | 
 
 
 def missing_rule(op: Op[..., Any]) -> str:
-    """Why `op` cannot be differentiated, and what can be done."""
+    """Return the reason why `op` cannot be differentiated, and a remedy."""
     if not op.differentiable:
         return "is declared non-differentiable"
     return f"has no gradient rule; add one in {_file_of(op)} or declare differentiable=False"

@@ -1,4 +1,4 @@
-"""NumPy's basic indexing of a Value: whole numbers, slices, `...` and None, as one slice and one reshape."""
+"""NumPy's basic indexing of a Value: integers, slices, `...` and None, as one slice and one reshape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def take(x: Value, key: tuple[Index, ...]) -> Value:
-    """Return `x[key]`; raises OpError where a number is out of range or a cut axis has no size yet."""
+    """Return `x[key]`; raise OpError if an index is out of range or a sliced axis has no size yet."""
     with Located(x.block.line):
         return _taken(x, key)
 
@@ -58,7 +58,7 @@ def _cut(x: Value, axis: int, index: int | slice) -> _Cut:
 
 
 def _without_ellipsis(x: Value, key: tuple[Index, ...]) -> list[int | slice | None]:
-    """Return one index per axis, and the Nones, with whole axes for `...` and at the end."""
+    """Return one index for each axis, and the Nones; `...` and missing axes become whole slices."""
     indices = [index if isinstance(index, slice | EllipsisType) else _number(x, index) for index in key]
     rest = x.rank - sum(isinstance(index, int | slice) for index in indices)
     if rest < 0:

@@ -1,4 +1,4 @@
-"""What is said, or done, where NumPy or a habit of NumPy's meets a Value: np.exp(x), x.sum(), np.float32(2) * x."""
+"""Errors and results of NumPy calls and idioms on a Value: np.exp(x), x.sum(), np.float32(2) * x."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _REFLECTED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "left_shift": Value.__rlshift__,
     "right_shift": Value.__rrshift__,
 }
-"""By the function that NumPy calls for an operator: what Python asks of the operand on the right."""
+"""Methods of the right operand that Python calls for an operator, by the name of NumPy's function."""
 
 
 def called(value: Value, name: str, method: str, operands: Sequence[Any]) -> Any:
-    """The operator with NumPy's number on its left and `value` on its right; anything else is refused by TypeError."""
+    """Return `value` combined with the NumPy number on its left; raise TypeError for any other call."""
     if method == "__call__" and name in _REFLECTED and len(operands) == 2 and not isinstance(operands[0], Value):
         number = operands[0][()] if getattr(operands[0], "shape", None) == () else operands[0]  # comparisons wrap it
         return _REFLECTED[name](value, number)
@@ -44,13 +44,13 @@ def called(value: Value, name: str, method: str, operands: Sequence[Any]) -> Any
 
 
 def refusal(value: Value, name: str) -> str:
-    """That a function of NumPy's computes with arrays, and which operator there is."""
+    """Return a sentence that says that NumPy functions take arrays, and which operator to use."""
     return f"np.{name} computes with arrays, and {value!r} {NO_ELEMENTS}{_instead(name, 'x')}"
 
 
 def no_attribute(value: Value, name: str) -> str:
-    """That a Value has no such method, and which operator there is."""
-    if name.startswith("__") or name in Value.__slots__:  # what copying and pickling ask for, also of half a Value
+    """Return a sentence that says that a Value has no such method, and which operator to use."""
+    if name.startswith("__") or name in Value.__slots__:  # for copying and pickling, even incomplete ones
         return name
     from registry.other_names import OTHER_METHODS
 
@@ -59,7 +59,7 @@ def no_attribute(value: Value, name: str) -> str:
 
 
 def _mistyped(name: str) -> str:
-    """What was mistyped, of a Value's own words and of the operators that users of arrays take for methods."""
+    """Return the closest attribute of Value, or the closest operator that array users call as a method."""
     from registry.op import OPS
 
     own = [word for word in dir(Value) if not word.startswith("_")]

@@ -1,8 +1,8 @@
-"""Operators: declared by a function that infers result types, called on Values, differentiated by rules.
+"""Declaration of operators by a function that infers result types.
 
-The Python signature is the schema. Positional parameters are inputs (`Value | None = None` is optional,
-`= STATE` is the program's state of that name unless given, `*xs` is variadic), keyword-only parameters
-are attributes with their defaults. The body *infers types*; it computes nothing.
+The Python signature is the schema. Positional parameters are inputs: `Value | None = None` is optional, `= STATE`
+defaults to the program's state of that name, and `*xs` is variadic. Keyword-only parameters are attributes with their
+defaults. The body *infers types*; it computes nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 
 
 class Declare(Protocol):
-    """What `op(...)` gives for operators of one output, or of a variable number."""
+    """The decorator that `op(...)` returns for operators with one output or a variable number of outputs."""
 
     @overload
     def __call__(self, infer: Callable[P, TensorType], /) -> Op[P, Value]: ...
@@ -128,10 +128,10 @@ def op(
         *args: the inference function, or the names of the outputs; one output is "y" unless named.
         differentiable: False declares that no gradient flows through any input or output.
         no_gradient: inputs and outputs through which no gradient flows.
-        random: the op draws random numbers and gets a stream of its own.
-        version: of the operator's meaning; raised with an upgrade in prograd_proto.upgrades.
-        namespace: of a plugin's operators, the plugin's name; it stands before a dot in the op type.
-        halves: the op moves elements without computing, so it takes and gives 16-bit floats too.
+        random: the op draws random numbers from a stream of its own.
+        version: version of the operator's meaning; a new one needs an upgrade in prograd_proto.upgrades.
+        namespace: name of the plugin that declares the operator; the op type begins with it and a dot.
+        halves: the op moves elements without arithmetic, so it also accepts and returns 16-bit floats.
     """
     outputs = args if args and not callable(args[0]) else ("y",)
 

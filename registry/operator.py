@@ -1,4 +1,4 @@
-"""Op: an operator, called on Values, which infers the types of its results and is differentiated by rules."""
+"""Op: an operator, which infers the types of its results and has gradient and other rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class Op(Generic[P, R]):
-    """An operator: its signature and the rules that go with it. Calling it appends an op to a block."""
+    """An operator: its signature and its rules. A call appends an op to a block."""
 
     def __init__(
         self,
@@ -73,26 +73,26 @@ class Op(Generic[P, R]):
     def __repr__(self) -> str:
         call = without_annotations(python_signature(self.infer, self.signature.outputs))
         on = "" if set(self.signature.inputs) - self.signature.defaults.keys() else ".on(program)"
-        return f"ops.{self.name}{on}{call} -> {', '.join(self.signature.outputs)}"  # help shows a hundred letters of it
+        return f"ops.{self.name}{on}{call} -> {', '.join(self.signature.outputs)}"  # `help` shows 100 characters
 
-    if not TYPE_CHECKING:  # a type checker knows the attributes that there are
+    if not TYPE_CHECKING:  # hidden from type checkers, which know the attributes
 
         def __getattr__(self, name: str) -> Any:
-            if name == "__signature__":  # what `inspect`, help and notebooks ask for; the class has its own
+            if name == "__signature__":  # `inspect`, help and notebooks read it; the class has its own
                 return python_signature(self.infer, self.signature.outputs)
             raise AttributeError(f"the operator {self.name!r} has no attribute {name!r}")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Append the op to the block of its operands and give its outputs."""
+        """Append the op to the block of its operands and return its outputs."""
         return self._append(self._block_of(args, kwargs), args, kwargs)
 
     def on(self, block: Block | HasBlock) -> Callable[P, R]:
-        """Return the operator as a function that appends to that block or program: for operators without operands."""
+        """Return the operator as a function that appends to that block or program, for ops without operands."""
         target = block if isinstance(block, Block) else block.block
         return lambda *args, **kwargs: self._append(target, args, kwargs)
 
     def replay(self, random_stream: int) -> Callable[P, R]:
-        """Return the operator as a function whose new op draws the numbers of that stream once more."""
+        """Return the operator as a function whose new op draws the numbers of that stream again."""
 
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             return self._append(self._block_of(args, kwargs), args, kwargs, random_stream)
@@ -100,7 +100,7 @@ class Op(Generic[P, R]):
         return call
 
     def written(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Attach the rule that gives attributes in the form that is stored, where a call may use another."""
+        """Attach the rule that normalises attributes to the stored form."""
         self.written_rule = self._checked_rule(rule, "written form", set())
         return rule
 
@@ -113,15 +113,15 @@ class Op(Generic[P, R]):
         return rule
 
     def inference(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Attach the form used outside training: one Value per output, None where it has no such output."""
+        """Attach the inference form, used outside training: one Value for each output, or None."""
         self.inference_rule = self._checked_rule(rule, "inference form", set())
         return rule
 
     def cost(self, rule: Callable[..., int]) -> Callable[..., int]:
-        """Attach the estimate of the operations that the op takes; it may name any input and output.
+        """Attach the estimate of the op's arithmetic operations; the rule may name any input and output.
 
-        What it gets are static types, None for an absent input. An operator without the rule takes as many operations
-        as it reads or writes elements, whichever are more.
+        Its arguments are static types, and None for an absent input. An operator without the rule counts the elements
+        that it reads or the elements that it writes, whichever are more.
         """
         asked, known = set(rule_names(rule)), {*self.signature.inputs, *self.signature.outputs}
         if not asked <= known:
@@ -130,14 +130,14 @@ class Op(Generic[P, R]):
         return rule
 
     def infer_types(self, inputs: list[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:
-        """Return the output types for these input types (None is an absent optional one); raises OpError."""
+        """Return the output types for these input types (None for an absent input); raise OpError."""
         key = (*inputs, *(_hashable(value) for value in attributes.values()))
         if key not in self._inferred:
             self._inferred[key] = self._infer(inputs, attributes)
         return self._inferred[key]
 
     def scope(self, block: Block, desc: pb.OpDesc, attributes: dict[str, Attribute]) -> dict[str, Any]:
-        """What a rule may name of an op in `block`: its inputs, outputs and attributes."""
+        """Return the names that a rule may use for an op in `block`: its inputs, outputs and attributes."""
         inputs = [block.value(name) if name else None for name in desc.inputs[:]]
         outputs = [block.value(name) for name in desc.outputs[:]]
         stream = {"random_stream": desc.random_stream} if self.random else {}
@@ -202,7 +202,7 @@ class Op(Generic[P, R]):
         return self._as_beside(operand, name, operands) if operand.name in block.weak else operand
 
     def _as_beside(self, operand: Value, name: str, operands: list[Any]) -> Value:
-        """A setting, or what is computed of settings alone, in the dtype of the floats beside it: as a number is."""
+        """Return a setting, or a value computed from settings, cast to the float dtype of the other operands."""
         numbers = self.signature.numbers
         if name not in numbers:
             return operand
@@ -214,7 +214,7 @@ class Op(Generic[P, R]):
         return operand
 
     def _dtype_for(self, number: Real, operands: list[Any]) -> str:
-        """Return the dtype that a Python number takes: of the first tensor among the operands that may be numbers."""
+        """Return the dtype that a Python number takes: that of the first tensor among the operands."""
         for position, operand in enumerate(operands):
             if isinstance(operand, Value) and self.signature.input_name(position) in self.signature.numbers:
                 return operand.dtype
@@ -253,22 +253,22 @@ class Op(Generic[P, R]):
 
 
 class HasBlock(Protocol):
-    """Anything that ops can be appended to, such as a Program."""
+    """An object that ops can be appended to, such as a Program."""
 
     @property
     def block(self) -> Block:
-        """The block that grows."""
+        """The block under construction."""
         ...
 
 
 def rule_names(rule: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the parameters of a rule: what it needs."""
+    """Return the names of the parameters of a rule."""
     code = rule.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def find_op(name: str) -> Op[..., Any]:
-    """Return the operator of that name; raises OpError that names the closest one."""
+    """Return the operator of that name; raise OpError that names the closest one."""
     if name not in OPS:
         family = [type for type in OPS if namespace_of(type) == namespace_of(name)]
         raise OpError(f"there is no operator {name!r}{closest(name, family) or plugin_hint([name])}")
@@ -281,7 +281,7 @@ def _prefix(block: Block) -> str:
 
 
 def _not_a_tensor(operand: object) -> str:
-    """What was given in place of a tensor, in a few words, and what an array needs to be one."""
+    """Return a short description of an operand that is no tensor, and the way to convert an array."""
     text = repr(operand)
     if len(text) > 60 or "\n" in text:
         text = f"<{type(operand).__name__}>"

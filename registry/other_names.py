@@ -1,4 +1,4 @@
-"""What users of NumPy, ONNX and PyTorch ask for under another name, and what they find here: one word for one idea."""
+"""Names that users of NumPy, ONNX and PyTorch try, and the names that this library has instead."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -7,7 +7,7 @@ from prograd_proto.spelling import closest_and_all
 
 
 def no_attribute(name: str, known: Iterable[str]) -> str:
-    """That an operator has no such attribute, and what it is called here, or which there are."""
+    """Return a sentence that says that an operator has no such attribute, and its name here or all names."""
     known = list(known)
     here = [other for other in OTHER_ATTRIBUTES.get(name, ()) if other in known]
     hint = f"; here it is called {here[0]}" if here else closest_and_all(name, known)
@@ -15,7 +15,10 @@ def no_attribute(name: str, known: Iterable[str]) -> str:
 
 
 def too_many_tensors(inputs: Sequence[str], given: int, attributes: Iterable[str]) -> str:
-    """That a call has more operands than there are: most often the last of them is an attribute without its name."""
+    """Return a sentence that says that a call has more operands than there are inputs.
+
+    The most frequent cause is an attribute given without its name.
+    """
     tensors = f"{len(inputs)} tensor{'s' * (len(inputs) != 1)} ({', '.join(inputs)})"
     first = next(iter(attributes), "")
     return f"takes {tensors}, not {given}; attributes go by name{f', as {first}=…' if first else ''}"
@@ -95,7 +98,7 @@ OTHER_NAMES: Final = {
     "zeros": "ops.full.on(program)(shape=..., value=0)",
     "zeros_like": "ops.full.on(program)(shape=..., value=0)",
 }
-"""By the other name, what to write."""
+"""Replacement text by the other name of an operator."""
 
 OTHER_ATTRIBUTES: Final = {
     "axis": ("axes",),
@@ -124,7 +127,7 @@ OTHER_ATTRIBUTES: Final = {
     "stride": ("strides",),
     "weight_decay": ("decay",),
 }
-"""By the other name of an attribute, what it is called here, by the first of these that the operator has."""
+"""Names of attributes by their other name; the first that the operator has is meant."""
 
 _LATER: Final = "elements are there when the program runs, as in run.predict(x) or run.step(feeds, fetch=[name])"
 OTHER_METHODS: Final = {
@@ -142,4 +145,4 @@ OTHER_METHODS: Final = {
     "size": "write x.shape, or ops.size(x) for a scalar",
     "tolist": _LATER,
 }
-"""By what arrays and tensors have elsewhere, what to write; operators are found without it."""
+"""Replacement text by a method name of arrays and tensors; operators are found without this table."""

@@ -1,7 +1,7 @@
-"""Numbers that may be settings: what a use of one asks of it.
+"""Checks of numbers that may be settings.
 
-A use that needs numbers of an interval, as a rate needs those from 0 on, narrows what the setting may be, so that a
-run is not given another one. What is computed of settings is not known before the run, and nothing is asked of it.
+A use that needs numbers of an interval, as a rate needs those from 0 on, narrows the interval of the setting, so no run
+can be given another value. Values computed from settings are unknown before the run and are not checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Number = Value | float
 
 
 def require_within(what: str, number: object, interval: Interval) -> None:
-    """Narrow a setting to the interval, or raise OpError for a number that is not in it, or what is neither."""
+    """Narrow a setting to the interval; raise OpError for a number outside it or for anything else."""
     if isinstance(number, Value):
         _narrow(what, number, interval)
     elif not isinstance(number, Real):

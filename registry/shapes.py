@@ -1,4 +1,4 @@
-"""Questions that type inference asks about shapes; extents are sizes or symbols."""
+"""Rules and checks of shapes for type inference; extents are sizes or symbols."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
-    """Return the common shape under NumPy's rule; raises OpError where extents differ and neither is 1."""
+    """Return the common shape under NumPy's rule; raise OpError where extents differ and neither is 1."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     return tuple(_broadcast_extent(extents, shapes) for extents in zip(*padded, strict=True))
@@ -56,7 +56,7 @@ def require_whole(x: Value, number: float) -> None:
 
 
 def normal_axis(axis: int, rank: int) -> int:
-    """Return `axis` counted from the front; raises OpError if it is out of range."""
+    """Return `axis` counted from the front; raise OpError if it is out of range."""
     require(-rank <= axis < rank, f"axis {axis} is out of range for rank {rank}")
     return axis % rank
 
@@ -71,21 +71,21 @@ def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def size_known(extent: int | str, what: str) -> int:
-    """Return the extent as a number; raises OpError for a symbol, which only compiling binds."""
+    """Return the extent as a number; raise OpError for a symbol, which only compiling binds."""
     if isinstance(extent, str):
         raise OpError(f"{what} is the symbol {extent!r}; here it must be a number")
     return extent
 
 
 def same_count(old: Shape, new: Shape) -> bool:
-    """Return True if both shapes have equally many elements, for every size of their symbols."""
+    """Return True if both shapes have equally many elements for every size of their symbols."""
     if 0 in old or 0 in new:
         return 0 in old and 0 in new
     return _factors(old) == _factors(new)
 
 
 def resolve_reshape(old: Shape, new: Shape) -> Shape:
-    """Return `new` with its -1, if any, replaced by what makes the counts equal; raises OpError if nothing does."""
+    """Return `new` with its -1 replaced by the extent that makes the counts equal; raise OpError if none does."""
     require(sum(extent == -1 for extent in new) <= 1, f"shape {new} has more than one -1")
     if -1 in new:
         new = tuple(_missing_extent(old, new) if extent == -1 else extent for extent in new)
@@ -97,7 +97,7 @@ def resolve_reshape(old: Shape, new: Shape) -> Shape:
 
 
 def joined_extent(extents: Shape) -> int | str:
-    """Return the extent of these axes in one, a symbol if all others are 1; raises OpError where it has no name."""
+    """Return the extent of these axes merged, a symbol if all others are 1; raise OpError if it has no name."""
     wide = [extent for extent in extents if extent != 1]
     if len(wide) == 1:
         return wide[0]
@@ -105,7 +105,7 @@ def joined_extent(extents: Shape) -> int | str:
 
 
 def show_shape(shape: Shape) -> str:
-    """[batch, 10]."""
+    """Return a shape as text, as in "[batch, 10]"."""
     return f"[{', '.join(map(str, shape))}]"
 
 

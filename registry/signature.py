@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _REQUIRED: Final = object()
 LARGEST: Final = 2**63 - 1
-_VARIADIC_FLAG = 0x04  # of a code object: the function takes *args
+_VARIADIC_FLAG = 0x04  # flag of a code object: the function takes *args
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class AttributeSpec:
 
     @property
     def required(self) -> bool:
-        """Whether a call must give it."""
+        """True if a call must give the attribute."""
         return self.default is _REQUIRED
 
 
@@ -40,7 +40,7 @@ class Signature:
     """Inputs, attributes and outputs of an operator, by name and in order."""
 
     inputs: tuple[str, ...]
-    defaults: dict[str, Any]  # of optional inputs: None or STATE
+    defaults: dict[str, Any]  # optional inputs: None or STATE
     numbers: frozenset[str]  # inputs that may be given as Python numbers
     variadic: bool  # the last input takes any number of tensors
     attributes: dict[str, AttributeSpec]
@@ -48,7 +48,7 @@ class Signature:
     variadic_outputs: bool  # the one output is a list
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Attribute]]:
-        """Return a call's operands in order and its attributes with defaults; raises OpError."""
+        """Return a call's operands in order and its attributes with defaults; raise OpError if they do not fit."""
         unknown = [name for name in kwargs if name not in self.attributes and name not in self.inputs]
         if unknown:
             raise OpError(no_attribute(unknown[0], self.attributes))
@@ -64,14 +64,14 @@ class Signature:
         )
 
     def name_inputs(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Inputs by name; the variadic one is a list."""
+        """Return inputs by name; the variadic one is a list."""
         if not self.variadic:
             return dict(zip(self.inputs, values, strict=True))
         fixed = len(self.inputs) - 1
         return dict(zip(self.inputs, [*values[:fixed], list(values[fixed:])], strict=True))
 
     def name_outputs(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Outputs by name; a variadic one is a list."""
+        """Return outputs by name; a variadic one is a list."""
         if self.variadic_outputs:
             return {self.outputs[0]: list(values)}
         return dict(zip(self.outputs, values, strict=True))
@@ -84,11 +84,11 @@ class Signature:
         return [*self.inputs[:fixed], *(f"{self.inputs[-1]}[{i}]" for i in range(count - fixed))]
 
     def input_name(self, position: int) -> str:
-        """Return the input at that place of a call; a variadic one is at all further places."""
+        """Return the name of the input at a position of a call; a variadic input has all further positions."""
         return self.inputs[min(position, len(self.inputs) - 1)]
 
     def output_suffixes(self, count: int) -> list[str]:
-        """What the outputs of one op add to their common stem."""
+        """Return the suffixes that the outputs of one op add to their common stem."""
         if self.variadic_outputs:
             return [f".{i}" for i in range(count)]
         return [""] if len(self.outputs) == 1 else [f".{name}" for name in self.outputs]
@@ -120,7 +120,7 @@ class Signature:
 
 
 def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signature:
-    """Return the schema that a function's signature declares; raises OpError if it cannot be one."""
+    """Return the schema that a function's signature declares; raise OpError if it is invalid."""
     code = infer.__code__
     names = code.co_varnames
     positional = names[: code.co_argcount]
@@ -151,7 +151,7 @@ def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signa
 
 
 def python_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> inspect.Signature:
-    """What a call takes, for people: with the outputs by name, and states that stand in for operands said as such."""
+    """Return the signature of a call for users, with named outputs and states as defaults of operands."""
     import inspect
 
     declared = inspect.signature(infer)
@@ -163,7 +163,7 @@ def python_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> ins
 
 
 def without_annotations(signature: inspect.Signature) -> inspect.Signature:
-    """Names and defaults alone."""
+    """Return the signature with names and defaults only."""
     bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
     return signature.replace(parameters=bare, return_annotation=signature.empty)
 
@@ -192,7 +192,7 @@ def _is_number(value: Any) -> bool:
         return False
     try:
         float(value)
-    except (OverflowError, TypeError, ValueError):  # of 10**400, of an array of two
+    except (OverflowError, TypeError, ValueError):  # for 10**400, or an array of two elements
         return False
     return True
 
@@ -238,7 +238,7 @@ def _converted(name: str, spec: AttributeSpec, value: Any) -> Attribute:
 
 
 def _as_tuple(spec: AttributeSpec, value: Any) -> tuple[Any, ...]:
-    """What one element was meant for: one for each of the default's; () where nothing says how many there are."""
+    """Return the tuple that a single element stands for, as long as the default; () if the length is unknown."""
     if spec.required and spec.kind != "shape":
         return ()
     return (value,) * (1 if spec.required else len(spec.default) or 1)

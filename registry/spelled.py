@@ -1,6 +1,6 @@
-"""Functions that are spelled with operators: they append existing ops, have no kernel and are not seen in a file.
+"""Functions that are composed of operators: they append existing ops, have no kernel and are not stored in a file.
 
-They belong to a family of `registry/ops` like operators do. Tensors are positional, what describes is keyword-only.
+They belong to a family of `registry/ops` like operators. Tensors are positional, and attributes are keyword-only.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SPELLED: dict[str, Callable[..., Any]] = {}
-"""Every such function by name."""
+"""All such functions by name."""
 
 
 def spelled(function: Callable[P, R]) -> Callable[P, R]:
-    """Declare a function that is spelled with operators, and describe its errors."""
+    """Declare a function that is composed of operators, and describe its errors."""
     SPELLED[function.__name__] = described(function)
     return SPELLED[function.__name__]
 
@@ -50,7 +50,7 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
 def _require_call(
     function: Callable[..., Any], taken: Signature, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
-    """Raise OpError for an attribute that there is not, for one too few, and for one without its name."""
+    """Raise OpError for an unknown attribute, a missing one, and one given without its name."""
     code = function.__code__
     attributes = [name for name, p in taken.parameters.items() if p.kind is p.KEYWORD_ONLY]
     for name in keywords:

@@ -1,4 +1,4 @@
-"""Every operator by name: filled where they are declared, read by what knows operators only by their names."""
+"""All operators by name: filled by their declarations, read by modules that know operators only by name."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What passes ask of an operator besides its types and gradient: traits, said above its declaration.
+"""Traits: facts about an operator, besides its types and gradient, declared above it for passes.
 
     @exact
     @grows
     @op(halves=True)
     def broadcast_to(x: Value, *, shape: Shape) -> TensorType: ...
 
-What an op costs is a rule, attached by `Op.cost`.
+The cost of an op is a rule, attached by `Op.cost`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class Traits:
     """The traits of an operator.
 
     Attributes:
-        exact: its result has the same bits on every machine, for operands of any dtype or of integers and bool only;
-            so a compiler may compute it.
-        grows: its result may have many more elements than its operands.
-        repeats: its result has no element that its operand has not.
-        example: a call to learn from where operands of one shape do not do.
-        checked_through: the operator through which its own gradient is checked, because it takes a result of that.
+        exact: True if its result has the same bits on every machine, so a compiler may compute it; for operands of any
+            dtype, or of integers and bool only.
+        grows: True if its result may have many more elements than its operands.
+        repeats: True if every element of its result is an element of its operand.
+        example: a call for dtype inference, if operands of one shape do not do.
+        checked_through: name of the operator through which tests check this one's gradient, because it takes a result
+            of that operator.
     """
 
     exact: Literal["", "always", "for integers"] = ""
@@ -56,32 +57,32 @@ T = TypeVar("T", bound=HasTraits)
 
 
 def exact(op: T) -> T:
-    """IEEE 754 or the arithmetic of integers fixes the bits of the result, or they are those of operands."""
+    """Declare that IEEE 754, integer arithmetic or copying fixes the bits of the result."""
     return _with(op, exact="always")
 
 
 def exact_for_integers(op: T) -> T:
-    """As `exact`, but where floats are added up, or either of 0.0 and -0.0 may be chosen, machines differ."""
+    """Declare an operator exact for integers and bool; floats are summed, or 0.0 and -0.0 compared."""
     return _with(op, exact="for integers")
 
 
 def grows(op: T) -> T:
-    """Return the result may have many more elements than the operands."""
+    """Declare that the result may have many more elements than the operands."""
     return _with(op, grows=True)
 
 
 def repeats(op: T) -> T:
-    """Return the result has no element that the operand has not."""
+    """Declare that every element of the result is an element of the operand."""
     return _with(op, repeats=True)
 
 
 def example(*shapes: Shape, **attributes: Attribute) -> Callable[[T], T]:
-    """Operands of these shapes, with these attributes besides the defaults, are a call that inference accepts."""
+    """Declare a call that inference accepts: operands of these shapes, and attributes without a default."""
     return lambda op: _with(op, example=Example(shapes, attributes))
 
 
 def checked_through(layer: str) -> Callable[[T], T]:
-    """Return the tests check this operator's gradient through another one, whose result it takes as an operand."""
+    """Declare that tests check this operator's gradient through another one, whose result it takes."""
     return lambda op: _with(op, checked_through=layer)
 
 

@@ -27,7 +27,7 @@ class Value:
 
     @property
     def dtype(self) -> DTypeName:
-        """The element type's name."""
+        """The name of the element type."""
         return cast(DTypeName, self.type.dtype)
 
     @property
@@ -166,8 +166,8 @@ class Value:
         raise self._without_elements()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **more: Any) -> Any:
-        """What NumPy asks for np.exp(value), and for a number or an array of its own on the left of an operator."""
-        from registry.numpy_calls import called  # it is asked for by mistake, or for NumPy's numbers
+        """Return the result of a NumPy call such as np.float32(2) * value; raise TypeError for np.exp(value)."""
+        from registry.numpy_calls import called  # imported late: only mistakes and NumPy's numbers need it
 
         return called(self, ufunc.__name__, method, operands)
 
@@ -184,7 +184,7 @@ class Value:
 
         return TypeError(f"{self!r} {NO_ELEMENTS}; run.predict gives arrays")
 
-    if not TYPE_CHECKING:  # a type checker knows the attributes that there are
+    if not TYPE_CHECKING:  # hidden from type checkers, which know the attributes
 
         def __getattr__(self, name: str) -> Any:
             from registry.numpy_calls import no_attribute
@@ -193,15 +193,15 @@ class Value:
 
 
 Operand = Value | float
-"""A tensor, or a Python number that takes the dtype of the tensor beside it."""
+"""A tensor, or a Python number that takes the dtype of the other operand."""
 
 Index = int | slice | EllipsisType | None
 Key = Index | tuple[Index, ...]
-"""What may stand in x[...]: NumPy's basic indexing."""
+"""An index in x[...]: NumPy's basic indexing."""
 
 
 def _state_sentinel() -> Value:
-    """What a signature writes as the default of an operand that is the program's state of that name."""
+    """Return the default, in a signature, of an operand that is the program's state of that name."""
     return cast(Value, STATE_MARK)
 
 
@@ -214,5 +214,5 @@ def _call(name: str, *operands: Operand) -> Value:
 
 
 def _logic(x: Value, word: str) -> str:
-    """Return the operator behind &, |, ^ and ~: of bits for integers, of truth for all else."""
+    """Return the name of the operator behind &, |, ^ or ~: bitwise for integers, logical otherwise."""
     return f"bitwise_{word}" if x.dtype in INTEGERS else f"logical_{word}"

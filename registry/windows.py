@@ -1,7 +1,7 @@
-"""Windows that slide over images [n, h, w, c]: what type inference asks about them.
+"""Windows that slide over images [n, h, w, c]: rules and checks for type inference.
 
-`stride`, `dilation` and `window` are (vertical, horizontal); `padding` is (top, left, bottom, right) as in ONNX,
-or two numbers for both vertical and both horizontal edges.
+`stride`, `dilation` and `window` are (vertical, horizontal); `padding` is (top, left, bottom, right) as in ONNX, or two
+numbers for both vertical and both horizontal edges.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def window_counts(
     padding: Numbers,
     dilation: Numbers = (1, 1),
 ) -> tuple[int, int]:
-    """How many places a window has on an image, from top to bottom and from left to right."""
+    """Return the number of window positions on an image, from top to bottom and from left to right."""
     require(len(window) == len(stride) == len(dilation) == 2, "window, stride and dilation have two numbers each")
     require(min(*window, *stride, *dilation) > 0, "window, stride and dilation are positive")
     top, left, bottom, right = four_edges(padding)
@@ -32,7 +32,7 @@ def window_counts(
 
 
 def four_edges(padding: Numbers) -> tuple[int, int, int, int]:
-    """(top, left, bottom, right); two numbers stand for both vertical and both horizontal edges."""
+    """Return (top, left, bottom, right); two numbers stand for both vertical and both horizontal edges."""
     require(
         len(padding) in (2, 4),
         f"padding has {len(padding)} numbers; it is (top, left, bottom, right) or (vertical, horizontal)",

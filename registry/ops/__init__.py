@@ -1,6 +1,6 @@
-"""Every operator, by family. The list is the table of contents."""
+"""All operators, by family."""
 
-# The stars bring along constants that several families import.
+# The star imports repeat constants that several families import.
 # pyright: reportGeneralTypeIssues=false
 
 from types import ModuleType
@@ -51,16 +51,16 @@ from registry.ops.update import *
 from registry.spelled import SPELLED
 
 for _name in [name for name, thing in globals().items() if isinstance(thing, ModuleType)]:
-    del globals()[_name]  # a family is no operator: ops.attention
-globals().update(OPS, **SPELLED)  # whatever a family imported under the name of an operator, `math.prod` for one
+    del globals()[_name]  # removes family modules: ops.attention is the module
+globals().update(OPS, **SPELLED)  # removes imports named like an operator, such as `math.prod`
 
 
 def __dir__() -> list[str]:
-    """What a notebook completes: operators and functions, not what their files import."""
+    """Return the operators and functions that a notebook completes, without the imports of their modules."""
     return sorted([*OPS, *SPELLED])
 
 
-if not TYPE_CHECKING:  # a type checker knows the names without it
+if not TYPE_CHECKING:  # type checkers know the names
 
     def __getattr__(name: str) -> object:
         from prograd_proto.spelling import closest

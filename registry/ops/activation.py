@@ -1,11 +1,12 @@
-"""Activations: functions between layers, each one op with the name that users and ONNX know; floats only.
+"""Activation functions under the names that users and ONNX know, one op each; floats only.
 
-At a kink the gradient is what PyTorch's is: relu's kind take the side below, clipping kinds give 0 at both ends.
+At a kink the gradient is PyTorch's: relu and its variants use the derivative from below, and clipping functions have 0
+at both ends.
 """
 
 from __future__ import annotations
 
-import math  # not its names: a star import would put them in place of operators
+import math  # a star import of its names would shadow operators
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
@@ -25,7 +26,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 @op
 def leaky_relu(x: Value, *, alpha: float = 0.01) -> TensorType:
-    """Return the element of x where it is positive, alpha * x elsewhere; the gradient at 0 is alpha."""
+    """Return x where it is positive and alpha * x elsewhere; the gradient at 0 is alpha."""
     require_float(x)
     return x.type
 
@@ -37,7 +38,7 @@ def leaky_relu_gradient(x: Value, dy: Value, *, alpha: float) -> Value:
 
 @op
 def prelu(x: Value, slope: Value) -> TensorType:
-    """The element of x where it is positive, slope * x elsewhere; the slope broadcasts to x. He and others, 2015."""
+    """Return x where it is positive and slope * x elsewhere; the slope broadcasts to x. He et al., 2015."""
     y = broadcast_type(x, slope, among=FLOATS)
     require(y == x.type, f"the slope does not broadcast to x but makes it {y}")
     return y
@@ -51,7 +52,7 @@ def prelu_gradient(x: Value, slope: Value, dy: Value) -> tuple[Value, Value]:
 
 @op
 def elu(x: Value, *, alpha: float = 1.0) -> TensorType:
-    """Return the element of x where it is positive, alpha * (exp(x) - 1) elsewhere. Clevert and others, 2015."""
+    """Return x where it is positive and alpha * (exp(x) - 1) elsewhere. Clevert et al., 2015."""
     require_float(x)
     return x.type
 
@@ -64,7 +65,7 @@ def elu_gradient(x: Value, dy: Value, *, alpha: float) -> Value:
 
 @op
 def celu(x: Value, *, alpha: float = 1.0) -> TensorType:
-    """Return the element of x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere. Barron, 2017."""
+    """Return x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere. Barron, 2017."""
     require_float(x)
     require(alpha > 0, f"alpha is {alpha}, not positive")
     return x.type
@@ -78,9 +79,9 @@ def celu_gradient(x: Value, dy: Value, *, alpha: float) -> Value:
 
 @op
 def selu(x: Value) -> TensorType:
-    """Return the scale 1.0507... times elu with alpha 1.6732...: they keep mean 0 and variance 1.
+    """Return 1.0507... times elu with alpha 1.6732..., which preserves mean 0 and variance 1.
 
-    Klambauer and others, 2017.
+    Klambauer et al., 2017.
     """
     require_float(x)
     return x.type
@@ -95,7 +96,7 @@ def selu_gradient(x: Value, dy: Value) -> Value:
 
 @op
 def gelu(x: Value, *, approximate: str = "none") -> TensorType:
-    """Return the element x times the probability that a normal number is below it. Hendrycks and Gimpel, 2016.
+    """Return x times the probability that a standard normal number is below x. Hendrycks and Gimpel, 2016.
 
     `approximate` is "none" or "tanh", for x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))).
     """
@@ -116,7 +117,7 @@ def gelu_gradient(x: Value, dy: Value, *, approximate: str) -> Value:
 
 @op
 def softplus(x: Value, *, beta: float = 1.0) -> TensorType:
-    """Return the smooth maximum of x and 0, log(1 + exp(beta * x)) / beta, exact also where PyTorch takes x for it."""
+    """Return log(1 + exp(beta * x)) / beta, a smooth maximum of x and 0, without PyTorch's linear threshold."""
     require_float(x)
     require(beta > 0, f"beta is {beta}, not positive")
     return x.type
@@ -129,9 +130,9 @@ def softplus_gradient(x: Value, dy: Value, *, beta: float) -> Value:
 
 @op
 def hard_sigmoid(x: Value, *, alpha: float = 1 / 6, beta: float = 0.5) -> TensorType:
-    """Return the line alpha * x + beta, cut off at 0 and 1, where the gradient is 0.
+    """Return alpha * x + beta, clipped to 0 ... 1; the gradient is 0 where it is clipped.
 
-    The defaults are PyTorch's; ONNX, TensorFlow and Keras before 3 have alpha = 0.2.
+    The defaults are PyTorch's; ONNX, TensorFlow and Keras before 3 use alpha = 0.2.
     """
     require_float(x)
     return x.type
@@ -144,9 +145,9 @@ def hard_sigmoid_gradient(y: Value, dy: Value, *, alpha: float) -> Value:
 
 @op
 def hard_swish(x: Value) -> TensorType:
-    """Return the element x times x / 6 + 1/2 cut off at 0 and 1; the gradient is 0 at -3 and 1 at 3.
+    """Return x times x / 6 + 1/2 clipped to 0 ... 1; the gradient is 0 at -3 and 1 at 3.
 
-    Howard and others, 2019.
+    Howard et al., 2019.
     """
     require_float(x)
     return x.type
@@ -159,7 +160,7 @@ def hard_swish_gradient(x: Value, dy: Value) -> Value:
 
 @op
 def hard_tanh(x: Value, *, min: float = -1.0, max: float = 1.0) -> TensorType:
-    """Return the element of x cut off at `min` and `max`, where the gradient is 0; that of `clip` is not."""
+    """Return x clipped to `min` ... `max`; the gradient at the bounds is 0, unlike that of `clip`."""
     require_float(x)
     require(min <= max, f"min is {min}, which is above max, {max}")
     return x.type
@@ -172,7 +173,7 @@ def hard_tanh_gradient(x: Value, dy: Value, *, min: float, max: float) -> Value:
 
 @op
 def threshold(x: Value, *, threshold: float, value: float) -> TensorType:
-    """Return the element of x where it is above the threshold, `value` elsewhere; the gradient flows through NaN."""
+    """Return x where it is above the threshold and `value` elsewhere; the gradient flows through NaN."""
     require_float(x)
     return x.type
 
@@ -184,7 +185,7 @@ def threshold_gradient(x: Value, dy: Value, *, threshold: float) -> Value:
 
 @op
 def glu(x: Value, *, axis: int = -1) -> TensorType:
-    """Return the first half of x along `axis` times the sigmoid of the second half. Dauphin and others, 2016."""
+    """Return the first half of x along `axis` times the sigmoid of the second half. Dauphin et al., 2016."""
     require_float(x)
     axis = normal_axis(axis, x.rank)
     half = _half(x, axis)

@@ -1,8 +1,8 @@
-"""Adam and its kin: updates by the running means of the gradient and of its square.
+"""Adam and its variants: updates by the running means of the gradient and of its square.
 
-As for other updates the rate is a rank-0 tensor of w's dtype, and `step` the rank-0 int64 number of steps done before,
-t = step + 1. Decay is coupled, g = dw + decay * w, unless the operator says that it is decoupled: w shrinks by
-rate * decay * w apart from the gradient (Loshchilov and Hutter, 2019), and g = dw. Formulas are those of PyTorch.
+The rate is a rank-0 tensor of w's dtype. `step` is the rank-0 int64 number of earlier steps, and t = step + 1. Decay is
+coupled, g = dw + decay * w, unless the operator says that it is decoupled: then g = dw, and w shrinks by rate * decay *
+w (Loshchilov and Hutter, 2019). Formulas are those of PyTorch.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def adam(
     epsilon: float = 1e-8,
     decay: float = 0.0,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """Adam, with m and v the running means of the gradient g = dw + decay * w and of its square.
+    """Return w, m and v after a step of Adam; m and v are running means of the gradient and of its square.
 
-    `step` is the rank-0 int64 number of steps done before, t = step + 1. The new w is
-    w - rate / (1 - beta1^t) * new_m / (sqrt(new_v / (1 - beta2^t)) + epsilon). Kingma and Ba, 2015.
+    The gradient is g = dw + decay * w. `step` is the rank-0 int64 number of earlier steps, and t = step + 1. The new w
+    is w - rate / (1 - beta1^t) * new_m / (sqrt(new_v / (1 - beta2^t)) + epsilon). Kingma and Ba, 2015.
     """
     require_parameter(w, rate, dw=dw, m=m, v=v)
     require_step(step)
@@ -56,7 +56,7 @@ def adamw(
     epsilon: float = 1e-8,
     decay: float = 0.01,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """Adam with decoupled decay: Loshchilov and Hutter, 2019."""
+    """Return w, m and v after a step of Adam with decoupled decay: Loshchilov and Hutter, 2019."""
     require_parameter(w, rate, dw=dw, m=m, v=v)
     require_step(step)
     require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
@@ -79,7 +79,7 @@ def amsgrad(
     decay: float = 0.0,
     decoupled: bool = False,
 ) -> tuple[TensorType, TensorType, TensorType, TensorType]:
-    """Adam with the largest running square so far in place of the last one: Reddi et al., 2018."""
+    """Return the result of a step of Adam that divides by the largest running square: Reddi et al., 2018."""
     require_parameter(w, rate, dw=dw, m=m, v=v, largest=largest)
     require_step(step)
     require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
@@ -100,7 +100,7 @@ def adamax(
     epsilon: float = 1e-8,
     decay: float = 0.0,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """Adam with the decaying maximum of the gradients in place of their squares: Kingma and Ba, 2015.
+    """Return the result of a step of Adam by the decaying maximum of the gradients: Kingma and Ba, 2015.
 
     new_largest = max(beta2 * largest, abs(g) + epsilon), and w shrinks by rate / (1 - beta1^t) * new_m / new_largest.
     """
@@ -128,7 +128,7 @@ def nadam(
     decay: float = 0.0,
     decoupled: bool = False,
 ) -> tuple[TensorType, TensorType, TensorType, TensorType]:
-    """Adam with Nesterov's momentum: Dozat, 2016.
+    """Return the result of a step of Adam with Nesterov's momentum: Dozat, 2016.
 
     `product` is the rank-0 float64 product of mu_1 ... mu_(t-1), where mu_i = beta1 * (1 - 0.96^(i * momentum_decay)
     / 2). The new w is w - rate * (g * (1 - mu_t) / (1 - new_product) + new_m * mu_(t+1) / (1 - new_product *
@@ -156,11 +156,11 @@ def radam(
     decay: float = 0.0,
     decoupled: bool = False,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """Adam that follows the mean gradient alone until the variance of its rate is finite: Liu et al., 2020.
+    """Return the result of a step of Adam with rectified variance: Liu et al., 2020.
 
-    With r_inf = 2 / (1 - beta2) - 1 and r = r_inf - 2 t beta2^t / (1 - beta2^t), the new w is
-    w - rate * new_m / (1 - beta1^t) while r <= 5, and then that step is multiplied by sqrt(1 - beta2^t) /
-    (sqrt(new_v) + epsilon) and sqrt((r - 4) (r - 2) r_inf / ((r_inf - 4) (r_inf - 2) r)).
+    With r_inf = 2 / (1 - beta2) - 1 and r = r_inf - 2 t beta2^t / (1 - beta2^t), the new w is w - rate * new_m / (1 -
+    beta1^t) while r <= 5. For r > 5 that step is multiplied by sqrt(1 - beta2^t) / (sqrt(new_v) + epsilon) and sqrt((r
+    - 4) (r - 2) r_inf / ((r_inf - 4) (r_inf - 2) r)).
     """
     require_parameter(w, rate, dw=dw, m=m, v=v)
     require_step(step)
@@ -181,10 +181,10 @@ def adam_scale(
     epsilon: float = 1e-8,
     decay: float = 0.0,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """Return the direction of Adam plus decay * w, as LAMB scales it: You et al., 2020.
+    """Return the direction of Adam plus decay * w, which LAMB scales: You et al., 2020.
 
-    It is new_m / (1 - beta1^t) / (sqrt(new_v / (1 - beta2^t)) + epsilon) + decay * w; m and v are the running means
-    of dw and of its square.
+    The direction is new_m / (1 - beta1^t) / (sqrt(new_v / (1 - beta2^t)) + epsilon) + decay * w; m and v are the
+    running means of dw and of its square.
     """
     require_slots(w, dw=dw, m=m, v=v)
     require_step(step)

@@ -1,8 +1,8 @@
-"""Updates at a rate that adapts to each element's gradients, and parts of such updates; for Adam's kin see adam.py.
+"""Updates whose rate adapts to each element's gradients, and parts of such updates; adam.py has Adam's variants.
 
-As for other updates the rate is a rank-0 tensor of w's dtype, and `step` the rank-0 int64 number of steps done before.
-Decay is coupled, g = dw + decay * w, unless the operator says that it is decoupled: w shrinks by rate * decay * w
-apart from the gradient, and g = dw. Formulas are those of PyTorch.
+The rate is a rank-0 tensor of w's dtype. `step` is the rank-0 int64 number of earlier steps. Decay is coupled, g = dw +
+decay * w, unless the operator says that it is decoupled: then g = dw, and w shrinks by rate * decay * w. Formulas are
+those of PyTorch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def adagrad(
     epsilon: float = 1e-10,
     decay: float = 0.0,
 ) -> tuple[TensorType, TensorType]:
-    """Gradient descent by g / sqrt of all squares so far: Duchi et al., 2011.
+    """Return w after a descent step by g / sqrt(sum of all squares), and that sum: Duchi et al., 2011.
 
     new_total = total + g^2; the new w is w - rate / (1 + step * rate_decay) * g / (sqrt(new_total) + epsilon).
     """
@@ -47,7 +47,7 @@ def adadelta(
     epsilon: float = 1e-6,
     decay: float = 0.0,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """Gradient descent in the units of w: Zeiler, 2012.
+    """Return the result of a descent step in the units of w: Zeiler, 2012.
 
     new_v is the running mean of g^2 with the factor rho; d = g * sqrt(change + epsilon) / sqrt(new_v + epsilon);
     new_change is the running mean of d^2, and the new w is w - rate * d.
@@ -68,7 +68,7 @@ def lion(
     beta2: float = 0.99,
     decay: float = 0.0,
 ) -> tuple[TensorType, TensorType]:
-    """Steps of one size by the sign of a mean, with decoupled decay: Chen et al., 2023.
+    """Return w and m after a step by the sign of a mean, with decoupled decay: Chen et al., 2023.
 
     The new w is w - rate * (sign(beta1 * m + (1 - beta1) * dw) + decay * w), and new_m = beta2 * m + (1 - beta2) * dw.
     """
@@ -81,9 +81,9 @@ def lion(
 def rms_scale(
     w: Value, dw: Value, v: Value, *, alpha: float = 0.99, epsilon: float = 1e-8, decay: float = 0.0
 ) -> tuple[TensorType, TensorType]:
-    """The gradient over the root of its running mean square, g / (sqrt(new_v) + epsilon): Tieleman and Hinton, 2012.
+    """Return g / (sqrt(new_v) + epsilon), and the running mean square: Tieleman and Hinton, 2012.
 
-    new_v = alpha * v + (1 - alpha) * g^2. A step of gradient descent along it is RMSprop.
+    new_v = alpha * v + (1 - alpha) * g^2. A gradient descent step along the first result is RMSprop.
     """
     require_slots(w, dw=dw, v=v)
     require_settings(alpha=alpha, epsilon=epsilon, decay=decay)
@@ -94,7 +94,7 @@ def rms_scale(
 def centred_rms_scale(
     w: Value, dw: Value, v: Value, mean: Value, *, alpha: float = 0.99, epsilon: float = 1e-8, decay: float = 0.0
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """Return the gradient over its running deviation, g / (sqrt(new_v - new_mean^2) + epsilon): Graves, 2013.
+    """Return g / (sqrt(new_v - new_mean^2) + epsilon), and both running means: Graves, 2013.
 
     new_v is the running mean of g^2 and new_mean that of g, both with the factor alpha.
     """

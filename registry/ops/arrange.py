@@ -1,4 +1,4 @@
-"""Other arrangements, spelled with reshape, transpose, slice, concat and broadcast_to; none has a kernel of its own."""
+"""Rearrangements composed of reshape, transpose, slice, concat and broadcast_to; none has a kernel of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BACKWARDS = slice(None, None, -1)
 
 @spelled
 def squeeze(x: Value, *, axes: tuple[int, ...] = ()) -> Value:
-    """Return the tensor without these axes, whose extents are 1; without all axes of extent 1 if `axes` is empty."""
+    """Return x without these axes of extent 1; without all axes of extent 1 if `axes` is empty."""
     if not axes:
         return reshape(x, shape=tuple(extent for extent in x.shape if extent != 1))
     gone = normal_axes(axes, x.rank)
@@ -29,7 +29,7 @@ def squeeze(x: Value, *, axes: tuple[int, ...] = ()) -> Value:
 
 @spelled
 def unsqueeze(x: Value, *, axes: tuple[int, ...]) -> Value:
-    """Return the tensor with new axes of extent 1 which are these axes of the result."""
+    """Return x with new axes of extent 1 at these positions of the result."""
     require(len(axes) > 0, "axes is empty")
     rank = x.rank + len(axes)
     new = normal_axes(axes, rank)
@@ -39,7 +39,7 @@ def unsqueeze(x: Value, *, axes: tuple[int, ...]) -> Value:
 
 @spelled
 def flatten(x: Value, *, first: int = 1, last: int = -1) -> Value:
-    """The tensor with the axes from `first` to `last` in one; as it stands, a row for each element of a batch."""
+    """Return x with the axes from `first` to `last` merged; by default a row for each element of a batch."""
     first, last = normal_axis(first, x.rank), normal_axis(last, x.rank)
     require(first <= last, f"axis {first} comes after axis {last}")
     return reshape(x, shape=(*x.shape[:first], joined_extent(x.shape[first : last + 1]), *x.shape[last + 1 :]))
@@ -47,7 +47,7 @@ def flatten(x: Value, *, first: int = 1, last: int = -1) -> Value:
 
 @spelled
 def stack(*xs: Value, axis: int = 0) -> Value:
-    """Tensors of one type one after another along a new axis, which is `axis` of the result."""
+    """Return tensors of one type stacked along a new axis, which is `axis` of the result."""
     require(len(xs) > 0, "there is nothing to stack")
     for x in xs:
         require(x.type == xs[0].type, f"{x.type} and {xs[0].type} differ")
@@ -66,14 +66,14 @@ def unstack(x: Value, *, axis: int = 0) -> list[Value]:
 
 @spelled
 def flip(x: Value, *, axes: tuple[int, ...] = ()) -> Value:
-    """Return the elements in the opposite order along `axes`, all of them if empty."""
+    """Return x with the elements reversed along `axes`; along all axes if empty."""
     turned = normal_axes(axes, x.rank)
     return x[tuple(BACKWARDS if axis in turned else slice(None) for axis in range(x.rank))]
 
 
 @spelled
 def roll(x: Value, *, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Value:
-    """The elements moved by `shifts[i]` places towards the end of `axes[i]`; what leaves it enters at the start."""
+    """Return x rotated by `shifts[i]` positions towards the end of `axes[i]`."""
     require(len(shifts) == len(axes), f"there are {len(shifts)} shifts for {len(axes)} axes")
     for shift, axis in zip(shifts, axes, strict=True):
         axis = normal_axis(axis, x.rank)
@@ -86,7 +86,7 @@ def roll(x: Value, *, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Value:
 
 @spelled
 def tile(x: Value, *, counts: tuple[int, ...]) -> Value:
-    """`counts[i]` copies of x one after another along axis i; as in NumPy, missing counts or axes in front are 1."""
+    """Return `counts[i]` copies of x along axis i; as in NumPy, missing counts and leading axes are 1."""
     rank = max(x.rank, len(counts))
     x = reshape(x, shape=(*(1,) * (rank - x.rank), *x.shape))
     counts = (*(1,) * (rank - len(counts)), *counts)
@@ -95,7 +95,7 @@ def tile(x: Value, *, counts: tuple[int, ...]) -> Value:
 
 @spelled
 def repeat(x: Value, *, count: int, axis: int) -> Value:
-    """Return each slice along `axis` `count` times in a row."""
+    """Return x with each slice along `axis` repeated `count` times."""
     axis = normal_axis(axis, x.rank)
     counts = tuple(count if i == axis else 1 for i in range(x.rank))
     return _copied(x, counts, lambda extent, count: (extent, count))
@@ -103,7 +103,7 @@ def repeat(x: Value, *, count: int, axis: int) -> Value:
 
 @spelled
 def pad_reflect(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Value:
-    """Return the tensor with `before[i]` and `after[i]` elements around it on axis i, mirrored at the outermost ones.
+    """Return x with `before[i]` and `after[i]` elements mirrored at the ends of axis i.
 
     The outermost elements are not repeated: 1 2 3 becomes 3 2 1 2 3 2 1. A width is less than the extent.
     """
@@ -116,7 +116,7 @@ def pad_reflect(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) ->
 
 @spelled
 def pad_edge(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Value:
-    """Return the tensor with `before[i]` and `after[i]` copies of its outermost elements around it on axis i."""
+    """Return x with `before[i]` and `after[i]` copies of its outermost elements on axis i."""
     for axis, left, right, size in _widths(x, before, after):
         require(size > 0, f"axis {axis} has no elements to copy")
         first, last = (
@@ -129,7 +129,7 @@ def pad_edge(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Va
 
 @spelled
 def pad_wrap(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Value:
-    """Return the tensor with `before[i]` and `after[i]` elements around it on axis i, taken from its opposite end."""
+    """Return x with `before[i]` and `after[i]` elements of its opposite end on axis i."""
     for axis, left, right, size in _widths(x, before, after):
         require(max(left, right) <= size, f"axis {axis} has {size} elements and can be wrapped by {size} at most")
         x = _framed(x, x, x, axis, (size - left, size), (0, right))
@@ -138,7 +138,7 @@ def pad_wrap(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) -> Va
 
 @spelled
 def meshgrid(*xs: Value, indexing: Literal["xy", "ij"] = "xy") -> list[Value]:
-    """For each vector a tensor with an axis for every vector, in which it varies along its own.
+    """Return for each vector a tensor with an axis for every vector, in which it varies along its own axis.
 
     With "ij" the axes are in the order of the vectors; with "xy", as in NumPy, the first two are exchanged.
     """
@@ -156,7 +156,7 @@ def meshgrid(*xs: Value, indexing: Literal["xy", "ij"] = "xy") -> list[Value]:
 
 @spelled
 def space_to_depth(x: Value, *, block: int) -> Value:
-    """Images [n, h, w, c] to [n, h / block, w / block, block * block * c], the pixels of a block in row-major order."""
+    """Return images [n, h, w, c] as [n, h / block, w / block, block * block * c], blocks in row-major order."""
     n, height, width, channels = _image(x)
     require(block > 0, f"block={block} is not positive")
     require(height % block == width % block == 0, f"blocks of {block} do not fill {height} x {width} pixels")
@@ -167,7 +167,7 @@ def space_to_depth(x: Value, *, block: int) -> Value:
 
 @spelled
 def depth_to_space(x: Value, *, block: int) -> Value:
-    """Return images [n, h, w, block * block * c] to [n, h * block, w * block, c]: the inverse of space_to_depth."""
+    """Return images [n, h, w, block * block * c] as [n, h * block, w * block, c]; inverts space_to_depth."""
     n, rows, columns, channels = _image(x)
     require(block > 0, f"block={block} is not positive")
     require(channels % block**2 == 0, f"blocks of {block} x {block} pixels do not divide {channels} channels")
@@ -186,7 +186,7 @@ def _part(x: Value, axis: int, start: int, stop: int) -> Value:
 def _framed(
     left: Value, x: Value, right: Value, axis: int, of_left: tuple[int, int], of_right: tuple[int, int]
 ) -> Value:
-    """Return the tensor x along `axis` between parts of two tensors; an empty part is left out."""
+    """Return x between parts of two tensors along `axis`; an empty part is omitted."""
     pieces = [_part(left, axis, *of_left)] if of_left[0] < of_left[1] else []
     pieces.append(x)
     pieces += [_part(right, axis, *of_right)] if of_right[0] < of_right[1] else []
@@ -202,7 +202,7 @@ def _widths(x: Value, before: tuple[int, ...], after: tuple[int, ...]) -> list[t
 
 
 def _copied(x: Value, counts: tuple[int, ...], order: Callable[[int, int], tuple[int, int]]) -> Value:
-    """The tensor with `counts[i]` copies along axis i, which of the pair (copies, elements) first as `order` says."""
+    """Return x with `counts[i]` copies along axis i; `order` arranges the pair (copies, elements)."""
     narrow: list[int | str] = []
     wide: list[int | str] = []
     shape: list[int | str] = []

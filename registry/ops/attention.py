@@ -1,4 +1,4 @@
-"""Attention: what each query takes from the values whose keys are like it."""
+"""Attention of queries to values by the similarity of keys."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from registry.value import Value
 def scaled_dot_product_attention(
     q: Value, k: Value, v: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 0.0
 ) -> TensorType:
-    """Return the values v weighted by softmax(scale * q @ k.T + mask): q [n, h, l, d], k [n, g, s, d], v [n, g, s, e].
+    """Return softmax(scale * q @ k.T + mask) @ v for q [n, h, l, d], k [n, g, s, d], v [n, g, s, e].
 
-    With fewer heads g of keys than h of queries, h / g queries' heads in a row share one. A bool `mask` says which keys
-    a query sees, a float one is added; it broadcasts to [n, h, l, s]. With `causal` query i sees the keys 0 ... i. A
-    query that sees no key gets zeros. `scale` is 1 / sqrt(d) if 0 is given. The gradient computes the weights again
-    instead of keeping l * s of them: that is one of five products, and memory grows with l + s. Vaswani et al., 2017.
+    If there are fewer key heads g than query heads h, each group of h / g consecutive query heads shares a key head. A
+    bool `mask` says which keys a query attends to; a float mask is added to the scores. It broadcasts to [n, h, l, s].
+    With `causal`, query i attends to the keys 0 ... i. A query that attends to no key gets zeros. `scale` 0 stands for
+    1 / sqrt(d). The gradient recomputes the l * s weights instead of keeping them, which costs one of five products;
+    memory grows with l + s. Vaswani et al., 2017.
     """
     y = TensorType(q.dtype, (*q.shape[:-1], _attended(q, k, v, mask)))
     require(scale != 0 or q.shape[-1] != 0, "queries of the size 0 have no scale of their own; give scale")
@@ -51,7 +52,7 @@ def scaled_dot_product_attention_gradient(
     q: Value, k: Value, v: Value, mask: Value | None, dy: Value, *, causal: bool, scale: float
 ) -> tuple[Value | None, ...]:
     dmask = None
-    if mask is not None and mask.dtype in FLOATS:  # only a mask that is learned keeps these ops
+    if mask is not None and mask.dtype in FLOATS:  # kept only if the mask is trained
 
         def masked(mask: Value) -> list[Value]:
             return [_steps(q, k, v, mask, causal, scale)]
@@ -64,7 +65,7 @@ def scaled_dot_product_attention_gradient(
 def attention_gradient(
     q: Value, k: Value, v: Value, dy: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 1.0
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """Return the gradients of scaled_dot_product_attention for queries, keys and values; `scale` is what it is."""
+    """Return the gradients of scaled_dot_product_attention with respect to q, k and v; `scale` is not 0."""
     shape = (*q.shape[:-1], _attended(q, k, v, mask))
     require(dy.type == TensorType(q.dtype, shape), f"dy is {dy.type}, not {TensorType(q.dtype, shape)}")
     return q.type, k.type, v.type
@@ -105,7 +106,7 @@ def attention_gradient_gradient(
 
 
 def _steps(q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale: float) -> Value:
-    """Return the attention in ordinary operators, for gradients of higher order."""
+    """Return the attention composed of ordinary operators, for gradients of higher order."""
     n, heads, length, depth = q.shape
     groups, size = k.shape[1:3]
     grouped = _grouped(heads, groups)
@@ -128,7 +129,7 @@ def _steps(q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale
 
 
 def _attended(q: Value, k: Value, v: Value, mask: Value | None) -> int | str:
-    """Return the size of a value; raises OpError unless the operands fit."""
+    """Return the size of a value; raise OpError unless the operands fit."""
     require(q.rank == k.rank == v.rank == 4, "queries, keys and values have four axes each: [n, heads, length, size]")
     require_equal_dtypes(q.type, k.type, v.type)
     require_float(q)

@@ -1,8 +1,8 @@
-"""Convolution of images: a product of images and filters, and its two adjoints, each other's gradients.
+"""Convolution of images, and its two adjoints, each other's gradients.
 
-Images are [n, h, w, c], filters [h, w, c / groups, o]. The filter is not flipped (it is a cross-correlation, as
-in all neural networks). Each of the three operators is linear in both operands, and the gradient of one is the
-other two. Windows are described as in `registry/windows.py`.
+Images are [n, h, w, c], filters [h, w, c / groups, o]. The filter is not flipped: the operation is a cross-correlation,
+as in all neural networks. Each of the three operators is linear in both operands, and the gradient of one is the other
+two. `registry/windows.py` describes windows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def conv2d(
     dilation: tuple[int, ...] = (1, 1),
     groups: int = 1,
 ) -> TensorType:
-    """Return the sum of x under the window w at every place of it: x [n, h, w, c], w [h, w, c / groups, o].
+    """Return the convolution of x [n, h, w, c] with the filters w [h, w, c / groups, o].
 
     With `groups`, the first c / groups channels make the first o / groups results, and so on.
     """
@@ -73,7 +73,7 @@ def conv2d_input_gradient(
     dilation: tuple[int, ...] = (1, 1),
     groups: int = 1,
 ) -> TensorType:
-    """Return the gradient of conv2d for images of `shape`: dy spread by the window w, a transposed convolution."""
+    """Return the gradient of conv2d for images of `shape`: dy spread by w, a transposed convolution."""
     _require_same_float(dy, w)
     _require_adjoint("dy", dy.shape, _convolved(shape, w.shape, stride, padding, dilation, groups))
     return TensorType(dy.dtype, shape)
@@ -111,7 +111,7 @@ def conv2d_filter_gradient(
     dilation: tuple[int, ...] = (1, 1),
     groups: int = 1,
 ) -> TensorType:
-    """Return the gradient of conv2d for filters of `shape`: the products of x and dy that meet in the window."""
+    """Return the gradient of conv2d for filters of `shape`: sums of products of x and dy in each window."""
     _require_same_float(x, dy)
     _require_adjoint("dy", dy.shape, _convolved(x.shape, shape, stride, padding, dilation, groups))
     return TensorType(x.dtype, shape)
@@ -138,7 +138,7 @@ def conv2d_filter_gradient_gradient(
 
 
 def _convolved(x: Shape, w: Shape, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int) -> Shape:
-    """Return the shape of conv2d's result, from those of images and filters."""
+    """Return the shape of conv2d's result from those of images and filters."""
     require(len(x) == len(w) == 4, "images and filters have four axes")
     n, height, width, channels = x
     *window, depth, made = (size_known(extent, "an extent of the filter") for extent in w)

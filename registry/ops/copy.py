@@ -1,4 +1,4 @@
-"""Copies of the elements: in another dtype, unchanged, or with the gradient cut."""
+"""Copies of the elements: in another dtype, unchanged, or without a gradient."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from registry.value import Value
 @exact
 @op(halves=True)
 def cast(x: Value, *, dtype: DTypeName) -> TensorType:
-    """The elements in another dtype: floats lose their fraction in integers, bool is whether an element is not 0.
+    """Return x in another dtype: float to integer truncates, and bool is True where an element is not 0.
 
-    A float outside of an integer dtype becomes the nearest integer that the dtype has, and NaN becomes 0. Floats are
-    rounded to the nearest one, halves to even, and those beyond the largest become infinite. The gradient flows
-    between float dtypes and stops at others.
+    A float outside the range of an integer dtype becomes the nearest integer of the dtype, and NaN becomes 0. Floats
+    are rounded to nearest, ties to even, and those beyond the largest become infinite. The gradient flows between float
+    dtypes and stops at others.
     """
     return TensorType(dtype, x.shape)
 
@@ -29,14 +29,14 @@ def cast_gradient(x: Value, dy: Value) -> Value | None:
 
 
 def widened(x: Value) -> Value:
-    """Return the elements to compute with: in float32 those of 16-bit floats, else x itself."""
+    """Return x in the dtype that it is computed in: 16-bit floats in float32, all else as it is."""
     return x if x.type == x.type.wide else cast(x, dtype=dtypes.wide(x.dtype))
 
 
 @exact
 @op(halves=True)
 def identity(x: Value) -> TensorType:
-    """Return the tensor itself."""
+    """Return x unchanged."""
     return x.type
 
 
@@ -48,7 +48,7 @@ def identity_gradient(dy: Value) -> Value:
 @exact
 @op(no_gradient=("x",), halves=True)
 def stop_gradient(x: Value) -> TensorType:
-    """Return the tensor itself, as if it were a constant: no gradient flows back."""
+    """Return x as a constant: no gradient flows back."""
     return x.type
 
 

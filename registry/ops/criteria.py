@@ -1,6 +1,6 @@
-"""Losses spelled with other operators: of classes, probabilities, distances and margins.
+"""Losses composed of other operators: of classes, probabilities, distances and margins.
 
-Formulas and reductions are PyTorch's; `reduction` is "none", "mean" or "sum". A gradient flows into float targets too.
+Formulas and reductions are PyTorch's; `reduction` is "none", "mean" or "sum". A gradient also flows into float targets.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def cross_entropy(
     ignored: int = -100,
     reduction: str = "mean",
 ) -> Value:
-    """Minus the logarithm of the softmax of the logits, over the last axis, at a label or by a distribution of labels.
+    """Return minus log softmax of the logits over the last axis, at a label or weighted by a distribution.
 
     A target of the type of the logits holds distributions; labels are int32 or int64. `weights` are those of the
-    classes. `smoothing` moves that share of the target to all classes evenly (Szegedy et al., 2016). Rows whose label
-    is `ignored` count for nothing. The mean is weighted by the labels' weights, that by distributions by rows; with no
-    row that counts it is 0, and so is the gradient.
+    classes. `smoothing` spreads that share of the target evenly over all classes (Szegedy et al., 2016). Rows with the
+    label `ignored` do not count. The mean over labels is weighted by their classes' weights, and the mean over
+    distributions counts rows. If no row counts, the mean and its gradient are 0.
     """
     require(0 <= smoothing <= 1, f"smoothing={smoothing} is not in [0, 1]")
     logarithms = log_softmax(logits)
@@ -45,7 +45,7 @@ def cross_entropy(
     classes = size_known(logits.shape[-1], "the number of classes")
     share = target * (1.0 - smoothing) + smoothing / classes if smoothing else target
     share = share if weights is None else share * weights
-    # A class that is ruled out may have the logarithm -inf, which 0 times would be NaN.
+    # An impossible class may have the logarithm -inf, and 0 * -inf would be NaN.
     terms = where(equal(share, 0.0), 0.0, logarithms) * share
     return _reduced(-sum(terms, axes=(-1,)), reduction)
 
@@ -54,10 +54,10 @@ def cross_entropy(
 def nll(
     logarithms: Value, labels: Value, weights: Value | None = None, *, ignored: int = -100, reduction: str = "mean"
 ) -> Value:
-    """Minus the logarithm of the probability of each row's label, given the logarithms, as log_softmax gives them.
+    """Return minus the log probability of each row's label, given log probabilities as from log_softmax.
 
-    `weights` are those of the classes. Rows whose label is `ignored` count for nothing, and the mean is weighted; with
-    no row that counts it is 0.
+    `weights` are those of the classes. Rows with the label `ignored` do not count, and the mean is weighted. If no row
+    counts, it is 0.
     """
     require_float(logarithms)
     return _of_labels(logarithms, labels, weights, 0.0, ignored, reduction)
@@ -74,9 +74,9 @@ def ctc_loss(
     zero_infinity: bool = False,
     reduction: str = "mean",
 ) -> Value:
-    """The loss `ctc` of sequences; the mean is of the losses divided by their numbers of labels, or by 1 for none.
+    """Return the `ctc` loss of sequences; the mean divides each loss by its number of labels, at least 1.
 
-    `zero_infinity` puts 0 in place of a loss that is inf, because no path of its length spells the labels.
+    `zero_infinity` replaces a loss of inf, which occurs if no path of its length spells the labels, by 0.
     """
     loss = ctc(logarithms, labels, input_lengths, label_lengths, blank=blank)
     loss = where(equal(loss, inf), 0.0, loss) if zero_infinity else loss
@@ -91,9 +91,9 @@ def ctc_loss(
 def binary_cross_entropy(
     probability: Value, target: Value, weights: Value | None = None, *, reduction: str = "mean"
 ) -> Value:
-    """Return the terms -(target * log(p) + (1 - target) * log(1 - p)), times `weights`; no logarithm is below -100.
+    """Return -(target * log(p) + (1 - target) * log(1 - p)) times `weights`, logarithms clipped to -100.
 
-    Where one would be, its gradient is 0: train through binary_cross_entropy_with_logits.
+    The gradient of a clipped logarithm is 0, so use binary_cross_entropy_with_logits for training.
     """
     _require_same(probability, target)
     least = 3.720075976020836e-44  # e^-100
@@ -111,9 +111,9 @@ def binary_cross_entropy_with_logits(
     *,
     reduction: str = "mean",
 ) -> Value:
-    """Return the binary cross entropy of sigmoid(logits), accurate for logits of any size, infinite ones too.
+    """Return the binary cross entropy of sigmoid(logits), accurate for logits of any size, even infinite.
 
-    `weights` multiply the terms, `positive_weights` the part of each term that target multiplies.
+    `weights` multiply the terms; `positive_weights` multiply the part of each term that has the factor target.
     """
     _require_same(logits, target)
     loss = sigmoid_cross_entropy(logits, target, positive_weights)
@@ -122,14 +122,14 @@ def binary_cross_entropy_with_logits(
 
 @spelled
 def kl_divergence(logarithms: Value, target: Value, *, logarithmic: bool = False, reduction: str = "mean") -> Value:
-    """The terms target * (log(target) - logarithms), 0 where the target is 0: from the target to what was predicted.
+    """Return the terms target * (log(target) - logarithms) of the Kullback-Leibler divergence.
 
-    `logarithmic` says that the target is given by its logarithms. The reduction "mean" is over all elements; a further
-    one, "batch_mean", divides the sum by the first extent, as the definition has it.
+    A term is 0 where the target is 0. `logarithmic` says that the target is given by its logarithms. The reduction
+    "mean" is over all elements; "batch_mean" divides the sum by the first extent, as in the mathematical definition.
     """
     _require_same(logarithms, target)
     if logarithmic:
-        # A class that is ruled out has the logarithm -inf, which times the probability 0 would be NaN.
+        # An impossible class has the logarithm -inf, and 0 * -inf would be NaN.
         loss = exp(target) * where(equal(target, -inf), 0.0, target - logarithms)
     else:
         known = where(target > 0.0, target, 1.0)
@@ -142,14 +142,14 @@ def kl_divergence(logarithms: Value, target: Value, *, logarithmic: bool = False
 
 @spelled
 def absolute_error(prediction: Value, target: Value, *, reduction: str = "mean") -> Value:
-    """Return the absolute difference of prediction and target; the gradient is 0 where they are equal."""
+    """Return the absolute difference of prediction and target; its gradient is 0 where they are equal."""
     _require_same(prediction, target)
     return _reduced(abs(prediction - target), reduction)
 
 
 @spelled
 def huber(prediction: Value, target: Value, *, delta: float = 1.0, reduction: str = "mean") -> Value:
-    """Half the square of the difference d up to `delta`, then the line delta * (abs(d) - delta / 2): Huber, 1964."""
+    """Return d ** 2 / 2 where abs(d) <= delta, and delta * (abs(d) - delta / 2) elsewhere: Huber, 1964."""
     _require_same(prediction, target)
     require(delta > 0, f"delta={delta} is not above 0")
     return _reduced(_huber(prediction - target, delta), reduction)
@@ -157,7 +157,7 @@ def huber(prediction: Value, target: Value, *, delta: float = 1.0, reduction: st
 
 @spelled
 def smooth_l1(prediction: Value, target: Value, *, beta: float = 1.0, reduction: str = "mean") -> Value:
-    """Return the huber loss for beta, over beta; for beta = 0 the absolute error: Girshick, 2015."""
+    """Return the huber loss for beta divided by beta, or the absolute error for beta 0: Girshick, 2015."""
     _require_same(prediction, target)
     require(beta >= 0, f"beta={beta} is negative")
     difference = prediction - target
@@ -181,9 +181,9 @@ def hinge_embedding(distance: Value, target: Value, *, margin: float = 1.0, redu
 
 @spelled
 def cosine_embedding(a: Value, b: Value, target: Value, *, margin: float = 0.0, reduction: str = "mean") -> Value:
-    """Return the terms 1 - c where the target is 1, max(c - margin, 0) where it is -1; c is the cosine of rows of a, b.
+    """Return 1 - c where the target is 1 and max(c - margin, 0) where it is -1, with c = cos(a, b).
 
-    Rows are along the last axis; to each of their squared lengths 1e-12 is added.
+    The cosine is that of rows of a and b along the last axis; 1e-12 is added to each of their squared lengths.
     """
     _require_same(a, b)
     lengths = [sum(square(x), axes=(-1,)) + 1e-12 for x in (a, b)]
@@ -247,7 +247,7 @@ def _of_labels(
 
 
 def _positive_part(x: Value) -> Value:
-    """Like relu, but with the gradient of x at 0, as the losses of PyTorch have it."""
+    """Return relu(x), but with gradient 1 at 0 as in the losses of PyTorch."""
     return clip(x, 0.0)
 
 

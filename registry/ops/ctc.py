@@ -1,7 +1,7 @@
-"""Connectionist temporal classification: a sequence of labels of which nobody says when they happen.
+"""Connectionist temporal classification: labels of a sequence without an alignment to its steps.
 
-A path has a class for each step. It spells the labels that stay when equal neighbours are merged and then blanks are
-left out: with `-` for the blank, `aa-ab-` spells `aab`. Graves et al., 2006.
+A path has a class for each step. It spells the labels that remain when equal neighbours are merged and blanks are then
+removed: with `-` for the blank, `aa-ab-` spells `aab`. Graves et al., 2006.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ def ctc(
     *,
     blank: int = 0,
 ) -> TensorType:
-    """Minus the logarithm of the probability of all paths that spell the labels, a number for each row of the batch.
+    """Return minus the log probability of all paths that spell the labels, one number for each row.
 
-    `logarithms` [n, t, classes] are those of probabilities, as log_softmax gives them. `labels` [n, s] are int32 or
-    int64, classes other than `blank`. The lengths [n] say how many steps and labels of a row count, all unless given;
-    what labels stand behind is not looked at. Labels that no path of that length spells have the loss inf, whose
-    gradient is 0.
+    `logarithms` [n, t, classes] are log probabilities, as from log_softmax. `labels` [n, s] are int32 or int64, classes
+    other than `blank`. The lengths [n] are the valid steps and labels of each row, by default all; labels behind them
+    are not read. If no path of that length spells the labels, the loss is inf and its gradient 0.
     """
     _require_sequences(logarithms, labels, input_lengths, label_lengths, blank)
     return TensorType(logarithms.dtype, logarithms.shape[:1])
@@ -70,9 +69,9 @@ def ctc_gradient(
     *,
     blank: int = 0,
 ) -> TensorType:
-    """The gradient of ctc for the logarithms: minus dy times how probable each class is at each step, given the labels.
+    """Return the gradient of ctc: minus dy times the probability of each class at each step, given the labels.
 
-    A gradient of it is spelled with ordinary operators, several for each step.
+    Its own gradient is composed of ordinary operators, several for each step.
     """
     _require_sequences(logarithms, labels, input_lengths, label_lengths, blank)
     require(dy.type == TensorType(logarithms.dtype, logarithms.shape[:1]), f"dy is {dy.type}")
@@ -105,7 +104,7 @@ def ctc_gradient_gradient(
 def _loss_by_steps(
     x: Value, labels: Value, input_lengths: Value | None, label_lengths: Value | None, blank: int
 ) -> Value:
-    """The loss in ordinary operators: the forward recursion over states, which are blanks with labels between them."""
+    """Return the loss composed of ordinary operators: the forward recursion over labels and blanks."""
     block, n = x.block, x.shape[0]
     steps = size_known(x.shape[1], "the number of steps")
     count = size_known(labels.shape[1], "the number of labels")
@@ -138,7 +137,7 @@ def _loss_by_steps(
 
 
 def _lengths(lengths: Value | None, x: Value, whole: int) -> Value:
-    """Lengths as a column of int64."""
+    """Return the lengths as a column of int64."""
     if lengths is None:
         return full.on(x.block)(shape=(x.shape[0], 1), value=whole, dtype="int64")
     return unsqueeze(cast(lengths, dtype="int64"), axes=(1,))

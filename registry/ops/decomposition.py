@@ -1,4 +1,4 @@
-"""Matrices taken apart: triangular factors, solutions of linear equations, inverses and determinants.
+"""Matrix decompositions: triangular factors, solutions of linear equations, inverses and determinants.
 
 Matrices are the last two axes, [n, n]; leading axes are a batch. Gradients are those of Giles, "Collected matrix
 derivative results for forward and reverse mode algorithmic differentiation", 2008, and of Murray, "Differentiation of
@@ -23,9 +23,9 @@ from registry.value import Value
 
 @op
 def cholesky(x: Value) -> TensorType:
-    """Return the lower triangular matrix y with positive diagonal whose product y @ transposed y is x.
+    """Return the lower triangular matrix y with positive diagonal for which y @ transposed y is x.
 
-    The factored matrix is the mean of x and its transpose, so that the gradient is symmetric, as in PyTorch. One that
+    The factored matrix is the mean of x and its transpose, so the gradient is symmetric, as in PyTorch. A matrix that
     is not positive definite stops the run.
     """
     _require_square("x", x)
@@ -52,8 +52,8 @@ def triangular_solve(
 ) -> TensorType:
     """Return the solution y of a @ y = b, or of transposed a @ y = b, for triangular a [n, n] and b [n, k].
 
-    The other triangle of a, and the diagonal if it is said to be ones, are not read. Leading axes broadcast. A zero on
-    the diagonal gives what division by zero gives.
+    The other triangle of a is not read, nor is the diagonal with `unit_diagonal`. Leading axes broadcast. A zero on the
+    diagonal gives the result of a division by zero.
     """
     return TensorType(a.dtype, _solved(a, b))
 
@@ -78,7 +78,7 @@ def triangular_solve_gradient(
 def solve(a: Value, b: Value) -> TensorType:
     """Return the solution y of a @ y = b, for a [n, n] and b [n, k]; leading axes broadcast.
 
-    By elimination with row exchanges; a matrix that is singular stops the run.
+    The method is elimination with row exchanges; a singular matrix stops the run.
     """
     return TensorType(a.dtype, _solved(a, b))
 
@@ -96,7 +96,7 @@ def solve_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Valu
 
 @op
 def inverse(x: Value) -> TensorType:
-    """The matrix whose product with x is the identity; a singular x stops the run. To solve equations use solve."""
+    """Return the matrix inverse; a singular x stops the run. Use `solve` for linear equations."""
     _require_square("x", x)
     return x.type
 
@@ -113,7 +113,7 @@ def inverse_gradient(y: Value, dy: Value) -> Value:
 
 @op
 def determinant(x: Value) -> TensorType:
-    """Return the determinant; its gradient needs the inverse, and stops the run where x is singular."""
+    """Return the determinant; its gradient needs the inverse, and a singular x stops the run there."""
     _require_square("x", x)
     return TensorType(x.dtype, x.shape[:-2])
 
@@ -130,7 +130,7 @@ def determinant_gradient(x: Value, y: Value, dy: Value) -> Value:
 
 @op("sign", "logarithm", no_gradient=("sign",))
 def log_determinant(x: Value) -> tuple[TensorType, TensorType]:
-    """Return the sign of the determinant and the logarithm of its absolute value: 0 and -inf where x is singular."""
+    """Return the sign of the determinant and the log of its absolute value: 0 and -inf for a singular x."""
     _require_square("x", x)
     y = TensorType(x.dtype, x.shape[:-2])
     return y, y

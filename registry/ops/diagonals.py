@@ -1,4 +1,4 @@
-"""What lies on, above and below the diagonals of matrices, which are the last two axes.
+"""Diagonals and triangles of matrices, which are the last two axes.
 
 `offset` counts diagonals: 0 is the main one, 1 the next above it, -1 the next below.
 """
@@ -54,9 +54,9 @@ def eye(*, shape: Shape, offset: int = 0, dtype: DTypeName = "float32") -> Tenso
 
 @spelled
 def diagonal(x: Value, *, offset: int = 0, axes: tuple[int, int] = (-2, -1)) -> Value:
-    """The elements on a diagonal of the matrices with rows along axes[0] and columns along axes[1], as a last axis.
+    """Return a diagonal of the matrices with rows along axes[0] and columns along axes[1], as a last axis.
 
-    It is as long as it is within the matrix, which may be 0.
+    Its extent is the length of the diagonal within the matrix, which may be 0.
     """
     pair = [normal_axis(axis, x.rank) for axis in axes]
     require(len(pair) == len(set(pair)) == 2, f"axes {axes} are not two different ones")

@@ -1,4 +1,4 @@
-"""Sums of products written with letters, spelled with matmul, transpose, reshape and sum; none has a kernel."""
+"""Sums of products in Einstein notation, composed of matmul, transpose, reshape and sum; none has a kernel."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from registry.spelled import spelled
 from registry.value import Value
 
 SYMBOL_SIZE = 64
-"""What an extent without a size counts when contractions are compared."""
+"""Size that an extent without a known size counts as when contraction orders are compared."""
 
 SEARCHED = 5
-"""Up to so many tensors every order of contractions is compared; of more, the cheapest pair is contracted first."""
+"""Upper bound on the tensors for an exhaustive search of contraction orders; beyond it the search is greedy."""
 
 
 @spelled
 def einsum(equation: str, *xs: Value) -> Value:
-    """The sum of products that the equation describes, as NumPy's einsum: "ij,jk->ik" is the product of matrices.
+    """Return the sum of products of an equation as in NumPy's einsum: "ij,jk->ik" is the product of matrices.
 
     A term names the axes of each tensor by letters. Equal letters are one index; within a term they take a diagonal.
     Indices that the output does not name are summed over. Without "->" the output has, in alphabetical order, the
@@ -53,18 +53,18 @@ def einsum(equation: str, *xs: Value) -> Value:
 
 @spelled
 def outer(a: Value, b: Value) -> Value:
-    """Return the products of each element of the vector a with each of the vector b: y[i, j] = a[i] * b[j]."""
+    """Return the products of the elements of two vectors: y[i, j] = a[i] * b[j]."""
     for name, x in (("a", a), ("b", b)):
         require(x.rank == 1, f"{name} has {x.rank} axes, not 1; use einsum for more")
     return mul(reshape(a, shape=(*a.shape, 1)), reshape(b, shape=(1, *b.shape)))
 
 
 Labels = tuple[str, ...]
-"""A letter for each axis, or for those of `...` the word "...1" for the last, "...2" for the one before."""
+"""Axis labels: a letter for each axis; axes of `...` are "...1" for the last, "...2" for the one before."""
 
 
 class Factor(NamedTuple):
-    """A tensor and what its axes are called."""
+    """A tensor and the labels of its axes."""
 
     value: Value
     labels: Labels
@@ -76,7 +76,7 @@ class Factor(NamedTuple):
 
 
 def _parsed(equation: str, xs: Sequence[Value]) -> tuple[list[Labels], Labels]:
-    """Return the labels of each tensor's axes and of the output's."""
+    """Return the labels of each tensor's axes and those of the output."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     for text in (*terms, right):
@@ -106,7 +106,7 @@ def _labels(term: str, position: int, x: Value) -> Labels:
 
 
 def _without_repetition(x: Value, labels: Labels) -> Factor:
-    """Return the tensor with a diagonal in the place of two axes of one name."""
+    """Return the tensor with a diagonal in place of two axes of the same label."""
     while len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         first = labels.index(twice)
@@ -119,7 +119,7 @@ def _without_repetition(x: Value, labels: Labels) -> Factor:
 
 
 def _without_ones(factors: list[Factor]) -> list[Factor]:
-    """The tensors without the axes of extent 1 that are repeated; all other extents of one label are equal then."""
+    """Return the tensors without their broadcast axes of extent 1; the extents of a label are then equal."""
     extents: dict[str, int | str] = {}
     for position, factor in enumerate(factors):
         for label, extent in factor.extents.items():
@@ -136,7 +136,7 @@ def _without_ones(factors: list[Factor]) -> list[Factor]:
 
 
 def _places(output: Labels, factors: list[Factor]) -> dict[str, int]:
-    """Return every label's place among all: those of the output first, in its order."""
+    """Return the position of every label among all labels, those of the output first."""
     labels = dict.fromkeys([*output, *(label for factor in factors for label in factor.labels)])
     return {label: place for place, label in enumerate(labels)}
 
@@ -149,9 +149,10 @@ def _sizes(factors: list[Factor]) -> dict[str, int]:
 def _cheapest(
     terms: list[frozenset[str]], output: frozenset[str], sizes: Mapping[str, int]
 ) -> tuple[int, list[tuple[int, int]]]:
-    """Return the number of products of the cheapest order of contractions, and that order.
+    """Return the number of multiplications of the cheapest contraction order, and that order.
 
-    A pair of places leaves the list, the later one first, and their product comes last.
+    The order is a list of pairs of positions. A pair is removed from the list of tensors, the later position first, and
+    its product is appended.
     """
     if len(terms) == 1:
         return 0, []
@@ -170,7 +171,7 @@ def _cheapest(
 
 
 def _contracted(a: Factor, b: Factor, kept: set[str], order: Mapping[str, int]) -> Factor:
-    """Return the product of two tensors, summed over the labels that nothing else has; by matmul if it can be."""
+    """Return the product of two tensors, summed over the labels that nothing else has; by matmul if possible."""
     rows = sorted({*a.labels} - {*b.labels}, key=order.__getitem__)
     columns = sorted({*b.labels} - {*a.labels}, key=order.__getitem__)
     if rows and columns and order[columns[0]] < order[rows[0]]:
@@ -188,14 +189,14 @@ def _contracted(a: Factor, b: Factor, kept: set[str], order: Mapping[str, int]) 
             return _matrix_product(b, a, batch, inner, columns, rows)
         case [True, False, True], False:
             return _outer_summed(a, b, inner, rows, columns)
-        case _:  # several symbols, whose products have no name
+        case _:  # the product of several symbols has no name
             return _multiplied(a, b, inner, order)
 
 
 def _matrix_product(
     a: Factor, b: Factor, batch: list[str], inner: list[str], rows: list[str], columns: list[str]
 ) -> Factor:
-    """By matmul over matrices [rows, inner] and [inner, columns]; without a batch, all but one of the rows lead."""
+    """Return the matmul of [rows, inner] and [inner, columns]; without a batch, all but one of the rows lead."""
     extents = a.extents | b.extents
     lead, row = (batch, rows) if batch else (rows[:-1], rows[-1:])
     of_a, transpose_a = _as_matrices(a, lead, row, inner)
@@ -206,7 +207,7 @@ def _matrix_product(
 
 
 def _as_matrices(x: Factor, lead: list[str], outer: list[str], inner: list[str]) -> tuple[Value, bool]:
-    """Return matrices [outer, inner] or, if x has its axes in that order, [inner, outer]; and whether the latter."""
+    """Return matrices [outer, inner] and False, or [inner, outer] and True if x has its axes in that order."""
     swapped = x.labels == (*lead, *inner, *outer)
     groups = (inner, outer) if swapped else (outer, inner)
     value = _arranged(x, (*lead, *groups[0], *groups[1]))
@@ -215,7 +216,7 @@ def _as_matrices(x: Factor, lead: list[str], outer: list[str], inner: list[str])
 
 
 def _outer_summed(a: Factor, b: Factor, inner: list[str], rows: list[str], columns: list[str]) -> Factor:
-    """By outer_sum, whose leading axes need no sizes."""
+    """Return the product by outer_sum, whose leading axes need no sizes."""
     extents = a.extents | b.extents
     lead = tuple(extents[label] for label in inner)
     sides = [
@@ -227,7 +228,7 @@ def _outer_summed(a: Factor, b: Factor, inner: list[str], rows: list[str], colum
 
 
 def _multiplied(a: Factor, b: Factor, inner: list[str], order: Mapping[str, int]) -> Factor:
-    """By a broadcast product of elements and a sum."""
+    """Return the product by a broadcast multiplication and a sum."""
     labels = tuple(sorted({*a.labels, *b.labels}, key=order.__getitem__))
     sides = [
         _reshaped(
@@ -262,7 +263,7 @@ def _reshaped(x: Value, shape: Shape) -> Value:
 
 
 def _can_join(extents: Mapping[str, int | str], labels: Iterable[str]) -> bool:
-    """Return True if the extent of these axes in one is known: all are sizes, or all but one symbol are 1."""
+    """Return True if the merged extent of these axes is known: all sizes, or one symbol and ones."""
     wide = [extents[label] for label in labels if extents[label] != 1]
     return len(wide) < 2 or all(isinstance(extent, int) for extent in wide)
 

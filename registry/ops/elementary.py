@@ -1,4 +1,4 @@
-"""Elementary functions beyond those of pointwise: reciprocals, logarithms, trigonometry; floats only."""
+"""Elementary functions: reciprocals, logarithms, trigonometry; floats only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ atanh = pointwise("atanh", "The number whose hyperbolic tangent is x.", lambda x
 
 @op
 def atan2(a: Operand, b: Operand) -> TensorType:
-    """Return the angle in radians of the point with the abscissa b and the ordinate a, from -pi to pi.
+    """Return the angle in radians, from -pi to pi, of the point with abscissa b and ordinate a.
 
     The gradient at the origin is 0.
     """

@@ -1,4 +1,4 @@
-"""Tensors made from nothing: constants, filled tensors, ranges of numbers, numbers of elements."""
+"""Tensors without operands: constants, filled tensors, ranges of numbers, element counts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from registry.traits import exact, grows
 from registry.value import Value
 
 MOST = 2**40
-"""Elements of a tensor of one tebibyte, the largest."""
+"""Upper bound on the elements of a tensor, which has at most a tebibyte."""
 
 SMALL_TENSOR_BYTES = 65536
-"""The most that one constant may hold; larger arrays are states read from a file."""
+"""Upper bound on the bytes of a constant; larger arrays are states read from a file."""
 
 
 @op(differentiable=False, halves=True)
@@ -39,7 +39,7 @@ def constant(*, value: pb.SmallTensor) -> TensorType:
 @grows
 @op(differentiable=False, halves=True)
 def full(*, shape: Shape, value: float, dtype: DTypeName = "float32") -> TensorType:
-    """Return `shape` filled with `value`, rounded to `dtype`."""
+    """Return a tensor of `shape` filled with `value`, rounded to `dtype`."""
     require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
     require(holds(dtype, value), f"the value {value:g} is no {dtype}")
     return TensorType(dtype, shape)
@@ -49,7 +49,7 @@ def full(*, shape: Shape, value: float, dtype: DTypeName = "float32") -> TensorT
 @grows
 @op(differentiable=False)
 def size(*, shape: Shape, dtype: DTypeName = "int64") -> TensorType:
-    """How many elements `shape` has, as a rank-0 tensor: 1 for rank 0."""
+    """Return the number of elements of `shape` as a rank-0 tensor; it is 1 for rank 0."""
     extents = [extent for extent in shape if isinstance(extent, int)]
     require(len(extents) < len(shape) or holds(dtype, math.prod(extents)), f"{math.prod(extents)} does not fit {dtype}")
     return TensorType(dtype, ())
@@ -77,7 +77,7 @@ def range(*, stop: float, start: float = 0.0, step: float = 1.0, dtype: DTypeNam
 
 @op(differentiable=False)
 def linspace(*, start: float, stop: float, count: int, dtype: DTypeName = "float32") -> TensorType:
-    """Return `count` numbers at equal distances from `start` to `stop`, both among them, computed in float64."""
+    """Return `count` equally spaced numbers from `start` to `stop` inclusive, computed in float64."""
     require(count >= 0, f"the count {count} is negative")
     require(dtype in dtypes.FLOATS, f"needs float32 or float64, not {dtype}")
     return TensorType(dtype, (count,))
@@ -94,5 +94,5 @@ def gradient_like(x: Value, value: float) -> Value:
 
 
 def count_like(x: Value, axes: tuple[int, ...]) -> Value:
-    """How many elements x has along `axes`, as a rank-0 tensor of x's dtype; x itself is not read."""
+    """Return the number of elements of x along `axes`, as a rank-0 tensor of x's dtype; x is not read."""
     return size.on(x.block)(shape=tuple(x.shape[axis] for axis in axes), dtype=x.dtype)

@@ -1,4 +1,4 @@
-"""Elements by numbers that are data: gather, scatter_add, one_hot."""
+"""Indexing by tensors: gather, scatter_add, one_hot."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from registry.value import Value
 
 @op(halves=True)
 def gather(x: Value, indices: Value, *, axis: int = 0) -> TensorType:
-    """Return the slices of x along `axis` with these numbers; the axes of `indices` take the place of that axis.
+    """Return the slices of x along `axis` at `indices`, whose axes replace that axis.
 
-    Indices are int32 or int64 and count from 0; one that is negative or too large stops the run.
+    Indices are int32 or int64 and count from 0; a negative or too large index stops the run.
     """
     return TensorType(x.dtype, _gathered(x, indices, axis))
 
@@ -28,10 +28,10 @@ def gather_gradient(x: Value, indices: Value, dy: Value, *, axis: int) -> tuple[
 
 @op
 def scatter_add(x: Value, indices: Value, updates: Value, *, axis: int = 0) -> TensorType:
-    """Return the tensor x with `updates` added to the slices along `axis` that these numbers name.
+    """Return x with `updates` added to the slices along `axis` at `indices`.
 
-    `updates` has the type of gather(x, indices). A slice that is named several times gets the sum,
-    added in the order of the indices.
+    `updates` has the type of gather(x, indices). A slice that several indices name gets the sum, added in the order of
+    the indices.
     """
     require_dtype(x, FLOATS | INTEGERS)
     require_equal_dtypes(x.type, updates.type)
@@ -47,7 +47,7 @@ def scatter_add_gradient(indices: Value, dy: Value, *, axis: int) -> tuple[Value
 
 @op(differentiable=False)
 def one_hot(indices: Value, *, depth: int, dtype: DTypeName = "float32") -> TensorType:
-    """For each index a new last axis of `depth` zeros with a one at the index; one outside stops the run."""
+    """Return for each index a new last axis of `depth` zeros with a one at the index; one outside stops the run."""
     _require_indices(indices)
     require(depth > 0, f"the depth {depth} is not positive")
     return TensorType(dtype, (*indices.shape, depth))

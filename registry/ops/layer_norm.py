@@ -1,7 +1,7 @@
-"""Scaling of each element of a batch by its own statistics: layer, group, instance, RMS and response normalisation.
+"""Normalisation of each element of a batch by its own statistics: layer, group, instance, RMS and response.
 
-Images and sequences have their channels last. As in `batch_norm` the variance is the mean of squares, and the
-statistics are outputs, because gradients need them.
+Images and sequences have their channels last. As in `batch_norm`, the variance is the mean of squares. The statistics
+are outputs because gradients need them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from registry.value import Value
 def layer_norm(
     x: Value, scale: Value | None = None, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """Return the tensor x brought to mean 0 and deviation 1 over the axes from `axis` on, times scale, plus bias.
+    """Return x normalised to mean 0 and deviation 1 over the axes from `axis` on, times scale, plus bias.
 
-    scale and bias have the shape of these axes. The statistics keep them with extent 1, and
-    inverse_deviation = 1 / sqrt(variance + epsilon). Ba, Kiros and Hinton, 2016.
+    scale and bias have the shape of these axes. The statistics keep the axes with extent 1, and inverse_deviation = 1 /
+    sqrt(variance + epsilon). Ba, Kiros and Hinton, 2016.
     """
     statistic = _of_last_axes(x, axis, scale=scale, bias=bias)
     return x.type, statistic, statistic
@@ -61,7 +61,7 @@ def layer_norm_gradient(
 def rms_norm(
     x: Value, scale: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5
 ) -> tuple[TensorType, TensorType]:
-    """Return the tensor x divided by the root of its mean square over the axes from `axis` on, times scale.
+    """Return x divided by its root mean square over the axes from `axis` on, times scale.
 
     scale has the shape of these axes; inverse_root = 1 / sqrt(mean square + epsilon) keeps them with extent 1.
     Zhang and Sennrich, 2019.
@@ -97,10 +97,10 @@ def rms_norm_gradient(
 def group_norm(
     x: Value, scale: Value | None = None, bias: Value | None = None, *, groups: int, epsilon: float = 1e-5
 ) -> tuple[TensorType, TensorType, TensorType]:
-    """Each group of neighbouring channels of x [n, ..., c] brought to mean 0 and deviation 1, times scale, plus bias.
+    """Return x [n, ..., c] with each group of adjacent channels normalised, times scale, plus bias.
 
-    Statistics are of one element of the batch and one group, [n, 1, ..., groups, 1]; scale and bias are [c].
-    Wu and He, 2018.
+    A group has mean 0 and deviation 1 in each element of the batch. The statistics are [n, 1, ..., groups, 1]; scale
+    and bias are [c]. Wu and He, 2018.
     """
     require_float(x)
     require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the first for a batch, the last for channels")
@@ -124,7 +124,7 @@ def group_norm_gradient(
     *,
     groups: int,
 ) -> tuple[Value, Value | None, Value | None]:
-    # Some fifteen passes over x, six times what PyTorch's single one takes.
+    # About fifteen passes over x; it takes six times as long as PyTorch's single pass.
     grouped = _grouped(x, groups)
     parts = reshape(x, shape=grouped)
     unit = (parts - mean) * inverse_deviation
@@ -139,9 +139,9 @@ def group_norm_gradient(
 
 @spelled
 def instance_norm(x: Value, scale: Value | None = None, bias: Value | None = None, *, epsilon: float = 1e-5) -> Value:
-    """Each channel of each element of a batch x [n, ..., c] brought to mean 0 and deviation 1, times scale, plus bias.
+    """Return x [n, ..., c] with each channel of each batch element normalised, times scale, plus bias.
 
-    Ulyanov, Vedaldi and Lempitsky, 2016.
+    A channel has mean 0 and deviation 1 in each element of the batch. Ulyanov, Vedaldi and Lempitsky, 2016.
     """
     require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the first for a batch, the last for channels")
     y, _, _ = group_norm(x, scale, bias, groups=size_known(x.shape[-1], "the number of channels"), epsilon=epsilon)
@@ -150,10 +150,11 @@ def instance_norm(x: Value, scale: Value | None = None, bias: Value | None = Non
 
 @spelled
 def local_response_norm(x: Value, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
-    """The tensor x [n, ..., c] over (bias + alpha / size * the sum of squares of `size` channels around each) ** beta.
+    """Return x [n, ..., c] divided by (bias + alpha / size * sum of squares) ** beta.
 
-    As in ONNX the channels are those from c - (size - 1) // 2 to c + size // 2; PyTorch's are the same for odd
-    sizes and one less in number to the right than to the left for even ones. Krizhevsky, 2012.
+    The sum is over `size` channels around each channel. As in ONNX they are those from c - (size - 1) // 2 to c + size
+    // 2. PyTorch uses the same channels for odd sizes, and the window one channel further to the left for even sizes.
+    Krizhevsky, 2012.
     """
     require_float(x)
     require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the first for a batch, the last for channels")
@@ -174,7 +175,7 @@ def _to_standardized(
     dinverse_deviation: Value | None,
     axes: tuple[int, ...],
 ) -> Value:
-    """The gradient of x from those of unit = (x - mean) * inverse_deviation and of the statistics along `axes`."""
+    """Return the gradient of x from those of (x - mean) * inverse_deviation and of the statistics."""
     parts: list[Value] = []
     if dunit is not None:
         center = mean(dunit, axes=axes, keepdims=True)
@@ -192,7 +193,7 @@ def _to_standardized(
 
 
 def _to_last_axes(dy: Value | None, unit: Value | None, parameter: Value | None, axis: int) -> Value | None:
-    """Return the gradient of the scale of `unit`, or of a bias, whose axes are those of dy from `axis` on."""
+    """Return the gradient of the scale of `unit`, or of a bias, over the axes of dy from `axis` on."""
     if dy is None or parameter is None:
         return None
     product = dy if unit is None else dy * unit
@@ -200,7 +201,7 @@ def _to_last_axes(dy: Value | None, unit: Value | None, parameter: Value | None,
 
 
 def _of_last_axes(x: Value, axis: int, **parameters: Value | None) -> TensorType:
-    """Return the type of a statistic over the axes from `axis` on, whose shape the parameters must have."""
+    """Return the type of a statistic over the axes from `axis` on; the parameters must have their shape."""
     require_float(x)
     axis = normal_axis(axis, x.rank)
     _require_types(TensorType(x.dtype, x.shape[axis:]), **parameters)

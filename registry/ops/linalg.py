@@ -14,7 +14,7 @@ from registry.value import Value
 
 @op
 def matmul(a: Value, b: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> TensorType:
-    """Return the matrix product a @ b over the last two axes, either operand transposed first if asked.
+    """Return the matrix product a @ b over the last two axes; the flags transpose an operand first.
 
     Leading axes broadcast as in NumPy; both operands have at least two axes.
     """
@@ -49,7 +49,7 @@ def matmul_gradient(a: Value, b: Value, dy: Value, *, transpose_a: bool, transpo
 
 @op
 def outer_sum(a: Value, b: Value) -> TensorType:
-    """The sum over all leading axes of the outer product of the last axes: y[i, j] = sum a[..., i] * b[..., j]."""
+    """Return the outer product of the last axes, summed over leading axes: y[i, j] = sum a[..., i] * b[..., j]."""
     require(a.rank >= 2 and b.rank >= 2, "both operands need two axes or more")
     require_equal_dtypes(a.type, b.type)
     require_float(a)

@@ -1,4 +1,4 @@
-"""Exclusive or, bits of integers, and what kind of number a float is; without gradient."""
+"""Exclusive or, bitwise operations on integers, and tests for NaN and infinities; without gradient."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOOL = frozenset({"bool"})
 @exact
 @op(differentiable=False)
 def logical_xor(a: Operand, b: Operand) -> TensorType:
-    """Whether exactly one is true, bool only."""
+    """Return True where exactly one operand is true; bool only."""
     return broadcast_type(a, b, among=BOOL)
 
 
@@ -50,23 +50,26 @@ def bitwise_not(x: Value) -> TensorType:
 @exact
 @op(differentiable=False)
 def left_shift(a: Operand, b: Operand) -> TensorType:
-    """Return the bits of the integer a moved up by b places; 0 if b is negative or moves all bits out."""
+    """Return the integer a with its bits shifted up by b positions.
+
+    The result is 0 if b is negative or shifts all bits out.
+    """
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
 @exact
 @op(differentiable=False)
 def right_shift(a: Operand, b: Operand) -> TensorType:
-    """Return the bits of the integer a moved down by b places, the sign kept.
+    """Return the integer a with its bits shifted down by b positions; the sign is kept.
 
-    0, or -1 for negative a, if b is negative or moves all bits out.
+    The result is 0, or -1 for negative a, if b is negative or shifts all bits out.
     """
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
 @op(differentiable=False)
 def isnan(x: Value) -> TensorType:
-    """Whether x is not a number, floats only."""
+    """Return True where x is NaN; floats only."""
     require_float(x)
     return TensorType("bool", x.shape)
 
@@ -74,7 +77,7 @@ def isnan(x: Value) -> TensorType:
 @exact
 @op(differentiable=False)
 def isinf(x: Value) -> TensorType:
-    """Whether x is infinite, of either sign, floats only."""
+    """Return True where x is infinite, of either sign; floats only."""
     require_float(x)
     return TensorType("bool", x.shape)
 
@@ -82,6 +85,6 @@ def isinf(x: Value) -> TensorType:
 @exact
 @op(differentiable=False)
 def isfinite(x: Value) -> TensorType:
-    """Whether x is neither infinite nor NaN, floats only."""
+    """Return True where x is neither infinite nor NaN; floats only."""
     require_float(x)
     return TensorType("bool", x.shape)

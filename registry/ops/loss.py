@@ -1,4 +1,4 @@
-"""How far predictions are from what was asked for."""
+"""Losses and accuracy that have kernels of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REDUCTIONS = ("mean", "sum", "none")
 @example((2, 2), (2,))
 @op
 def softmax_cross_entropy(logits: Value, labels: Value, *, reduction: str = "mean") -> TensorType:
-    """Minus the logarithm of the softmax of the logits at the label, over the last axis; its mean, sum or neither.
+    """Return minus log softmax of the logits at the label over the last axis, reduced by `reduction`.
 
     Labels are int32 or int64, of the shape of the logits without the last axis; a label that is not in
     0 ... classes - 1 stops the run.
@@ -44,7 +44,7 @@ def softmax_cross_entropy_gradient(logits: Value, labels: Value, dy: Value, *, r
 
 @op
 def squared_error(prediction: Value, target: Value, *, reduction: str = "mean") -> TensorType:
-    """Return the square of prediction - target, two tensors of one type; its mean, sum or neither."""
+    """Return (prediction - target) ** 2 of two tensors of one type, reduced by `reduction`."""
     require_float(prediction)
     require(prediction.type == target.type, f"the target is {target.type}, not {prediction.type}")
     return TensorType(prediction.dtype, _reduced(prediction.shape, reduction))
@@ -59,10 +59,10 @@ def squared_error_gradient(prediction: Value, target: Value, dy: Value, *, reduc
 
 @op
 def sigmoid_cross_entropy(logits: Value, target: Value, positive_weights: Value | None = None) -> TensorType:
-    """The binary cross entropy of sigmoid(logits), an element for each: (1 - t) * softplus(x) + t * softplus(-x).
+    """Return the elementwise binary cross entropy (1 - t) * softplus(x) + t * softplus(-x) of sigmoid(x).
 
-    The target has the type of the logits. `positive_weights`, which broadcast to it, multiply the second term. It is
-    exact for logits of any size: a term that the target weights by 0 is 0, at infinity too.
+    The target t has the type of the logits x. `positive_weights`, which broadcast to it, multiply the second term. The
+    result is accurate for logits of any size: a term that the target weights by 0 is 0, at infinity too.
     """
     require_float(logits)
     require(logits.type == target.type, f"the target is {target.type}, not {logits.type}")
@@ -87,7 +87,7 @@ def sigmoid_cross_entropy_gradient(
 @example((2, 2), (2,))
 @op(differentiable=False)
 def accuracy(logits: Value, labels: Value) -> TensorType:
-    """Return the share of rows whose largest logit, the first of equal ones, is at the label; float32."""
+    """Return the share of rows whose first largest logit is at the label; float32."""
     _require_labels(logits, labels)
     return TensorType("float32", ())
 

@@ -1,4 +1,4 @@
-"""Scaling to a common measure: softmax, log_softmax and batch normalisation."""
+"""Softmax, log_softmax and batch normalisation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from registry.value import Value
 
 @op
 def softmax(x: Value, *, axis: int = -1) -> TensorType:
-    """Return the powers of e, scaled to sum to 1 along `axis`."""
+    """Return exp(x), scaled to sum to 1 along `axis`."""
     require_float(x)
     normal_axis(axis, x.rank)
     return x.type
@@ -58,12 +58,11 @@ def batch_norm(
     momentum: float = 0.9,
     epsilon: float = 1e-5,
 ) -> tuple[TensorType, TensorType, TensorType, TensorType, TensorType]:
-    """Return the tensor x with each channel of the last axis brought to mean 0 and deviation 1, times scale, plus bias.
+    """Return x with each channel of the last axis normalised over the batch, times scale, plus bias.
 
-    Mean and variance are over all other axes, with inverse_deviation = 1 / sqrt(variance + epsilon); the variance is
-    the mean of squares, of the population. The new running statistics are momentum * running + (1 - momentum) * those
-    of the batch, as in ONNX. Outside training the running statistics take the place of the batch's. Ioffe and
-    Szegedy, 2015.
+    A channel gets mean 0 and deviation 1 over all other axes, with inverse_deviation = 1 / sqrt(variance + epsilon);
+    the variance is that of the population. The new running statistics are momentum * running + (1 - momentum) * those
+    of the batch, as in ONNX. Outside training the running statistics replace the batch's. Ioffe and Szegedy, 2015.
     """
     require_float(x)
     require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the last for channels")

@@ -1,4 +1,4 @@
-"""Sorted elements and their places, the largest of them, and how many are different; NaN counts as the largest.
+"""Sorting, positions in the sorted order, largest elements and counts; NaN counts as the largest.
 
 Equal elements keep their order, in falling order too: the first of them comes first.
 """
@@ -15,35 +15,35 @@ from registry.value import Value
 
 NUMERIC = dtypes.FLOATS | dtypes.INTEGERS
 LONGEST = 1 << 21
-"""Of an int64 axis whose places are asked for: place and value share the digits of two float64."""
+"""Upper bound on the extent of an int64 axis for argsort: position and value share the digits of two float64."""
 
 
 @op
 def sort(x: Value, *, axis: int = -1, descending: bool = False) -> TensorType:
-    """Return the elements along `axis` from small to large, or from large to small if `descending`."""
+    """Return the elements along `axis` in rising order, or in falling order if `descending`."""
     _orderable(x, axis)
     return x.type
 
 
 @sort.gradient
 def sort_gradient(x: Value, dy: Value, *, axis: int, descending: bool) -> Value:
-    # Sorts again, twice: `sort` keeps no places. That is over ten times what PyTorch takes, which does.
+    # Sorts twice, because `sort` keeps no positions; PyTorch keeps them and is over ten times faster.
     ranks = argsort(argsort(x, axis=axis, descending=descending), axis=axis)
     return take_along_axis(dy, ranks, axis=axis)
 
 
 @op(differentiable=False)
 def argsort(x: Value, *, axis: int = -1, descending: bool = False) -> TensorType:
-    """Return the places along `axis` of the elements that `sort` gives, int64."""
+    """Return the positions along `axis` of the elements in the order of `sort`, int64."""
     _orderable(x, axis)
     return TensorType("int64", x.shape)
 
 
 @op("y", "indices", no_gradient=("indices",))
 def topk(x: Value, *, k: int, axis: int = -1, largest: bool = True) -> tuple[TensorType, TensorType]:
-    """Return the k largest elements along `axis`, or the k smallest, in the order of `sort`; and their places, int64.
+    """Return the k largest (or smallest) elements along `axis`, sorted, and their positions, int64.
 
-    As in ONNX: falling order for the largest, rising for the smallest, the first of equal ones first.
+    The order is that of ONNX: falling for the largest, rising for the smallest, the first of equal ones first.
     """
     axis = _orderable(x, axis)
     extent = size_known(x.shape[axis], "the extent of an axis to choose from")
@@ -59,14 +59,14 @@ def topk_gradient(x: Value, indices: Value, dy: Value, *, axis: int) -> Value:
 
 @op(differentiable=False)
 def count_unique(x: Value) -> TensorType:
-    """How many different elements there are, int64 of rank 0; all NaN count as one, 0 and -0 too."""
+    """Return the number of different elements, int64 of rank 0; all NaN are equal, and so are 0 and -0."""
     require_dtype(x, NUMERIC)
     return TensorType("int64", ())
 
 
 @op(differentiable=False)
 def bincount(indices: Value, *, depth: int) -> TensorType:
-    """How often each number from 0 to depth - 1 occurs, int64[depth]; a number outside stops the run."""
+    """Return the count of each number from 0 to depth - 1, int64[depth]; a number outside stops the run."""
     require_dtype(indices, ("int32", "int64"))
     require(depth > 0, f"the depth {depth} is not positive")
     return TensorType("int64", (depth,))

@@ -1,7 +1,7 @@
-"""Element by element, with NumPy's broadcasting: arithmetic, comparisons, functions, choice.
+"""Elementwise ops with NumPy's broadcasting: arithmetic, comparisons, functions, choice.
 
-Operand dtypes are equal; a Python number takes the dtype of the tensor beside it. `div`, `pow` and the
-functions of analysis take floats only: a quotient of integers is no integer, cast first. Integers wrap.
+Operand dtypes are equal; a Python number takes the dtype of the other operand. `div`, `pow` and the functions of
+analysis take floats only, because a quotient of integers is no integer: cast first. Integers wrap.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def pow_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]
 @exact_for_integers
 @op
 def maximum(a: Operand, b: Operand) -> TensorType:
-    """Return the larger of a and b; NaN wins, equal ones halve the gradient, and beside NaN both have it whole."""
+    """Return the larger of a and b; NaN wins. Equal ones halve the gradient; a NaN passes all of it to both."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
@@ -105,7 +105,7 @@ def maximum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
 @exact_for_integers
 @op
 def minimum(a: Operand, b: Operand) -> TensorType:
-    """Return the smaller of a and b; NaN wins, equal ones halve the gradient, and beside NaN both have it whole."""
+    """Return the smaller of a and b; NaN wins. Equal ones halve the gradient; a NaN passes all of it to both."""
     return broadcast_type(a, b, among=NUMERIC)
 
 
@@ -118,9 +118,9 @@ def minimum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
 @exact_for_integers
 @op
 def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> TensorType:
-    """The element of x, or the bound that it is beyond: minimum(maximum(x, min), max), without a bound that is None.
+    """Return minimum(maximum(x, min), max); a bound that is None does not apply.
 
-    On a bound the gradient goes to x, beyond it to the bound. NaN wins.
+    The gradient goes to x within and on the bounds, and to the bound beyond it. NaN wins.
     """
     return broadcast_type(*(operand for operand in (x, min, max) if operand is not None), among=NUMERIC)
 
@@ -141,7 +141,7 @@ def clip_gradient(
 
 @op
 def lerp(a: Operand, b: Operand, weight: Operand) -> TensorType:
-    """Return the point between a and b that is a for weight 0 and b for weight 1: a + weight * (b - a), floats only."""
+    """Return a + weight * (b - a), the interpolation from a at weight 0 to b at weight 1; floats only."""
     return broadcast_type(a, b, weight, among=FLOATS)
 
 
@@ -154,63 +154,63 @@ def lerp_gradient(a: Value, b: Value, weight: Value, dy: Value) -> tuple[Value, 
 @exact
 @op(differentiable=False)
 def equal(a: Operand, b: Operand) -> TensorType:
-    """Whether a == b."""
+    """Return True where a == b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
 @exact
 @op(differentiable=False)
 def not_equal(a: Operand, b: Operand) -> TensorType:
-    """Whether a != b."""
+    """Return True where a != b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
 @exact
 @op(differentiable=False)
 def less(a: Operand, b: Operand) -> TensorType:
-    """Whether a < b."""
+    """Return True where a < b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
 @exact
 @op(differentiable=False)
 def less_equal(a: Operand, b: Operand) -> TensorType:
-    """Whether a <= b."""
+    """Return True where a <= b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
 @exact
 @op(differentiable=False)
 def greater(a: Operand, b: Operand) -> TensorType:
-    """Whether a > b."""
+    """Return True where a > b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
 @exact
 @op(differentiable=False)
 def greater_equal(a: Operand, b: Operand) -> TensorType:
-    """Whether a >= b."""
+    """Return True where a >= b."""
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
 @exact
 @op(differentiable=False)
 def logical_and(a: Operand, b: Operand) -> TensorType:
-    """Whether both are true, bool only."""
+    """Return True where both operands are true; bool only."""
     return broadcast_type(a, b, among=BOOL)
 
 
 @exact
 @op(differentiable=False)
 def logical_or(a: Operand, b: Operand) -> TensorType:
-    """Whether either is true, bool only."""
+    """Return True where either operand is true; bool only."""
     return broadcast_type(a, b, among=BOOL)
 
 
 @exact
 @op(differentiable=False)
 def logical_not(x: Value) -> TensorType:
-    """Whether x is false, bool only."""
+    """Return True where x is false; bool only."""
     require_dtype(x, BOOL)
     return x.type
 
@@ -218,7 +218,7 @@ def logical_not(x: Value) -> TensorType:
 @exact
 @op(halves=True)
 def where(condition: Value, a: Operand, b: Operand) -> TensorType:
-    """Return elements of a where the condition holds, of b elsewhere; neither's gradient sees what was not chosen."""
+    """Return a where the condition holds and b elsewhere; no gradient flows to the element not chosen."""
     require(condition.dtype == "bool", f"the condition is {condition.dtype}, not bool")
     chosen = broadcast_type(a, b)
     return TensorType(chosen.dtype, broadcast_shapes(condition.shape, chosen.shape))
@@ -236,7 +236,7 @@ def pointwise(
     *,
     among: frozenset[str] = FLOATS,
 ) -> Op[[Value], Value]:
-    """Declare a function of one tensor with these dtypes; `rule` gives dx from x, y and dy."""
+    """Declare a function of one tensor of these dtypes; `rule` returns dx from x, y and dy."""
 
     def infer(x: Value) -> TensorType:
         require_dtype(x, among)
@@ -272,12 +272,12 @@ relu = pointwise(
 @exact_for_integers
 @op(no_gradient=("x",))
 def sign(x: Value) -> TensorType:
-    """1, 0 or -1 like the sign of x; the gradient is 0 everywhere."""
+    """Return 1, 0 or -1 by the sign of x; the gradient is 0 everywhere."""
     require_dtype(x, NUMERIC)
     return x.type
 
 
 def _divided(dy: Value, not_a: Value, not_b: Value, tie: Value) -> tuple[Value, Value]:
-    """Nothing of dy for the operand that was not taken, half for both at a tie, else all of it."""
+    """Return the share of dy for an operand: 0 if the other was chosen, half at a tie, else all."""
     half = dy * 0.5
     return where(not_a, 0.0, where(tie, half, dy)), where(not_b, 0.0, where(tie, half, dy))

@@ -1,7 +1,7 @@
-"""Maxima and means of images under a sliding window, and the operators that their gradients need.
+"""Maximum and mean pooling of images, and the operators that their gradients need.
 
-Images are [n, h, w, c]. Windows are described as in `registry/windows.py`; every edge's padding is smaller than the
-window, so that a window never lies in the padding alone, and an image without elements is refused.
+Images are [n, h, w, c]. `registry/windows.py` describes windows. Every edge's padding is smaller than the window, so a
+window never lies in the padding alone. An image without elements is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Numbers = tuple[int, ...]
 def max_pool2d(
     x: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
 ) -> TensorType:
-    """Return the maximum of x [n, h, w, c] under the window at every place; padding never wins.
+    """Return the maximum of x [n, h, w, c] in each window; padding never wins.
 
     The gradient goes to the first of equal maxima, in row-major order.
     """
@@ -46,7 +46,7 @@ def max_pool2d_gradient(x: Value, dy: Value, *, window: Numbers, stride: Numbers
 def max_pool2d_input_gradient(
     x: Value, dy: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
 ) -> TensorType:
-    """Return the gradient of max_pool2d: every element of dy added where the window's maximum is."""
+    """Return the gradient of max_pool2d: each element of dy added at the maximum of its window."""
     require_equal_dtypes(x.type, dy.type)
     require_float(x)
     _require_shape("dy", dy, _pooled(x.shape, window, stride, padding))
@@ -70,7 +70,7 @@ def max_pool2d_input_gradient_gradient(
 def max_pool2d_select(
     x: Value, z: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
 ) -> TensorType:
-    """Return the elements of z where max_pool2d finds the maxima of x: the adjoint of max_pool2d_input_gradient."""
+    """Return the elements of z at the maxima of x: the adjoint of max_pool2d_input_gradient."""
     require(x.type == z.type, f"z is {z.type}, not {x.type} as x is")
     require_float(x)
     return TensorType(x.dtype, _pooled(x.shape, window, stride, padding))
@@ -98,9 +98,9 @@ def avg_pool2d(
     padding: tuple[int, ...] = (0, 0, 0, 0),
     count_include_pad: bool = False,
 ) -> TensorType:
-    """Return the mean of x [n, h, w, c] under the window at every place.
+    """Return the mean of x [n, h, w, c] in each window.
 
-    Padding counts as zeros with `count_include_pad`, otherwise the mean is over what is not padding.
+    Padding counts as zeros with `count_include_pad`; otherwise the mean is over the elements that are not padding.
     """
     require_float(x)
     return TensorType(x.dtype, _pooled(x.shape, window, stride, padding, count_include_pad))
@@ -131,7 +131,7 @@ def avg_pool2d_input_gradient(
     padding: tuple[int, ...] = (0, 0, 0, 0),
     count_include_pad: bool = False,
 ) -> TensorType:
-    """Return the gradient of avg_pool2d for images of `shape`: every element of dy shared out under its window."""
+    """Return the gradient of avg_pool2d for images of `shape`: dy spread evenly over each window."""
     require_float(dy)
     _require_shape("dy", dy, _pooled(shape, window, stride, padding, count_include_pad))
     return TensorType(dy.dtype, shape)

@@ -1,11 +1,11 @@
-"""Rows of a table by number, and positions in a sequence: embedding, rotary and sinusoidal positions, pixel shuffle.
+"""Embedding lookup, rotary and sinusoidal positions, and pixel shuffle.
 
 All are spelled with other operators; none has a kernel of its own.
 """
 
 from __future__ import annotations
 
-import math  # not its names: a star import would put them in place of operators
+import math  # a star import of its names would shadow operators
 
 from prograd_proto.dtypes import FLOATS, DTypeName
 from registry.errors import require
@@ -23,7 +23,7 @@ from registry.windows import require_image
 
 @spelled
 def embedding(table: Value, indices: Value, *, padding_index: int | None = None) -> Value:
-    """Return the rows of the table [count, size] with these numbers, [..., size].
+    """Return the rows of the table [count, size] at `indices` [...], as [..., size].
 
     The row `padding_index` is read like any other and gets no gradient.
     """
@@ -39,7 +39,7 @@ def embedding(table: Value, indices: Value, *, padding_index: int | None = None)
 
 @spelled
 def sinusoidal_positions(positions: Value, *, size: int, base: float = 10000.0, dtype: DTypeName = "float32") -> Value:
-    """For each position p the numbers sin(p / base ** (i / size)), cos(p / base ** (i / size)) for i = 0, 2, 4 ...
+    """Return sin(p / base ** (i / size)) and cos(p / base ** (i / size)), i = 0, 2, 4 ..., for each position p.
 
     The result has a last axis of `size` numbers. Vaswani et al., 2017.
     """
@@ -50,10 +50,10 @@ def sinusoidal_positions(positions: Value, *, size: int, base: float = 10000.0, 
 
 @spelled
 def rotary_embedding(x: Value, positions: Value, *, base: float = 10000.0, interleaved: bool = False) -> Value:
-    """Return the pairs of numbers along the last axis of x [..., l, d] turned by the angles p / base ** (2 * i / d).
+    """Return x [..., l, d] with pairs along the last axis rotated by the angles p / base ** (2 * i / d).
 
-    `positions` broadcasts to [..., l]. Number i makes a pair with number i + d / 2, as in ONNX, or with
-    `interleaved` number 2 * i with number 2 * i + 1. Su et al., 2021.
+    `positions` broadcasts to [..., l]. Element i forms a pair with element i + d / 2, as in ONNX; with `interleaved`,
+    element 2 * i forms a pair with element 2 * i + 1. Su et al., 2021.
     """
     require(x.dtype in FLOATS, f"needs float32 or float64, not {x.dtype}; cast it first")
     require(x.rank >= 1, "x has no axis of pairs")
@@ -70,10 +70,10 @@ def rotary_embedding(x: Value, positions: Value, *, base: float = 10000.0, inter
 
 @spelled
 def pixel_shuffle(x: Value, *, factor: int) -> Value:
-    """Return images [n, h, w, c * factor**2] to [n, h * factor, w * factor, c].
+    """Return images [n, h, w, c * factor**2] as [n, h * factor, w * factor, c].
 
-    As in PyTorch channel c * factor**2 + i * factor + j goes to row i and column j of a block; in depth_to_space the
-    pixel of a block comes first. Shi et al., 2016.
+    The channel order is PyTorch's: channel c * factor**2 + i * factor + j goes to row i and column j of a block. In
+    depth_to_space the pixel of a block comes first. Shi et al., 2016.
     """
     require_image(x)
     height, width, channels = (size_known(extent, "an extent of an image") for extent in x.shape[1:])
@@ -87,7 +87,7 @@ def pixel_shuffle(x: Value, *, factor: int) -> Value:
 
 @spelled
 def pixel_unshuffle(x: Value, *, factor: int) -> Value:
-    """Return images [n, h * factor, w * factor, c] to [n, h, w, c * factor**2]: the inverse of pixel_shuffle."""
+    """Return images [n, h * factor, w * factor, c] as [n, h, w, c * factor**2]; inverts pixel_shuffle."""
     require_image(x)
     height, width, channels = (size_known(extent, "an extent of an image") for extent in x.shape[1:])
     fits = factor > 0 and height % factor == width % factor == 0

@@ -1,7 +1,7 @@
 """Random numbers: functions of the seed, the op's own stream, the step and the position of the element.
 
-`seed` and `step` are rank-0 int64 tensors, the program's states of these names unless given. docs/format.md
-defines every number.
+`seed` and `step` are rank-0 int64 tensors; they default to the program's states of these names. docs/format.md defines
+every number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def uniform(
     high: float = 1.0,
     dtype: DTypeName = "float32",
 ) -> TensorType:
-    """Return numbers of equal probability between `low`, included, and `high`, which only rounding can give."""
+    """Return uniform random numbers from `low` to `high`; only rounding can give `high` itself."""
     _require_counters(seed, step)
     require(dtype in dtypes.FLOATS, f"{dtype} has no uniform numbers, only float32 and float64 have")
     require(low <= high, f"low={low} is larger than high={high}")
@@ -42,7 +42,7 @@ def normal(
     deviation: float = 1.0,
     dtype: DTypeName = "float32",
 ) -> TensorType:
-    """Return numbers of the normal distribution with that mean and standard deviation (Box and Muller, 1958)."""
+    """Return normal random numbers with that mean and standard deviation (Box and Muller, 1958)."""
     _require_counters(seed, step)
     require(dtype in dtypes.FLOATS, f"{dtype} has no normal numbers, only float32 and float64 have")
     require(deviation >= 0, f"deviation={deviation} is negative")
@@ -51,9 +51,9 @@ def normal(
 
 @op(random=True)
 def dropout(x: Value, seed: Value = STATE, step: Value = STATE, *, rate: float = 0.5) -> TensorType:
-    """Return the tensor x with elements set to 0 with probability `rate` and the others divided by 1 - rate.
+    """Return x with elements set to 0 with probability `rate`, and the others divided by 1 - rate.
 
-    Outside training it is x itself. Srivastava et al., 2014.
+    Outside training the result is x. Srivastava et al., 2014.
     """
     require_float(x)
     _require_counters(seed, step)

@@ -1,8 +1,8 @@
-"""Recurrent networks: plain, GRU and LSTM, with formulas and the order of gates as in PyTorch.
+"""Recurrent networks: plain, GRU and LSTM, with PyTorch's formulas and order of gates.
 
-Sequences are [n, t, c]. What a step adds from its input does not depend on other steps and is one product for
-all of them; `rnn_layer`, `gru_layer` and `lstm_layer` are what remains, an op for each layer and direction. Where
-`mask` is false the state stays what it was. Their gradients go backwards through the steps and compute the gates again.
+Sequences are [n, t, c]. The input projections of all steps are one product. `rnn_layer`, `gru_layer` and `lstm_layer`
+are the loops over time that remain, an op for each layer and direction. The state does not change at steps whose `mask`
+is false. The gradients run backwards through the steps and recompute the gates.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from registry.traits import checked_through, example
 from registry.value import Value
 
 Layer = Callable[[Value, list[Value], list[Value], Value | None, bool], list[Value]]
-"""From a sequence, weights, first states, mask and direction to the states after each step."""
+"""A function from sequence, weights, initial states, mask and direction to the states after each step."""
 
 
 @example((1, 1, 2), (2, 2), (1, 2), (1, 1))
 @op("h")
 def rnn_layer(x: Value, r: Value, h0: Value, mask: Value | None = None, *, reverse: bool = False) -> TensorType:
-    """The states h = tanh(x + h_before @ r) after each step: x [n, t, h], r [h, h], h0 [n, h], mask bool [n, t]."""
+    """Return h = tanh(x + h_before @ r) after each step: x [n, t, h], r [h, h], h0 [n, h], mask bool [n, t]."""
     return _states(x, r, h0, mask, 1)
 
 
@@ -57,7 +57,7 @@ def rnn_layer_gradient_rule(
 def rnn_layer_gradient(
     x: Value, r: Value, h0: Value, h: Value, dh: Value, mask: Value | None = None, *, reverse: bool = False
 ) -> tuple[TensorType, TensorType]:
-    """The gradients of rnn_layer for x and h0; h is its result, and what it depends on is known through the others."""
+    """Return the gradients of rnn_layer for x and h0; h is its result, and r has its own product."""
     require(h.type == dh.type == _states(x, r, h0, mask, 1), "h and dh have not the type of the states")
     return x.type, h0.type
 
@@ -91,10 +91,11 @@ def rnn_layer_gradient_gradient(
 def gru_layer(
     x: Value, r: Value, bias: Value, h0: Value, mask: Value | None = None, *, reverse: bool = False
 ) -> TensorType:
-    """The states of a GRU after each step: x [n, t, 3 * h], r [h, 3 * h], bias [3 * h], h0 [n, h], mask bool [n, t].
+    """Return the states of a GRU after each step: x [n, t, 3 * h], r [h, 3 * h], bias [3 * h], h0 [n, h].
 
-    With a = h_before @ r + bias and the gates in the order reset, update, new: reset = sigmoid(x + a),
-    update = sigmoid(x + a), new = tanh(x + reset * a), h = (1 - update) * new + update * h_before. Cho et al., 2014.
+    `mask` is bool [n, t]. With a = h_before @ r + bias and the gates in the order reset, update, new: reset = sigmoid(x
+    + a), update = sigmoid(x + a), new = tanh(x + reset * a), h = (1 - update) * new + update * h_before. Cho et al.,
+    2014.
     """
     states = _states(x, r, h0, mask, 3)
     require(bias.type == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias.type}, not {x.dtype}[{x.shape[-1]}]")
@@ -168,11 +169,11 @@ def gru_layer_gradient_gradient(
 def lstm_layer(
     x: Value, r: Value, h0: Value, c0: Value, mask: Value | None = None, *, reverse: bool = False
 ) -> tuple[TensorType, TensorType]:
-    """The states h and c of an LSTM after each step: x [n, t, 4 * h], r [h, 4 * h], h0 and c0 [n, h], mask bool [n, t].
+    """Return h and c of an LSTM after each step: x [n, t, 4 * h], r [h, 4 * h], h0 and c0 [n, h].
 
-    With a = x + h_before @ r and the gates in the order input, forget, cell, output:
-    c = sigmoid(forget) * c_before + sigmoid(input) * tanh(cell), h = sigmoid(output) * tanh(c). Hochreiter and
-    Schmidhuber, 1997.
+    `mask` is bool [n, t]. With a = x + h_before @ r and the gates in the order input, forget, cell, output: c =
+    sigmoid(forget) * c_before + sigmoid(input) * tanh(cell), h = sigmoid(output) * tanh(c). Hochreiter and Schmidhuber,
+    1997.
     """
     require(c0.type == h0.type, f"c0 is {c0.type} and h0 {h0.type}")
     states = _states(x, r, h0, mask, 4)
@@ -264,7 +265,7 @@ def rnn(
     bidirectional: bool = False,
     rate: float = 0.0,
 ) -> tuple[Value, Value]:
-    """A network of plain recurrent layers; operands and results are those of `lstm` without the cells, one gate."""
+    """Return the outputs and last states of plain recurrent layers; operands are those of `lstm` with one gate."""
 
     def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
         return [rnn_layer(matmul(x, w[0]) + (w[2] + w[3]), w[1], first[0], mask, reverse=reverse)]
@@ -282,7 +283,7 @@ def gru(
     bidirectional: bool = False,
     rate: float = 0.0,
 ) -> tuple[Value, Value]:
-    """Return a network of GRU layers; operands and results are those of `lstm` without the cells, three gates."""
+    """Return the outputs and last states of GRU layers; operands are those of `lstm` with three gates and no cell."""
 
     def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
         return [gru_layer(matmul(x, w[0]) + w[2], w[1], w[3], first[0], mask, reverse=reverse)]
@@ -301,18 +302,19 @@ def lstm(
     bidirectional: bool = False,
     rate: float = 0.0,
 ) -> tuple[Value, Value, Value]:
-    """Return a network of LSTM layers over x [n, t, c]: what it gives at each step, and the last states h and c.
+    """Return the outputs of LSTM layers over x [n, t, c] at each step, and the last states h and c.
 
     Args:
         x: the sequences, first step first.
-        weights: for each layer, and with `bidirectional` for each of its two directions: the weights of the input
-            [c, 4 * h] and of the state [h, 4 * h], the bias of either [4 * h]; gates in the order of lstm_layer.
-        hidden: the first h [layers * directions, n, h]; zeros if not given.
-        cell: the first c.
-        lengths: how many steps of each sequence count, int [n]; after them the result is 0, the last state is that of
-            the last step that counts, and the backward direction begins there.
-        bidirectional: a second network goes from the last step to the first, its result is beside the first one's.
-        rate: of dropout between the layers, on what each but the last gives.
+        weights: for each layer, and with `bidirectional` for each of its two directions: the input weights [c, 4 * h],
+            the state weights [h, 4 * h] and their biases [4 * h]; gates in the order of lstm_layer.
+        hidden: the initial h [layers * directions, n, h]; zeros by default.
+        cell: the initial c [layers * directions, n, h]; zeros by default.
+        lengths: the valid steps of each sequence, int [n]. After them the result is 0, the last state is that of the
+            last valid step, and the backward direction begins there.
+        bidirectional: add a second network from the last step to the first; its result is concatenated to the first
+            one's.
+        rate: dropout rate of the outputs of each layer but the last.
     """
 
     def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
@@ -371,7 +373,7 @@ def _first_state(x: Value, r: Value, states: Value | None, at: int, count: int) 
 
 
 def _states(x: Value, r: Value, h0: Value, mask: Value | None, gates: int) -> TensorType:
-    """Return the type of the states after each step; raises OpError unless the operands fit."""
+    """Return the type of the states after each step; raise OpError unless the operands fit."""
     require_equal_dtypes(x.type, r.type, h0.type)
     require_float(x)
     require(x.rank == 3 and r.rank == h0.rank == 2, "x is [n, t, gates * h], r [h, gates * h], h0 [n, h]")
@@ -400,7 +402,7 @@ def _rnn_steps(x: Value, r: Value, h0: Value, mask: Value | None, reverse: bool)
 def _gru_steps(
     x: Value, more: Value, r: Value, bias: Value, h0: Value, mask: Value | None, reverse: bool
 ) -> list[Value]:
-    """Return `more` is added to a, which has a gradient of its own."""
+    """Return the GRU composed of ordinary operators; `more` is added to a and has its own gradient."""
 
     def step(t: int, old: list[Value]) -> list[Value]:
         size = size_known(h0.shape[1], "the number of units")
@@ -425,7 +427,7 @@ def _lstm_steps(x: Value, r: Value, h0: Value, c0: Value, mask: Value | None, re
 def _steps(
     x: Value, first: list[Value], mask: Value | None, reverse: bool, step: Callable[[int, list[Value]], list[Value]]
 ) -> list[Value]:
-    """Return a layer in ordinary operators, for gradients of higher order."""
+    """Return a layer composed of ordinary operators, for gradients of higher order."""
     count = size_known(x.shape[1], "the number of steps")
     after: list[list[Value]] = [first] * count
     old = first
@@ -446,5 +448,5 @@ def _to(count: int) -> list[int]:
 
 
 def _products(x: TensorType, r: TensorType, count: int) -> int:
-    """Return the operations of a layer over x [n, t, c] that multiplies with its matrix so many times a step."""
+    """Return the multiply-adds of a layer over x [n, t, c] with `count` recurrent products per step."""
     return 2 * count * prod(x.static_shape[:2]) * prod(r.static_shape) + prod(x.static_shape)

@@ -1,4 +1,4 @@
-"""Fewer elements by a sum, a product, a mean or an extreme, and more by broadcasting: each other's gradients."""
+"""Reductions by sum, product, mean and extremes, and broadcasting, which is their adjoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from registry.value import Value
 @exact_for_integers
 @op
 def sum(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the sum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+    """Return the sum along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1.
 
     Integers and bool sum to int64.
     """
@@ -33,7 +33,7 @@ def sum_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
 
 @op
 def mean(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the mean along `axes`, all of them if empty; `keepdims` leaves them with extent 1."""
+    """Return the mean along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1."""
     require_float(x)
     return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
 
@@ -47,7 +47,7 @@ def mean_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
 @exact_for_integers
 @op
 def max(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the maximum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+    """Return the maximum along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1.
 
     NaN wins. Equal maxima share the gradient evenly.
     """
@@ -64,7 +64,7 @@ def max_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Val
 @exact_for_integers
 @op
 def min(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the minimum along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+    """Return the minimum along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1.
 
     NaN wins. Equal minima share the gradient evenly.
     """
@@ -81,9 +81,9 @@ def min_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Val
 @exact_for_integers
 @op
 def prod(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the product along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+    """Return the product along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1.
 
-    Integers and bool multiply to int64. Zeros are no danger to the gradient.
+    Integers and bool multiply to int64. The gradient is exact for zeros too.
     """
     dtype = x.dtype if x.dtype in dtypes.FLOATS else "int64"
     return TensorType(dtype, reduced(x.shape, axes, keepdims))
@@ -91,7 +91,7 @@ def prod(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> Ten
 
 @prod.gradient
 def prod_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
-    """Axis by axis the product of all others, which is that of those before and those behind."""
+    """Return the gradient of prod: along each axis, dy times the products of the elements before and behind."""
     share, y = with_axes(dy, x, axes), x
     for axis in normal_axes(axes, x.rank):
         before, behind = (cumprod(y, axis=axis, exclusive=True, reverse=reverse) for reverse in (False, True))
@@ -103,7 +103,7 @@ def prod_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
 @exact
 @op(differentiable=False)
 def any(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Whether an element along `axes` is true, bool only; all axes if empty; `keepdims` keeps them as extent 1."""
+    """Return True if an element along `axes` is true; bool only. Empty `axes` are all; `keepdims` keeps extent 1."""
     require_dtype(x, ("bool",))
     return TensorType("bool", reduced(x.shape, axes, keepdims))
 
@@ -111,14 +111,14 @@ def any(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> Tens
 @exact
 @op(differentiable=False)
 def all(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Whether all elements along `axes` are true, bool only; all axes if empty; `keepdims` keeps them as extent 1."""
+    """Return True if all elements along `axes` are true; bool only. Empty `axes` are all; `keepdims` keeps extent 1."""
     require_dtype(x, ("bool",))
     return TensorType("bool", reduced(x.shape, axes, keepdims))
 
 
 @op(differentiable=False)
 def argmax(x: Value, *, axis: int = -1) -> TensorType:
-    """Where along `axis` the maximum is, int64; the first place of equal ones."""
+    """Return the position of the maximum along `axis`, int64; the first of equal ones."""
     axis = normal_axis(axis, x.rank)
     require(x.shape[axis] != 0, f"axis {axis} has no elements and so no maximum")
     return TensorType("int64", (*x.shape[:axis], *x.shape[axis + 1 :]))
@@ -126,7 +126,7 @@ def argmax(x: Value, *, axis: int = -1) -> TensorType:
 
 @op(differentiable=False)
 def argmin(x: Value, *, axis: int = -1) -> TensorType:
-    """Where along `axis` the minimum is, int64; the first place of equal ones."""
+    """Return the position of the minimum along `axis`, int64; the first of equal ones."""
     axis = normal_axis(axis, x.rank)
     require(x.shape[axis] != 0, f"axis {axis} has no elements and so no minimum")
     return TensorType("int64", (*x.shape[:axis], *x.shape[axis + 1 :]))
@@ -137,7 +137,7 @@ def argmin(x: Value, *, axis: int = -1) -> TensorType:
 @grows
 @op(halves=True)
 def broadcast_to(x: Value, *, shape: Shape) -> TensorType:
-    """Return the elements repeated along axes of extent 1 and new leading axes, to `shape`."""
+    """Return x broadcast to `shape` along axes of extent 1 and new leading axes."""
     require(
         broadcast_shapes(x.shape, shape) == shape,
         f"{show_shape(x.shape)} does not broadcast to {show_shape(shape)}",
@@ -151,7 +151,7 @@ def broadcast_to_gradient(x: Value, dy: Value) -> Value:
 
 
 def sum_to(x: Value, like: Value) -> Value:
-    """The sum of x down to the shape that was broadcast to x's: the adjoint of broadcasting; `like` is not read."""
+    """Return x summed to the shape of `like`, which is not read: the adjoint of broadcasting."""
     new = x.rank - like.rank
     repeated = tuple(new + i for i, extent in enumerate(like.shape) if extent == 1 and x.shape[new + i] != 1)
     if not new and not repeated:
@@ -163,7 +163,7 @@ def sum_to(x: Value, like: Value) -> Value:
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """Return the shape that a reduction along `axes` leaves; an empty tuple stands for all of them."""
+    """Return the shape of a reduction along `axes`; an empty tuple stands for all axes."""
     normal = normal_axes(axes, len(shape))
     if keepdims:
         return tuple(1 if axis in normal else extent for axis, extent in enumerate(shape))
@@ -171,11 +171,11 @@ def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
 
 
 def with_axes(y: Value, x: Value, axes: tuple[int, ...]) -> Value:
-    """Return a reduction's result or gradient y with the axes of x that it lost, as extents of 1."""
+    """Return a reduction's result or gradient y with the reduced axes of x as extents of 1."""
     return y if y.rank == x.rank else reshape(y, shape=reduced(x.shape, axes, True))
 
 
 def _shared(is_taken: Value, x: Value, dy: Value, axes: tuple[int, ...]) -> Value:
-    """Return the gradient dy of a reduction in equal parts for the elements that were taken."""
+    """Return the gradient dy of a reduction in equal parts for the elements that were chosen."""
     taken = cast(is_taken, dtype=x.dtype)
     return taken * (with_axes(dy, x, axes) / sum(taken, axes=axes, keepdims=True))

@@ -1,6 +1,6 @@
-"""Images at other places than their pixels: resize by a grid of equal steps, grid_sample by one that is data.
+"""Resampling of images: resize on a regular grid, grid_sample at positions that are data.
 
-Both are spelled with other operators: what a result needs is gathered tap by tap and weighted.
+Both are composed of other operators: the elements that a result needs are gathered tap by tap and weighted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from registry.value import Value
 from registry.windows import require_image
 
 Taps = list[tuple[list[int], list[float]]]
-"""For each tap, which element every result takes and with which weight."""
+"""For each tap, the element that every result reads and its weight."""
 
 COORDINATES: dict[str, Callable[[int, int, int], Fraction]] = {
     "half_pixel": lambda i, old, new: Fraction((2 * i + 1) * old, 2 * new) - Fraction(1, 2),
@@ -40,7 +40,7 @@ COORDINATES: dict[str, Callable[[int, int, int], Fraction]] = {
     "align_corners": lambda i, old, new: Fraction(i * (old - 1), new - 1) if new > 1 else Fraction(0),
     "asymmetric": lambda i, old, new: Fraction(i * old, new),
 }
-"""Where element i of `new` ones lies among `old` ones, by ONNX's names."""
+"""Functions from (element i, extents new and old) to the position among the old elements, by ONNX's names."""
 
 NEAREST: dict[str, Callable[[Fraction], int]] = {
     "round_prefer_floor": lambda at: round_up(at - Fraction(1, 2)),
@@ -48,7 +48,7 @@ NEAREST: dict[str, Callable[[Fraction], int]] = {
     "floor": round_down,
     "ceil": round_up,
 }
-"""Which element is the nearest, by ONNX's names."""
+"""Functions from a position to its nearest element, by ONNX's names."""
 
 
 @spelled
@@ -62,12 +62,12 @@ def resize(
     nearest_mode: str = "round_prefer_floor",
     cubic_coefficient: float = -0.75,
 ) -> Value:
-    """Return the tensor x with size[i] elements along axes[i], between the given ones: nearest, linear or cubic.
+    """Return x resampled to size[i] elements along axes[i]: nearest, linear or cubic.
 
-    `axes` are all but batch and channels, which are first and last, if not given. Beyond an end is the element at it.
+    `axes` default to all but batch and channels, which are first and last. Beyond an end the outermost element repeats.
     `coordinates` and `nearest_mode` have ONNX's names (coordinate_transformation_mode). PyTorch's "nearest" is
-    asymmetric with floor, its "nearest-exact" half_pixel with round_prefer_ceil; the rest is half_pixel or
-    align_corners. Nothing is smoothed when a tensor shrinks.
+    asymmetric with floor, its "nearest-exact" is half_pixel with round_prefer_ceil, and the others are half_pixel or
+    align_corners. There is no antialiasing when a tensor shrinks.
     """
     require_float(x)
     axes = axes or tuple(builtins.range(1, x.rank - 1))
@@ -91,7 +91,7 @@ def upsample(
     mode: str = "nearest",
     coordinates: str = "half_pixel",
 ) -> Value:
-    """The tensor x [n, ..., c] with factors[i] times as many elements along each axis between batch and channels."""
+    """Return x [n, ..., c] with factors[i] times as many elements along each axis between n and c."""
     require(len(factors) == x.rank - 2, f"there are {len(factors)} factors for {x.rank - 2} axes")
     sizes = (size_known(extent, "a resized extent") for extent in x.shape[1:-1])
     size = tuple(factor * extent for factor, extent in zip(factors, sizes, strict=True))
@@ -107,11 +107,11 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = False,
 ) -> Value:
-    """Return the images x [n, h, w, c] at the places grid [n, rows, columns, 2], each from -1 to 1 across and down.
+    """Return images x [n, h, w, c] sampled at grid [n, rows, columns, 2], from -1 to 1 across and down.
 
-    -1 and 1 are the edges of the image, with `align_corners` the centers of the outermost pixels. `mode` is nearest,
-    linear or cubic; beyond the image are zeros, the pixel at the border, or the image's reflection, by `padding_mode`.
-    As in ONNX and PyTorch; cubic has the coefficient -0.75. Jaderberg et al., 2015.
+    -1 and 1 are the edges of the image, or with `align_corners` the centers of the outermost pixels. `mode` is nearest,
+    linear or cubic with the coefficient -0.75. Beyond the image, `padding_mode` chooses zeros, the pixel at the border,
+    or the image's reflection, as in ONNX and PyTorch. Jaderberg et al., 2015.
     """
     require_image(x)
     require_equal_dtypes(x.type, grid.type)
@@ -136,7 +136,7 @@ def grid_sample(
 
 
 def _taps(places: list[Fraction], old: int, mode: str, nearest_mode: str, a: float) -> Taps:
-    """What each place takes of `old` elements."""
+    """Return the taps of each position over `old` elements."""
     if mode == "nearest":
         return [([_inside(NEAREST[nearest_mode](at), old) for at in places], [])]
     lows = [round_down(at) for at in places]
@@ -153,7 +153,7 @@ def _inside(at: int, size: int) -> int:
 
 
 def _cubic(d: float, a: float) -> float:
-    """Return the weight of an element at the distance d, below 2. Keys, 1981."""
+    """Return the cubic weight of an element at the distance d, below 2. Keys, 1981."""
     if d <= 1:
         return ((a + 2) * d - (a + 3)) * d * d + 1
     return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
@@ -177,7 +177,7 @@ def _vector(x: Value, dtype: str, numbers: list[int] | list[float]) -> Value:
 
 
 def _grid_taps(at: Value, size: int, mode: str, padding_mode: str, align_corners: bool) -> list[tuple[Value, Value]]:
-    """For each tap along one axis which pixel every place takes and with which weight."""
+    """Return for each tap along one axis the pixel that every position reads, and its weight."""
     at = (at + 1.0) * ((size - 1) / 2) if align_corners else ((at + 1.0) * size - 1.0) * 0.5
     first, last = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
     if mode != "cubic":  # whose pixels are looked up one by one beyond the image
@@ -200,7 +200,7 @@ def _grid_taps(at: Value, size: int, mode: str, padding_mode: str, align_corners
 
 
 def _back(at: Value, first: float, last: float, size: int, padding_mode: str) -> Value:
-    """Places beyond the image brought back into it, if they are not to give zeros; at its ends no gradient flows."""
+    """Return positions beyond the image moved into it, unless they give zeros; no gradient flows at the ends."""
     if padding_mode == "zeros":
         return at
     if padding_mode == "reflection":
@@ -213,6 +213,6 @@ def _back(at: Value, first: float, last: float, size: int, padding_mode: str) ->
 
 
 def _tap(pixel: Value, weight: Value, size: int) -> tuple[Value, Value]:
-    """Return a pixel's number within the image, and its weight, which is 0 beyond it."""
+    """Return a pixel's index within the image, and its weight, which is 0 beyond it."""
     within = logical_and(pixel >= 0.0, pixel <= size - 1.0)
     return cast(clip(pixel, 0.0, size - 1.0), dtype="int64"), where(within, weight, 0.0)

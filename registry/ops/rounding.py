@@ -1,4 +1,4 @@
-"""Whole numbers: rounding, division with a remainder. All have steps; between them the gradient of a step is 0."""
+"""Rounding to integers and division with a remainder; the gradient of a rounding step is 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMERIC = dtypes.FLOATS | dtypes.INTEGERS
 @exact
 @op(no_gradient=("x",))
 def floor(x: Value) -> TensorType:
-    """Return the largest whole number that is not above x; the gradient is 0 everywhere."""
+    """Return the largest integer that is not above x; the gradient is 0 everywhere."""
     require_float(x)
     return x.type
 
@@ -23,7 +23,7 @@ def floor(x: Value) -> TensorType:
 @exact
 @op(no_gradient=("x",))
 def ceil(x: Value) -> TensorType:
-    """Return the smallest whole number that is not below x; the gradient is 0 everywhere."""
+    """Return the smallest integer that is not below x; the gradient is 0 everywhere."""
     require_float(x)
     return x.type
 
@@ -31,7 +31,7 @@ def ceil(x: Value) -> TensorType:
 @exact
 @op(no_gradient=("x",))
 def round(x: Value) -> TensorType:
-    """Return the nearest whole number, of two equally near ones the even one; the gradient is 0 everywhere."""
+    """Return the nearest integer, ties to even; the gradient is 0 everywhere."""
     require_float(x)
     return x.type
 
@@ -39,7 +39,7 @@ def round(x: Value) -> TensorType:
 @exact
 @op(no_gradient=("x",))
 def trunc(x: Value) -> TensorType:
-    """Return the whole number next to x towards 0; the gradient is 0 everywhere."""
+    """Return x rounded towards 0; the gradient is 0 everywhere."""
     require_float(x)
     return x.type
 
@@ -54,7 +54,7 @@ def floor_div(a: Operand, b: Operand) -> TensorType:
 @exact_for_integers
 @op
 def remainder(a: Operand, b: Operand) -> TensorType:
-    """Return the rest of the division that rounds down, a - b * floor(a / b), with the sign of b.
+    """Return a - b * floor(a / b), the remainder with the sign of b.
 
     It is Python's a % b. For integers and b = 0 it is 0.
     """
@@ -69,9 +69,9 @@ def remainder_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
 @exact_for_integers
 @op
 def fmod(a: Operand, b: Operand) -> TensorType:
-    """Return the rest of the division that rounds towards 0, a - b * trunc(a / b), with the sign of a.
+    """Return a - b * trunc(a / b), the remainder with the sign of a.
 
-    It is C's fmod, for integers C's a % b. For integers and b = 0 it is 0.
+    It is C's fmod, and for integers C's a % b. For integers and b = 0 it is 0.
     """
     return broadcast_type(a, b, among=NUMERIC)
 

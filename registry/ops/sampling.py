@@ -1,7 +1,7 @@
-"""Random choices, numbers within bounds, orthogonal matrices, and further forms of dropout.
+"""Random choices, truncated normal numbers, random integers, orthogonal matrices, and variants of dropout.
 
-As in the family random, `seed` and `step` are rank-0 int64 tensors, the program's states of these names unless given,
-and docs/format.md defines every number.
+As in the family random, `seed` and `step` are rank-0 int64 tensors that default to the program's states of these names.
+docs/format.md defines every number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from registry.value import STATE, Value
 
 COUNTER = TensorType("int64", ())
 FAR = 6.0
-"""Deviations from the mean, beyond which the inverse of the normal distribution is not computed."""
+"""Upper bound, in deviations from the mean, on the range of the inverse of the normal distribution."""
 
 
 @op(random=True, differentiable=False)
@@ -37,9 +37,10 @@ def truncated_normal(
     high: float = 2.0,
     dtype: DTypeName = "float32",
 ) -> TensorType:
-    """Normal numbers from `low` to `high` deviations off the mean, by the inverse of the distribution (Wichura, 1988).
+    """Return normal numbers from `low` to `high` deviations off the mean (Wichura, 1988).
 
-    The bounds are within -6 ... 6; `deviation` is that of the whole distribution.
+    The numbers are computed by the inverse of the distribution. The bounds are within -6 ... 6; `deviation` is that of
+    the distribution before truncation.
     """
     require_counters(seed, step)
     require(dtype in dtypes.FLOATS, f"{dtype} has no normal numbers, only float32 and float64 have")
@@ -52,7 +53,7 @@ def truncated_normal(
 def bernoulli(
     seed: Value = STATE, step: Value = STATE, *, shape: Shape, probability: float = 0.5, dtype: DTypeName = "bool"
 ) -> TensorType:
-    """Ones, or True, with that probability, else zeros."""
+    """Return ones, or True, with that probability, else zeros."""
     require_counters(seed, step)
     require(0 <= probability <= 1, f"probability={probability} is not in [0, 1]")
     return TensorType(dtype, shape)
@@ -62,7 +63,7 @@ def bernoulli(
 def randint(
     seed: Value = STATE, step: Value = STATE, *, shape: Shape, low: int = 0, high: int, dtype: DTypeName = "int64"
 ) -> TensorType:
-    """Whole numbers of equal probability from `low` to `high` - 1, at most 2^32 of them and all within the dtype."""
+    """Return uniform integers from `low` to `high` - 1, at most 2^32 different ones and all within the dtype."""
     require_counters(seed, step)
     require(dtype in ("int32", "int64"), f"needs int32 or int64, not {dtype}")
     require(0 < high - low <= 2**32, f"from low={low} to high={high} there are not 1 ... 2^32 numbers")
@@ -82,7 +83,7 @@ def permutation(seed: Value = STATE, step: Value = STATE, *, count: int) -> Tens
 @example((2, 2), (), ())
 @op(random=True, differentiable=False)
 def categorical(logits: Value, seed: Value = STATE, step: Value = STATE) -> TensorType:
-    """Return a class for each row of logits, with the probabilities of their softmax over the last axis; int64."""
+    """Return a random class for each row of logits, by their softmax over the last axis; int64."""
     require_float(logits)
     require_counters(seed, step)
     require(logits.rank >= 1, "the logits have no axis of classes")
@@ -95,7 +96,7 @@ def categorical(logits: Value, seed: Value = STATE, step: Value = STATE) -> Tens
 def orthogonal(
     seed: Value = STATE, step: Value = STATE, *, shape: Shape, gain: float = 1.0, dtype: DTypeName = "float32"
 ) -> TensorType:
-    """Return a matrix with orthonormal columns, or rows where there are fewer, times `gain`: Saxe et al., 2014.
+    """Return a matrix with orthonormal columns, or rows if there are fewer, times `gain`: Saxe et al., 2014.
 
     Axes before the last are the rows. Every such matrix is equally likely: vectors of normal numbers are made
     orthogonal one after the other (Gram and Schmidt, twice for each).
@@ -111,11 +112,11 @@ def orthogonal(
 def alpha_dropout(
     x: Value, seed: Value = STATE, step: Value = STATE, *, rate: float = 0.5, linear: bool = False
 ) -> TensorType:
-    """Dropout for SELU, which keeps mean 0 and variance 1: Klambauer et al., 2017.
+    """Return x after dropout for SELU, which preserves mean 0 and variance 1: Klambauer et al., 2017.
 
-    Elements are set to c = -1.7580993408473766 with probability `rate`; then the tensor is multiplied by
-    a = 1 / sqrt((1 - rate) * (1 + rate * c^2)) and -a * c * rate is added. With `linear` c and what is added are 0, but
-    not in a: that is the gradient. Outside training it is x itself.
+    Elements are set to c = -1.7580993408473766 with probability `rate`. Then the tensor is multiplied by a = 1 /
+    sqrt((1 - rate) * (1 + rate * c^2)), and -a * c * rate is added. With `linear`, which the gradient uses, c and the
+    added term are 0, but a is the same. Outside training the result is x.
     """
     require_float(x)
     require_counters(seed, step)
@@ -137,7 +138,7 @@ def alpha_dropout_inference(x: Value) -> Value:
 
 @spelled
 def feature_dropout(x: Value, *, rate: float = 0.5) -> Value:
-    """Dropout of whole channels, the last axis, of each row, the first axis: Tompson et al., 2015."""
+    """Return x with whole channels (last axis) dropped for each row (first axis): Tompson et al., 2015."""
     require_float(x)
     require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the last for channels")
     shape = (x.shape[0], *[1] * (x.rank - 2), x.shape[-1])

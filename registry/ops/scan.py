@@ -14,9 +14,9 @@ from registry.value import Value
 @exact_for_integers
 @op
 def cumsum(x: Value, *, axis: int = -1, exclusive: bool = False, reverse: bool = False) -> TensorType:
-    """For each place the sum up to there along `axis`; integers and bool sum to int64.
+    """Return the running sum along `axis` up to each position; integers and bool sum to int64.
 
-    `exclusive` leaves out the element of the place itself, `reverse` sums from the end.
+    `exclusive` leaves out the element at the position itself; `reverse` sums from the end.
     """
     normal_axis(axis, x.rank)
     return TensorType(x.dtype if x.dtype in dtypes.FLOATS else "int64", x.shape)
@@ -30,10 +30,10 @@ def cumsum_gradient(dy: Value, *, axis: int, exclusive: bool, reverse: bool) -> 
 @exact_for_integers
 @op
 def cumprod(x: Value, *, axis: int = -1, exclusive: bool = False, reverse: bool = False) -> TensorType:
-    """For each place the product up to there along `axis`; integers and bool multiply to int64.
+    """Return the running product along `axis` up to each position; integers and bool multiply to int64.
 
-    `exclusive` leaves out the element of the place itself, `reverse` multiplies from the end. Zeros are no danger
-    to the gradient, which is made of products and not of quotients.
+    `exclusive` leaves out the element at the position itself; `reverse` multiplies from the end. The gradient is exact
+    for zeros too: it consists of products, not quotients.
     """
     normal_axis(axis, x.rank)
     return TensorType(x.dtype if x.dtype in dtypes.FLOATS else "int64", x.shape)
@@ -41,7 +41,7 @@ def cumprod(x: Value, *, axis: int = -1, exclusive: bool = False, reverse: bool 
 
 @cumprod.gradient
 def cumprod_gradient(x: Value, dy: Value, *, axis: int, exclusive: bool, reverse: bool) -> Value:
-    """The product of all before, times what follows: the sum of dy at each later place times the product between."""
+    """Return the gradient of cumprod: the product before each position times a scan of dy behind it."""
     before = cumprod(x, axis=axis, exclusive=True, reverse=reverse)
     if exclusive:
         dy = _shifted(dy, axis, not reverse)
@@ -50,10 +50,10 @@ def cumprod_gradient(x: Value, dy: Value, *, axis: int, exclusive: bool, reverse
 
 @op
 def linear_scan(a: Value, b: Value, *, axis: int = -1, reverse: bool = False) -> TensorType:
-    """Return the linear recurrence y[i] = a[i] * y[i - 1] + b[i] along `axis`, floats only; y[-1] is 0.
+    """Return the linear recurrence y[i] = a[i] * y[i - 1] + b[i] along `axis`, with y[-1] = 0; floats only.
 
-    `reverse` starts at the end: y[i] = a[i] * y[i + 1] + b[i]. Discounted sums and linear state spaces are of this
-    form. It takes as many passes as the extent has binary digits (Hillis and Steele, 1986).
+    `reverse` starts at the end: y[i] = a[i] * y[i + 1] + b[i]. Discounted sums and linear state spaces have this form.
+    The number of passes is the number of binary digits of the extent (Hillis and Steele, 1986).
     """
     require_float(a)
     require(a.type == b.type, f"a is {a.type}, b is {b.type}")
@@ -68,7 +68,7 @@ def linear_scan_gradient(a: Value, y: Value, dy: Value, *, axis: int, reverse: b
 
 
 def _shifted(x: Value, axis: int, to_front: bool) -> Value:
-    """Return the elements one place towards the front or the end of the axis, and a zero where none comes from."""
+    """Return the elements shifted by one towards the front or the end of the axis, filled with zero."""
     axis = normal_axis(axis, x.rank)
     extent = size_known(x.shape[axis], "the extent of a scanned axis")
     if extent == 0:

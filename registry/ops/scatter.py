@@ -1,8 +1,8 @@
-"""Elements by several numbers each, which are data: gather_nd, scatter_nd, and what is spelled with them.
+"""Indexing by tuples of numbers that are data: gather_nd, scatter_nd, and functions composed of them.
 
-`indices` are int32 or int64; their last axis has one number for each of the axes of x that follow its first
+`indices` are int32 or int64. Their last axis has one number for each of the axes of x that follow the first
 `batch_axes`, which x and `indices` share. Each such row names a part of x, a single element if it has a number for
-every axis. Numbers count from 0; one that is negative or too large stops the run.
+every axis. Numbers count from 0; a negative or too large one stops the run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REDUCTIONS = ("set", "add", "max", "min")
 
 @op
 def gather_nd(x: Value, indices: Value, *, batch_axes: int = 0) -> TensorType:
-    """Return the parts of x that the rows of `indices` name, in their place."""
+    """Return the parts of x that the rows of `indices` name, in the order of the rows."""
     return TensorType(x.dtype, _parts(x.shape, indices, batch_axes))
 
 
@@ -40,11 +40,11 @@ def gather_nd_gradient(x: Value, indices: Value, dy: Value, *, batch_axes: int) 
 
 @op
 def scatter_nd(x: Value, indices: Value, updates: Value, *, batch_axes: int = 0, reduction: str = "set") -> TensorType:
-    """Return the tensor x with the parts that the rows of `indices` name combined with `updates`, in their order.
+    """Return x with the parts that the rows of `indices` name combined with `updates`, in their order.
 
-    `updates` has the type of gather_nd(x, indices). The reduction "set" replaces a part, the last of several updates
-    wins; "add" adds to it; "max" and "min" take the greater or lesser, where NaN wins; bool is set only. Only those of
-    several updates that take effect get a gradient; equal maxima or minima share it evenly.
+    `updates` has the type of gather_nd(x, indices). The reduction "set" replaces a part, and the last of several
+    updates wins. "add" adds to it. "max" and "min" take the greater or lesser, and NaN wins. bool allows "set" only.
+    Only the updates that take effect get a gradient; equal maxima or minima share it evenly.
     """
     require(reduction in REDUCTIONS, f"reduction={reduction!r} is not one of {', '.join(REDUCTIONS)}")
     require(reduction == "set" or x.dtype != "bool", f"bool is set only, {reduction!r} needs numbers")
@@ -74,14 +74,14 @@ def scatter_nd_gradient(
 
 @op(differentiable=False)
 def is_last_index(indices: Value, *, shape: Shape, batch_axes: int = 0) -> TensorType:
-    """Whether no later row of `indices`, of the same batch, names the same part of a tensor of `shape`; bool."""
+    """Return True for rows of `indices` that no later row of the same batch repeats; bool."""
     _parts(shape, indices, batch_axes)
     return TensorType("bool", indices.shape[:-1])
 
 
 @spelled
 def scatter(x: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: Reduction = "set") -> Value:
-    """The tensor x with the slices along `axis` that these numbers name combined with `updates`, as in scatter_nd.
+    """Return x with the slices along `axis` at `indices` combined with `updates`, as in scatter_nd.
 
     `updates` has the type of gather(x, indices, axis=axis).
     """
@@ -96,7 +96,7 @@ def scatter(x: Value, indices: Value, updates: Value, *, axis: int = 0, reductio
 
 @spelled
 def take_along_axis(x: Value, indices: Value, *, axis: int = -1) -> Value:
-    """For each number the element of x that has it as its place along `axis`, and else the same place.
+    """Return the elements of x at the positions `indices` along `axis` and the same positions elsewhere.
 
     `indices` has as many axes as x, and its extents along the other axes broadcast to x's.
     """
@@ -107,9 +107,9 @@ def take_along_axis(x: Value, indices: Value, *, axis: int = -1) -> Value:
 
 @spelled
 def put_along_axis(x: Value, indices: Value, updates: Value, *, axis: int = -1, reduction: Reduction = "set") -> Value:
-    """Return the tensor x with the elements that take_along_axis(x, indices, axis=axis) takes combined with `updates`.
+    """Return x with the elements that take_along_axis(x, indices, axis=axis) reads combined with `updates`.
 
-    The reductions are those of scatter_nd; `updates` broadcasts to what would be taken.
+    The reductions are those of scatter_nd; `updates` broadcasts to the elements read.
     """
     axis = normal_axis(axis, x.rank)
     indices = _broadcast_indices(x, indices, axis)
@@ -134,7 +134,7 @@ def _parts(x: Shape, indices: Value, batch_axes: int) -> Shape:
 
 
 def _broadcast_indices(x: Value, indices: Value, axis: int) -> Value:
-    """Return the indices with the extents of x along the other axes."""
+    """Return the indices broadcast to the extents of x along the other axes."""
     require(indices.rank == x.rank, f"x has {x.rank} axes, indices has {indices.rank}")
     shape = (*x.shape[:axis], indices.shape[axis], *x.shape[axis + 1 :])
     return indices if indices.shape == shape else broadcast_to(indices, shape=shape)

@@ -1,4 +1,4 @@
-"""The same elements in another arrangement: reshape, transpose, slice, pad, split, concat."""
+"""Rearrangements of elements: reshape, transpose, slice, pad, split, concat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from registry.value import Value
 @exact
 @op(halves=True)
 def reshape(x: Value, *, shape: Shape) -> TensorType:
-    """Return the elements in row-major order in another shape; one extent may be -1 and follows from the others."""
+    """Return x in another shape, in row-major order; one extent may be -1 and follows from the others."""
     return TensorType(x.dtype, resolve_reshape(x.shape, shape))
 
 
@@ -33,7 +33,7 @@ def reshape_gradient(x: Value, dy: Value) -> Value:
 @exact
 @op(halves=True)
 def transpose(x: Value, *, axes: tuple[int, ...] = ()) -> TensorType:
-    """Axis i of the result is axis `axes[i]` of x; an empty tuple reverses the order."""
+    """Return x with its axes permuted: axis i of the result is axis `axes[i]` of x; () reverses them."""
     return TensorType(x.dtype, tuple(x.shape[axis] for axis in _permutation(x, axes)))
 
 
@@ -57,10 +57,10 @@ def slice(
     stops: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> TensorType:
-    """Along each of `axes` the positions range(start, stop, stride), the other axes whole.
+    """Return the positions range(start, stop, stride) along each of `axes`, and the other axes whole.
 
-    All of them lie in the axis: nothing is counted from the end or clipped, and a negative stride runs
-    down to a stop of -1 or more. `x[2:5, ::-1]` writes the same with Python's forms.
+    All positions lie within the axis: none is counted from the end or clipped, and a negative stride runs down to a
+    stop of -1 or more. `x[2:5, ::-1]` is the Python notation.
     """
     return TensorType(x.dtype, _sliced(x.shape, axes, starts, stops, strides))
 
@@ -90,7 +90,7 @@ def unslice(
     stops: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> TensorType:
-    """Return zeros of `shape` with x where `slice` with these attributes would read: the adjoint of slice."""
+    """Return zeros of `shape` with x at the positions that `slice` reads: the adjoint of slice."""
     whole = _sliced(shape, axes, starts, stops, strides)
     require(x.shape == whole, f"the slice has the shape {list(whole)}, x {list(x.shape)}")
     return TensorType(x.dtype, shape)
@@ -112,7 +112,7 @@ def unslice_gradient(
 @grows
 @op(halves=True)
 def pad(x: Value, *, before: tuple[int, ...], after: tuple[int, ...], value: float = 0.0) -> TensorType:
-    """Return the tensor with `before[i]` and `after[i]` elements of `value` around it on axis i.
+    """Return x with `before[i]` and `after[i]` elements of `value` on axis i.
 
     A value with fractions fits floats only.
     """
@@ -136,7 +136,7 @@ def pad_gradient(x: Value, dy: Value, *, before: tuple[int, ...], after: tuple[i
 
 @op(halves=True)
 def split(x: Value, *, sizes: tuple[int, ...], axis: int = 0) -> list[TensorType]:
-    """Return consecutive pieces of x with these sizes along `axis`, which they fill exactly."""
+    """Return consecutive pieces of x with these sizes along `axis`; the sizes sum to its extent."""
     axis = normal_axis(axis, x.rank)
     size = size_known(x.shape[axis], "the extent of a split axis")
     total = 0
@@ -150,7 +150,7 @@ def split(x: Value, *, sizes: tuple[int, ...], axis: int = 0) -> list[TensorType
 
 @split.gradient
 def split_gradient(x: Value, dy: list[Value | None], *, sizes: tuple[int, ...], axis: int) -> Value:
-    """Return zeros for a piece without gradient are made as padding of its neighbour."""
+    """Return the gradient of split; a piece without gradient becomes zero padding of its neighbour."""
     axis = normal_axis(axis, x.rank)
     last = [piece is not None for piece in dy].count(True) - 1
     pieces: list[Value] = []
@@ -170,7 +170,7 @@ def split_gradient(x: Value, dy: list[Value | None], *, sizes: tuple[int, ...], 
 @exact
 @op(halves=True)
 def concat(*xs: Value, axis: int = 0) -> TensorType:
-    """Return the tensors one after another along `axis`; their other extents are equal."""
+    """Return the tensors concatenated along `axis`; their other extents are equal."""
     require_equal_dtypes(*(x.type for x in xs))
     first = xs[0]
     axis = normal_axis(axis, first.rank)

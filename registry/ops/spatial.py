@@ -1,14 +1,14 @@
-"""Convolution and pooling over one, two or three axes, spelled with the operators for images.
+"""Convolution and pooling over one, two or three axes, composed of the operators for images.
 
 Signals are [n, w, c], images [n, h, w, c], volumes [n, d, h, w, c]; filters end in [c / groups, o]. `window`, `stride`
-and `dilation` have a number for each of these axes; `padding` has one for both of its ends, or as in ONNX first
-all that come before and then all that come after. With layout="NCHW" channels come before all other axes and
-filters are [o, c / groups, ...], as in PyTorch, whatever the number of axes; transposes are put around.
+and `dilation` have a number for each of these axes. `padding` has one number for each axis, or as in ONNX first the
+numbers before every axis and then those after. With layout="NCHW", channels come before all other axes and filters are
+[o, c / groups, ...], as in PyTorch, for any number of axes; the function adds transposes.
 """
 
 from __future__ import annotations
 
-import math  # not its names: a star import would put them in place of operators
+import math  # a star import of its names would shadow operators
 from collections.abc import Callable
 
 from registry.composite import gradients_of
@@ -25,7 +25,7 @@ from registry.value import Index, Value
 
 Numbers = tuple[int, ...]
 Pool = Callable[[Value, Numbers, Numbers, Numbers], Value]
-"""A pooling of images with a window, a stride and a padding of four edges."""
+"""A function that pools images, given a window, a stride and the padding of four edges."""
 
 
 @spelled
@@ -39,9 +39,9 @@ def conv(
     groups: int = 1,
     layout: str = "NHWC",
 ) -> Value:
-    """Return the sum of x under the window w at every place of it, over one, two or three axes; see conv2d.
+    """Return the convolution of x with the filters w over one, two or three axes; see conv2d.
 
-    Unlike conv2d, which is the operator for images, it knows layout="NCHW".
+    Unlike conv2d, which is the operator for images, it supports layout="NCHW".
     """
     if _is_channels_first(x, layout):
         y = conv(_last(x), _filters_last(w), stride=stride, padding=padding, dilation=dilation, groups=groups)
@@ -68,7 +68,7 @@ def conv1d(
     groups: int = 1,
     layout: str = "NHWC",
 ) -> Value:
-    """The function `conv` of signals x [n, w, c] and filters w [w, c / groups, o]; with "NCHW" channels come first."""
+    """Return `conv` of signals x [n, w, c] and filters w [w, c / groups, o]; "NCHW" has channels first."""
     _require_axes(x, 1)
     return conv(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
 
@@ -84,7 +84,7 @@ def conv3d(
     groups: int = 1,
     layout: str = "NHWC",
 ) -> Value:
-    """The function `conv` of volumes x [n, d, h, w, c], filters [d, h, w, c / groups, o]; "NCHW" has channels first."""
+    """Return `conv` of volumes x [n, d, h, w, c], filters [d, h, w, c / groups, o]; "NCHW" has channels first."""
     _require_axes(x, 3)
     return conv(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
 
@@ -101,11 +101,11 @@ def conv_transpose(
     groups: int = 1,
     layout: str = "NHWC",
 ) -> Value:
-    """Return the tensor x spread by the window w, over one, two or three axes: the adjoint of conv with these filters.
+    """Return x spread by the filters w over one, two or three axes: the adjoint of conv.
 
-    The last axis of w is the channels of x, the one before the result's over `groups`; with layout="NCHW" w is
-    [channels of x, result's / groups, ...] as in PyTorch. An extent becomes (size - 1) * stride - padding +
-    dilation * (window - 1) + output_padding + 1, with output_padding less than stride.
+    The last axis of w has the channels of x; the axis before it has the result's channels divided by `groups`. With
+    layout="NCHW", w is [channels of x, result's / groups, ...] as in PyTorch. An extent becomes (size - 1) * stride -
+    padding + dilation * (window - 1) + output_padding + 1, with output_padding less than stride.
     """
     if _is_channels_first(x, layout):
         y = conv_transpose(
@@ -162,9 +162,10 @@ def depthwise_conv(
     dilation: Numbers = (),
     layout: str = "NHWC",
 ) -> Value:
-    """Each channel of x [n, ..., c] under its own windows w [..., c, m]; channel i makes the channels i * m ... .
+    """Return x [n, ..., c] with each channel convolved with its own filters w [..., c, m].
 
-    With layout="NCHW" x is [n, c, ...] and w [c * m, 1, ...], as in PyTorch.
+    Channel i makes the channels i * m ... (i + 1) * m - 1. With layout="NCHW", x is [n, c, ...] and w [c * m, 1, ...],
+    as in PyTorch.
     """
     if _is_channels_first(x, layout):
         groups = size_known(x.shape[1], "the number of channels")
@@ -187,10 +188,10 @@ def max_pool(
     ceil_mode: bool = False,
     layout: str = "NHWC",
 ) -> Value:
-    """The maximum of x under the window at every place, over one, two or three axes; `stride` is `window` if not given.
+    """Return the maximum of x in each window over one, two or three axes; `stride` defaults to `window`.
 
-    Padding never wins, the gradient goes to the first of equal maxima. With `ceil_mode` windows that reach beyond the
-    last edge count, if they start before it. A window that would see nothing but padding is refused.
+    Padding never wins, and the gradient goes to the first of equal maxima. With `ceil_mode`, windows that reach beyond
+    the last edge count if they start before it. A window that covers padding only is refused.
     """
     if _is_channels_first(x, layout):
         y = max_pool(_last(x), window=window, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
@@ -217,10 +218,10 @@ def avg_pool(
     count_include_pad: bool = False,
     layout: str = "NHWC",
 ) -> Value:
-    """The mean of x under the window at every place, over one, two or three axes; `stride` is `window` if not given.
+    """Return the mean of x in each window over one, two or three axes; `stride` defaults to `window`.
 
-    Padding counts as zeros with `count_include_pad`, which is off as in ONNX and on in PyTorch; what `ceil_mode` adds
-    beyond the last edge never counts.
+    Padding counts as zeros with `count_include_pad`, which is off as in ONNX; PyTorch has it on. The elements that
+    `ceil_mode` adds beyond the last edge never count.
     """
     if _is_channels_first(x, layout):
         y = avg_pool(
@@ -253,10 +254,10 @@ def lp_pool(
     ceil_mode: bool = False,
     layout: str = "NHWC",
 ) -> Value:
-    """Return the p-norm of x under the window at every place, (the sum of |x| ** p) ** (1 / p); padding adds nothing.
+    """Return the p-norm of x in each window, (sum of |x| ** p) ** (1 / p); padding adds nothing.
 
-    With `ceil_mode` windows reach beyond the last edge as those of max_pool do, and sum what they see. PyTorch
-    multiplies that sum by the size of the window over what is left of it.
+    With `ceil_mode`, windows reach beyond the last edge as those of max_pool do, and sum the elements inside. PyTorch
+    scales that sum by the size of the window divided by the size of its part inside.
     """
     require(p > 0, f"p={p} is not positive")
     if _is_channels_first(x, layout):
@@ -284,7 +285,7 @@ def global_max_pool(x: Value, *, layout: str = "NHWC") -> Value:
 
 @spelled
 def adaptive_avg_pool(x: Value, *, size: Numbers, layout: str = "NHWC") -> Value:
-    """The mean under size[i] windows along each axis, the j-th from floor(j * n / size) to ceil((j + 1) * n / size)."""
+    """Return the means of size[i] windows per axis, the j-th from floor(j * n / size) to ceil((j + 1) * n / size)."""
     if _is_channels_first(x, layout):
         return _first(adaptive_avg_pool(_last(x), size=size))
     return _adapted(x, size, lambda x, window: avg_pool(x, window=window))
@@ -292,16 +293,17 @@ def adaptive_avg_pool(x: Value, *, size: Numbers, layout: str = "NHWC") -> Value
 
 @spelled
 def adaptive_max_pool(x: Value, *, size: Numbers, layout: str = "NHWC") -> Value:
-    """Return the maximum under size[i] windows along each axis, which are those of adaptive_avg_pool."""
+    """Return the maxima of size[i] windows along each axis, which are those of adaptive_avg_pool."""
     if _is_channels_first(x, layout):
         return _first(adaptive_max_pool(_last(x), size=size))
     return _adapted(x, size, lambda x, window: max_pool(x, window=window))
 
 
 def _conv_volume(x: Value, w: Value, stride: Numbers, edges: Numbers, dilation: Numbers, groups: int) -> Value:
-    """A convolution of volumes as one of images: planes lie below one another, and depth under the window is channels.
+    """Return a convolution of volumes as one of images: depth under the window becomes channels.
 
-    Places where the window lies across two planes are computed and left out.
+    The planes of a volume lie below one another in the image. Positions where the window covers two planes are computed
+    and left out.
     """
     n, *sizes, channels = (x.shape[0], *(size_known(extent, "an extent of a volume") for extent in x.shape[1:]))
     *window, depth, made = (size_known(extent, "an extent of the filter") for extent in w.shape)
@@ -311,7 +313,7 @@ def _conv_volume(x: Value, w: Value, stride: Numbers, edges: Numbers, dilation: 
     for span, size in zip(spans, wide, strict=True):
         require(span <= size, f"the window spans {span} of an extent that is {size} with padding")
     planes, rows, columns = ((a - b) // s + 1 for a, b, s in zip(wide, spans, stride, strict=True))
-    more = -wide[1] % stride[1]  # so that every plane starts at a place of the window
+    more = -wide[1] % stride[1]  # so every plane starts at a window position
     height = wide[1] + more
     x = pad(x, before=(0, *edges[:3], 0), after=(0, edges[3], edges[4] + more, edges[5], 0))
     x = reshape(x, shape=(*x.shape[:-1], groups, depth))
@@ -326,7 +328,7 @@ def _conv_volume(x: Value, w: Value, stride: Numbers, edges: Numbers, dilation: 
 
 
 def _pooled(x: Value, pool: Pool, window: Numbers, stride: Numbers, edges: Numbers) -> Value:
-    """Pooling over any number of axes; of volumes first each plane, then along the depth."""
+    """Return the pooling over any number of axes; volumes pool each plane first, then the depth."""
     axes = _axes_of(x)
     if axes < 3:
         attributes = _as_image_attributes(stride, edges, (1,) * axes)
@@ -348,7 +350,7 @@ def _pooled(x: Value, pool: Pool, window: Numbers, stride: Numbers, edges: Numbe
 
 
 def _dilated_max(x: Value, window: Numbers, stride: Numbers, edges: Numbers, dilation: Numbers) -> Value:
-    """Return the maximum along each axis of what lies under the taps of the window, the first of equal ones."""
+    """Return the maximum along each axis of the elements under the taps of the window; the first of equal ones."""
     axes = _axes_of(x)
     spans = _spans(window, dilation)
     fits = all(edge < spans[i % axes] for i, edge in enumerate(edges))
@@ -393,7 +395,7 @@ def _adapted(x: Value, size: Numbers, pool: Callable[[Value, Numbers], Value]) -
 
 
 def _with_ceil(x: Value, spans: Numbers, stride: Numbers, edges: Numbers) -> Numbers:
-    """The edges, with as much more after each axis as one more window needs, if it starts before the last padding."""
+    """Return the edges, enlarged for one more window after each axis if it starts before the last padding."""
     axes = len(spans)
     after: list[int] = []
     for i, (span, step) in enumerate(zip(spans, stride, strict=True)):
@@ -426,7 +428,7 @@ def _spans(window: Numbers, dilation: Numbers) -> Numbers:
 
 
 def _as_image_attributes(stride: Numbers, edges: Numbers, dilation: Numbers) -> dict[str, Numbers]:
-    """Attributes for images; a signal is an image of one row."""
+    """Return the attributes for images; a signal is an image of one row."""
     if len(stride) == 2:
         return dict(stride=stride, padding=edges, dilation=dilation)
     return dict(stride=(1, *stride), padding=(0, edges[0], 0, edges[1]), dilation=(1, *dilation))

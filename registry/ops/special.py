@@ -1,8 +1,8 @@
-"""The error function and the gamma function, with what their gradients of every order need; floats only."""
+"""The error function, the gamma function, and the functions that their gradients of every order need; floats only."""
 
 from __future__ import annotations
 
-import math  # not its names: a star import would put them in place of operators
+import math  # a star import of its names would shadow operators
 
 from prograd_proto import TensorType
 from registry.errors import require

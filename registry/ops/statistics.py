@@ -1,4 +1,4 @@
-"""Reductions that need more than one pass: logarithm of a sum of powers, variance, deviation, norms; floats only."""
+"""Reductions of more than one pass: log of a sum of exponentials, variance, deviation, norms; floats only."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from registry.value import Value
 
 @op
 def logsumexp(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the logarithm of the sum of exp(x) along `axes`, all of them if empty; no power overflows on the way.
+    """Return log(sum(exp(x))) along `axes`, or along all axes if empty, without overflow.
 
-    `keepdims` leaves the axes with extent 1. A sum of nothing but zeros is -inf, and its gradient 0.
+    `keepdims` keeps the axes with extent 1. If all exponentials are 0 the result is -inf, and its gradient 0.
     """
     require_float(x)
     return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
@@ -33,9 +33,10 @@ def logsumexp_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) 
 
 @op
 def variance(x: Value, *, axes: tuple[int, ...] = (), correction: float = 0.0, keepdims: bool = False) -> TensorType:
-    """The mean square distance from the mean along `axes`, all of them if empty; `keepdims` leaves them with extent 1.
+    """Return the variance along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1.
 
-    The sum of squares is divided by the number of elements less `correction`: 0 gives NumPy's default, 1 PyTorch's.
+    The sum of squared distances from the mean is divided by the number of elements less `correction`: 0 is NumPy's
+    default, 1 PyTorch's.
     """
     require_float(x)
     return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
@@ -64,9 +65,9 @@ def standard_deviation_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[in
 
 @op
 def norm(x: Value, *, ord: float = 2.0, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the vector norm along `axes`, all of them if empty: the sum of |x|**ord, to the power 1 / ord.
+    """Return the vector norm (sum of |x|**ord)**(1 / ord) along `axes`, or along all axes if empty.
 
-    `keepdims` leaves the axes with extent 1. With ord inf it is the largest |x|, with -inf the smallest, with 0 the
+    `keepdims` keeps the axes with extent 1. With ord inf it is the largest |x|, with -inf the smallest, with 0 the
     number of elements that are not 0. The gradient is 0 where x is 0; equal extremes share it evenly.
     """
     require_float(x)

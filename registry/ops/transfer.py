@@ -1,4 +1,4 @@
-"""Between the arena and the file beside it: what a budget moves out of memory and back (`compiler plan --spill`)."""
+"""Moves between the arena and the file beside it, for a memory budget (`compiler plan --spill`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def spill_gradient(dy: Value) -> Value:
 
 @op(halves=True)
 def reload(x: Value) -> TensorType:
-    """A spilled tensor, in the arena again. Reading starts as soon as its place is free, ahead of what needs it."""
+    """Return a spilled tensor in the arena; the read starts as soon as its buffer is free."""
     return x.type
 
 

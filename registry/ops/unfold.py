@@ -1,4 +1,4 @@
-"""Windows of images side by side, and their sum back into images: each other's gradients.
+"""Extraction of image windows, and its adjoint, the sum of windows into images.
 
 Images are [n, h, w, c]; windows are described as in `registry/windows.py`.
 """
@@ -29,9 +29,9 @@ def unfold(
     padding: tuple[int, ...] = (0, 0, 0, 0),
     dilation: tuple[int, ...] = (1, 1),
 ) -> TensorType:
-    """What lies under the window at each of its places, [n, rows, columns, window height * window width * c].
+    """Return the elements of each window as [n, rows, columns, window height * window width * c].
 
-    The last axis has the order of a filter [h, w, c], so that conv2d is a matrix product with it. Padding is zeros.
+    The last axis has the order of a filter [h, w, c], so conv2d is a matrix product with it. Padding is zeros.
     """
     return TensorType(x.dtype, _unfolded(x.shape, window, stride, padding, dilation))
 
@@ -59,7 +59,7 @@ def fold(
     padding: tuple[int, ...] = (0, 0, 0, 0),
     dilation: tuple[int, ...] = (1, 1),
 ) -> TensorType:
-    """Images of `shape` in which each element is the sum of those that `unfold` would make of it: its adjoint."""
+    """Return images of `shape` that sum the elements of all windows: the adjoint of unfold."""
     expected = _unfolded(shape, window, stride, padding, dilation)
     require(x.shape == expected, f"x has the shape {show_shape(x.shape)}, not {show_shape(expected)}")
     require(x.dtype != "bool", "bool has no sums")

@@ -1,7 +1,7 @@
-"""What an optimizer makes of a parameter w and its gradient dw, once per step.
+"""Optimizer updates of a parameter w by its gradient dw, once per step.
 
-The rate is a rank-0 tensor of w's dtype, decay is coupled: added to the gradient as decay * w. Formulas are those
-of PyTorch.
+The rate is a rank-0 tensor of w's dtype. Decay is coupled: decay * w is added to the gradient. Formulas are those of
+PyTorch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from registry.value import Value
 
 @op("new_w", differentiable=False)
 def sgd(w: Value, dw: Value, rate: Value, *, decay: float = 0.0) -> TensorType:
-    """Gradient descent: w - rate * (dw + decay * w)."""
+    """Return w - rate * (dw + decay * w): gradient descent."""
     require_parameter(w, rate, dw=dw)
     require_settings(decay=decay)
     return w.type
@@ -34,10 +34,10 @@ def momentum(
     nesterov: bool = False,
     decay: float = 0.0,
 ) -> tuple[TensorType, TensorType]:
-    """Gradient descent with new_velocity = momentum * velocity + g, where g = dw + decay * w.
+    """Return w and velocity after a step of descent with momentum; g = dw + decay * w.
 
-    The new w is w - rate * new_velocity (Polyak, 1964), with `nesterov` w - rate * (g + momentum * new_velocity)
-    (Sutskever et al., 2013).
+    new_velocity is momentum * velocity + g. The new w is w - rate * new_velocity (Polyak, 1964), or with `nesterov` w -
+    rate * (g + momentum * new_velocity) (Sutskever et al., 2013).
     """
     require_parameter(w, rate, dw=dw, velocity=velocity)
     require_settings(momentum=momentum, decay=decay)
@@ -45,7 +45,7 @@ def momentum(
 
 
 def require_parameter(w: Value, rate: Value, **others: Value) -> None:
-    """Raise OpError unless the types of what an update takes fit each other."""
+    """Raise OpError unless the types of an update's operands fit each other."""
     require_slots(w, **others)
     require(rate.type == TensorType(w.dtype, ()), f"the rate is {rate.type}, not {w.dtype}[]")
 
@@ -63,7 +63,7 @@ def require_step(step: Value) -> None:
 
 
 def require_settings(**settings: float) -> None:
-    """Raise OpError unless what tells how much of a mean is kept is in [0, 1), and everything else from 0 on."""
+    """Raise OpError unless decay rates of running means are in [0, 1) and other settings at least 0."""
     for name, value in settings.items():
         if name in ("beta1", "beta2", "alpha", "rho"):
             require(0 <= value < 1, f"{name} is {value}, which is not in [0, 1)")

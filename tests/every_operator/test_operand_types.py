@@ -20,7 +20,7 @@ FEWER = {
     "pad": "A value with fractions fits floats only.",
     "randint": "all within the dtype",
     "range": "Integers go up in whole steps only.",
-    "scatter_nd": "bool is set only",
+    "scatter_nd": 'bool allows "set" only',
 }
 """Operators that allow fewer dtypes for some values of an attribute, and how their text says so."""
 
