@@ -1,4 +1,4 @@
-"""One import for all that a user needs: what builds programs, and what runs them.
+"""One import for users: the functions that build programs and those that run them.
 
     import prograd
     from prograd import Program, adam, layers, ops
@@ -7,11 +7,10 @@
 
 layers        functions that declare states and call operators: dense, conv, lstm, attention …
 data          rows: packed from tables, images and text, written from arrays, encoded and decoded
-other_names   what Keras and PyTorch call the things that are here
-found_rooms   imports the packages that the names lie in, and says so where a file of the user's hides one
+other_names   names of Keras and PyTorch for the functions of this package
+found_rooms   imports the packages of these names, and reports a file of the user's that hides one
 
-A name is looked up when it is first used, in the package that has it: `load` and `Run` need neither `compiler` nor
-`registry`, and importing this package imports none of them.
+A name is looked up on first use.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ _MODULES = "data", "layers"
 
 
 def __getattr__(name: str) -> object:
-    if name == "__all__":  # of `from prograd import *`
+    if name == "__all__":  # for `from prograd import *`
         return __dir__()
-    if name.startswith("__"):  # what tools ask every module for
+    if name.startswith("__"):  # tools look these up in every module
         raise AttributeError(f"module 'prograd' has no attribute {name!r}")
     thing = globals()[name] = _found(name)
     return thing

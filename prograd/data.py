@@ -1,4 +1,4 @@
-"""Rows for programs: some to begin with, those that people have, arrays, and numbers given back as what they stand for.
+"""Rows for programs: samples, packed sources, arrays, and decoded predictions.
 
     import prograd
 
@@ -8,7 +8,7 @@
     x = prograd.data.encode({"age": [31, 52]}, "rows.safetensors")
     prograd.data.decode([0, 2], "species", "rows.safetensors")
 
-docs/data.md has what can be asked of `pack`.
+docs/data.md describes the options of `pack`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from runtime.rows.encoding.encoding import Encoding
 Path_ = str | os.PathLike[str]
 
 _SAMPLES: Final = {"digits": "digits.safetensors"}
-"""Of this package when it is installed, and of the examples in a clone."""
+"""Files of samples, in this package when it is installed, and in the examples of a clone."""
 
 
 def sample(name: str, path: Path_, *, force: bool = False) -> None:
-    """Write rows that come with prograd. If the very same file is there already, that is well.
+    """Write rows that come with prograd; an identical file at the path is left as it is.
 
     Args:
         name: "digits": 1,797 handwritten digits by E. Alpaydin and C. Kaynak (UCI, 1998, CC BY 4.0), as `image`,
             uint8 [8, 8, 1] from 0 to 16, and `label`, int64; two thirds are the split `train`, one `test`.
-        path: of the file, as in "digits.safetensors".
+        path: path of the file, as in "digits.safetensors".
         force: replace another file that is there.
     """
     if name not in _SAMPLES:
@@ -54,17 +54,17 @@ def sample(name: str, path: Path_, *, force: bool = False) -> None:
 
 
 def pack(source: object, path: Path_, *, like: Path_ | None = None, force: bool = False, **options: Any) -> None:
-    """Write a source as a file of rows, with how it was made in its header.
+    """Write a source as a file of rows, with its encoding in the header.
 
     Args:
         source: the path of a .csv, .tsv, .parquet, .npy, .npz or .txt file or of a folder of images; a frame of pandas;
             or columns by name.
-        path: of the file, as in "rows.safetensors".
-        like: another packed file; columns are encoded as its columns were.
-        force: replace a file that is there.
+        path: path of the file, as in "rows.safetensors".
+        like: another packed file; columns are encoded as in that file.
+        force: replace an existing file.
         options: see `compiler.data.options.PackOptions`, as classes=["species"] or split={"train": 0.8, "test": 0.2}.
 
-    Raises UsageError for options that do not fit the source, DataError for what cannot be read or encoded.
+    Raises UsageError for options that do not fit the source, DataError for a source that cannot be read or encoded.
     """
     asked = options_of(options)
     found = packed(source, asked) if like is None else packed_like(source, Encoding.of_file(Path(like)), asked)
@@ -72,7 +72,7 @@ def pack(source: object, path: Path_, *, like: Path_ | None = None, force: bool 
 
 
 def encode(source: object, like: Path_) -> dict[str, Any]:
-    """Rows as arrays for `run.predict`, encoded as those of a packed file were, as far as they have its columns.
+    """Return rows as arrays for `run.predict`, encoded as in a packed file, for the columns that they have.
 
     Rows of unequal length are a list of arrays.
     """
@@ -82,7 +82,7 @@ def encode(source: object, like: Path_) -> dict[str, Any]:
 
 
 def decode(numbers: object, column: str, like: Path_) -> Array:
-    """The values that numbers stand for in a column of a packed file: texts for classes, else numbers as they were."""
+    """Return the values of encoded numbers of a column of a packed file: texts for classes, else the numbers."""
     return Encoding.of_file(Path(like)).decode(column, np.asarray(numbers))
 
 

@@ -1,10 +1,10 @@
-"""Import the packages that the names of `prograd` lie in, unless a file of the user's stands in their place.
+"""Import of the packages behind the names of `prograd`, unless a file of the user's hides one.
 
-Python looks first in the folder of the script, or in the working folder: a file `runtime.py` there is imported in
-place of the package, and what fails then is a name that the package has.
+Python looks first in the folder of the script, or in the working folder. A file `runtime.py` there is imported in place
+of the package, and the later error is a missing name of the package.
 
-In a clone, that folder has all packages but one, which lies in `proto`. It is taken from there, and not from an
-installed prograd, so that all packages are of one version.
+In a clone, that folder has all packages but one, which is in `proto`. It is taken from there, and not from an installed
+prograd, so that all packages have one version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CLONED_PROTO = _PLACES[1] / "prograd_proto"
 
 
 def found_room(name: str) -> ModuleType:
-    """Import the package of that name. Raises ImportError if another module hides it, or one that it needs."""
+    """Import the package of that name. Raise ImportError if another module hides it or a package that it needs."""
     if "prograd_proto" not in sys.modules and _is_installed(_origin("prograd_proto")) and _CLONED_PROTO.is_dir():
         sys.path.insert(0, str(_CLONED_PROTO.parent))
     for needed in _NEEDS[name]:
@@ -35,7 +35,7 @@ def found_room(name: str) -> ModuleType:
 
 
 def _hidden_by(name: str) -> str:
-    """Return the file that Python takes for the package; "" if it is the package, or if there is none."""
+    """Return the file that hides the package; "" if none does."""
     origin = _origin(name)
     is_ours = not origin or Path(origin).parent in [place / name for place in _PLACES] or _is_installed(origin)
     return "" if is_ours else origin
@@ -49,5 +49,5 @@ def _origin(name: str) -> str:
 
 
 def _is_installed(origin: str) -> bool:
-    """Return True if a package lies beside another prograd that is installed, of which it is a part."""
+    """Return True if a package is part of another prograd that is installed."""
     return Path(origin).name == "__init__.py" and (Path(origin).parents[1] / "prograd" / Path(__file__).name).is_file()

@@ -1,4 +1,4 @@
-"""What Keras and PyTorch call the things that `prograd` has under other names."""
+"""Names of Keras and PyTorch for functions that `prograd` has under other names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HERE: Final = {
 
 
 def no_public_name(name: str, known: Sequence[str]) -> AttributeError:
-    """Return the error for a name that prograd does not have, with what is written in its place."""
+    """Return the error for a name that prograd does not have, with its replacement."""
     word = name.lower()
     if word in _HERE:
         return AttributeError(f"there is no {name!r} in prograd; write {_HERE[word]}")

@@ -1,23 +1,23 @@
-"""Layers: functions that declare states and call operators, each as short as one would write it oneself.
+"""Layers: short functions that declare states and call operators.
 
     x = layers.dense(program, "hidden", x, 64)
     with program.scope("encoder"):
         x = layers.transformer_block(program, "block0", x, heads=4, lengths=lengths)
 
-The program and a name come first: states are called after the name, `hidden.w` and `hidden.b`, behind the scopes that
-are open. Then come the tensor, [n, ..., c] with rows first and channels last, and sizes. States have the dtype of the
-tensor. No layer does more than one can see: who needs another one copies it and changes the copy.
+The first arguments are the program and a name. The names of states begin with the open scopes and that name, as in
+`hidden.w` and `hidden.b`. Then come the tensor, [n, ..., c] with rows first and channels last, and sizes. States have
+the dtype of the tensor. A layer does no more than its source shows: for another one, copy it and change the copy.
 
 dense         the product with weights, and a bias
 conv          convolution along one, two or three axes; conv_norm with batch normalisation behind it
 norm          batch_norm, layer_norm and group_norm
 embedding     rows of a table by number; positions by a table, or by sines and cosines
 attention     attention with heads, masks, lengths and rotary positions
-recurrent     lstm and gru, several of them above each other, in one direction or both
+recurrent     lstm and gru, one or several layers, in one direction or both
 residual      residual and dropout
 transformer   transformer_block
-other_names   what Keras and PyTorch call the layers that are here
-asked         what a layer asks of the tensor that it is given
+other_names   names of Keras and PyTorch for these layers
+asked         checks of a layer's arguments
 """
 
 from prograd.layers.attention import attention as attention
@@ -44,6 +44,6 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """What a notebook completes."""
+    """Return the names that a notebook completes."""
     own = globals().items()
     return sorted(name for name, thing in own if callable(thing) and not name.startswith("_"))

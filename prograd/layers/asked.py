@@ -1,4 +1,4 @@
-"""What a layer asks of its arguments: that it has them, and that x is a tensor of floats with known channels."""
+"""Checks of a layer's arguments: known names, and a tensor x of floats with known channels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Initial = initialisers.Initialiser | initialisers.FromFile | None
-"""The initial value of weights; None for the layer's own choice."""
+"""The initial value of weights; None for the layer's default."""
 
 
 def layer(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a layer refuse by OpError, in one sentence, arguments that it does not have and those that are missing."""
+    """Let a layer raise OpError, in one sentence, for unknown and missing arguments."""
     taken = signature(function)
     known = list(taken.parameters)
 
@@ -38,7 +38,7 @@ def layer(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def channels(program: Program, what: str, x: Value, rank: int = 2) -> int:
-    """The extent of the last axis of x; raises OpError unless x has floats, so many axes or more, and that is known."""
+    """Return the extent of the last axis of x; raise OpError unless x is a float tensor of at least `rank` axes."""
     tensor(program, what, x)
     if x.dtype not in ("float32", "float64"):
         refuse(program, f"{what}: x is {x.type}, and a layer computes with floats; cast it first")

@@ -1,4 +1,4 @@
-"""Attention with several heads, to a sequence itself or to another one."""
+"""Multi-head attention of a sequence to itself or to another one."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ def attention(
     rotary: bool = False,
     bias: bool = True,
 ) -> Value:
-    """What each place of the sequences x [n, l, c] takes from the places that it sees: [n, l, c].
+    """Return multi-head attention of x [n, l, c] to itself or to another sequence: [n, l, c].
 
-    Four dense layers make the queries of x, keys and values of `to`, and the result from what all heads took.
+    Four dense layers compute the queries of x, the keys and values of `to`, and the result from the outputs of all
+    heads.
 
     Args:
         program: declares `w` [c, c] and `b` [c] under `name.q`, `name.k`, `name.v` and `name.out`.
-        name: of the layer.
+        name: name of the layer.
         x: sequences of floats.
-        heads: into how many parts the channels are divided.
-        to: the sequences [n, s, c'] that are seen; x itself unless given.
-        mask: which places are seen, bool, or a float that is added to the scores; broadcasts to [n, heads, l, s].
-        lengths: int64 [n]: of each row of `to` only so many places are seen.
-        causal: place i sees the places 0 to i.
-        rotary: turn queries and keys by where they are: Su et al., 2021.
+        heads: number of heads, into which the channels are split.
+        to: the sequences [n, s, c'] to attend to; x by default.
+        mask: positions to attend to, bool, or a float that is added to the scores; broadcasts to [n, heads, l, s].
+        lengths: int64 [n], the valid positions of each row of `to`.
+        causal: position i attends to the positions 0 to i.
+        rotary: rotate queries and keys by their positions: Su et al., 2021.
         bias: False leaves all b out.
     """
     what = f"attention {name!r}"
@@ -56,13 +57,13 @@ def attention(
 
 
 def _heads(x: Value, heads: int) -> Value:
-    """From [n, l, heads * d] to [n, heads, l, d]."""
+    """Return x [n, l, heads * d] as [n, heads, l, d]."""
     n, length, size = x.shape
     return ops.transpose(ops.reshape(x, shape=(n, length, heads, int(size) // heads)), axes=(0, 2, 1, 3))
 
 
 def _mask(program: Program, what: str, seen: Value, mask: Value | None, lengths: Value | None) -> Value | None:
-    """Return the mask, less what lies behind the lengths."""
+    """Return the mask without the positions behind the lengths."""
     if lengths is None:
         return mask
     tensor(program, f"{what}, lengths", lengths)

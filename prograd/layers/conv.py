@@ -26,21 +26,21 @@ def conv(
     initial: Initial = None,
     bias_decay: float = 1.0,
 ) -> Value:
-    """Return a convolution with `size` filters: x [n, ..., c] becomes [n, ..., size].
+    """Return the convolution of x [n, ..., c] with `size` filters: [n, ..., size].
 
     Args:
         program: declares the parameters `name.w` [window, ..., c / groups, size] and `name.b` [size].
-        name: of the layer.
+        name: name of the layer.
         x: signals, images or volumes of floats, channels last.
-        size: the number of filters, and of channels that come out.
+        size: the number of filters and of output channels.
         window: the extent of a filter along each axis.
-        stride: of the window, along each axis.
-        dilation: of the window, along each axis.
-        groups: into how many the channels are divided; c of them make a filter for each channel.
+        stride: stride of the window along each axis.
+        dilation: dilation of the window along each axis.
+        groups: number of groups into which the channels are split; c groups make the convolution depthwise.
         padding: "same" adds zeros so that a stride of 1 keeps the extents, "none" adds none.
         bias: False leaves b out.
-        initial: of w; Glorot's uniform values unless given.
-        bias_decay: multiplies the weight decay of b.
+        initial: initial value of w; Glorot's uniform values by default.
+        bias_decay: factor of the weight decay of b.
     """
     what = f"conv {name!r}"
     shape, edges = _filter(program, what, x, window, groups, size), _edges(program, what, padding, window, dilation)
@@ -63,10 +63,10 @@ def conv_norm(
     initial: Initial = None,
     decay: float = 1.0,
 ) -> Value:
-    """Return a convolution without bias, padded as "same", then batch normalisation.
+    """Return a convolution of x without bias, padded as "same", followed by batch normalisation.
 
     Declares `name.w`, and `name.scale`, `name.bias`, `name.mean` and `name.variance` of the normalisation; `decay`
-    multiplies the weight decay of scale and bias. All else is as in `conv`.
+    multiplies the weight decay of scale and bias. Other arguments are those of `conv`.
     """
     what = f"conv_norm {name!r}"
     shape = _filter(program, what, x, window, 1, size)
@@ -92,7 +92,7 @@ def _filter(program: Program, what: str, x: Value, window: int, groups: int, siz
 
 
 def _edges(program: Program, what: str, padding: Padding, window: int, dilation: int) -> tuple[int, int]:
-    """How many zeros go before and after every axis."""
+    """Return the number of zeros before and after every axis."""
     if padding not in ("same", "none"):
         refuse(program, f"{what}: padding={padding!r} is neither 'same' nor 'none'")
     more = dilation * (window - 1) if padding == "same" else 0

@@ -17,16 +17,16 @@ def dense(
     initial: Initial = None,
     bias_decay: float = 1.0,
 ) -> Value:
-    """Return the product x @ w + b: x [..., c] becomes [..., size].
+    """Return x @ w + b, which maps x [..., c] to [..., size].
 
     Args:
         program: declares the parameters `name.w` [c, size] and `name.b` [size].
-        name: of the layer.
-        x: of floats.
-        size: how many numbers come out for each row.
+        name: name of the layer.
+        x: tensor of floats.
+        size: the number of outputs for each row.
         bias: False leaves b out.
-        initial: of w; Glorot's uniform values unless given.
-        bias_decay: multiplies the weight decay of b.
+        initial: initial value of w; Glorot's uniform values by default.
+        bias_decay: factor of the weight decay of b.
     """
     shape = (channels(program, f"dense {name!r}", x), size)
     w = program.parameter(f"{name}.w", shape, initial, dtype=x.dtype)

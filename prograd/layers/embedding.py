@@ -1,4 +1,4 @@
-"""Rows of a table by number, and what tells the places of a sequence apart."""
+"""Embedding lookup, and position embeddings of a sequence."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def embedding(
     padding_index: int | None = None,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Value:
-    """Return the rows of a table with these numbers: whole numbers [...] become [..., size].
+    """Return the rows of a trained table at `numbers` [...], as [..., size].
 
     Args:
         program: declares the parameter `name.table` [count, size].
-        name: of the layer.
-        numbers: of rows, each from 0 to count - 1.
-        count: of rows.
-        size: of a row.
-        initial: of the table; normal with deviation 1 unless given.
+        name: name of the layer.
+        numbers: integer row numbers, each from 0 to count - 1.
+        count: number of rows.
+        size: size of a row.
+        initial: initial value of the table; normal with deviation 1 by default.
         padding_index: a row that is read like any other and not trained.
-        dtype: of the table.
+        dtype: dtype of the table.
     """
     tensor(program, f"embedding {name!r}", numbers)
     table = program.parameter(f"{name}.table", (count, size), initial or normal(0.0, 1.0), dtype=dtype)
@@ -39,10 +39,10 @@ def embedding(
 
 @layer
 def positions(program: Program, name: str, x: Value, *, count: int = 0, initial: Initial = None) -> Value:
-    """Return the sequences x [n, l, c] with a row of a table added at each place.
+    """Return x [n, l, c] with a trained row of a table added at each position.
 
-    Declares the parameter `name.table` [count, c], normal with deviation 0.02 unless `initial` is given; `count` is l
-    unless given, and more where other entries or bindings have longer sequences.
+    Declares the parameter `name.table` [count, c], by default normal with deviation 0.02. `count` defaults to l; give
+    more if other entries or bindings have longer sequences.
     """
     what = f"positions {name!r}"
     size, length = channels(program, what, x, rank=3), x.shape[-2]
@@ -60,13 +60,13 @@ def positions(program: Program, name: str, x: Value, *, count: int = 0, initial:
 
 @layer
 def sinusoidal_positions(program: Program, x: Value, *, base: float = 10000.0) -> Value:
-    """Return the sequences x [n, l, c] with sines and cosines of each place added: Vaswani et al., 2017. No states."""
+    """Return x [n, l, c] plus sines and cosines of each position: Vaswani et al., 2017. No states."""
     size = channels(program, "sinusoidal_positions", x, rank=3)
     return x + ops.sinusoidal_positions(places(program, x.shape[-2]), size=size, base=base, dtype=x.dtype)
 
 
 def places(program: Program, length: int | str) -> Value:
-    """Return the numbers 0, 1, 2 ... of the places of a sequence; its length may be a symbol."""
+    """Return the positions 0, 1, 2 ... of a sequence; its length may be a symbol."""
     if isinstance(length, int):
         return ops.range.on(program)(stop=length)
     return ops.cumsum(ops.full.on(program)(shape=(length,), value=1, dtype="int64"), exclusive=True)

@@ -1,4 +1,4 @@
-"""Normalisation: by the rows of a batch, by the channels of a row, by groups of these."""
+"""Normalisation over the rows of a batch, the channels of a row, or groups of channels."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from prograd.layers.asked import channels, layer
 def batch_norm(
     program: Program, name: str, x: Value, *, momentum: float = 0.9, epsilon: float = 1e-5, decay: float = 1.0
 ) -> Value:
-    """Return each channel of x [..., c] brought to mean 0 and deviation 1 over the batch, then scaled and moved.
+    """Return x [..., c] with each channel normalised to mean 0 and deviation 1 over the batch, then scaled.
 
-    Outside training, mean and variance are those that ran along: running = momentum * running + (1 - momentum) * seen.
+    Outside training, mean and variance are the running ones: running = momentum * running + (1 - momentum) * batch.
     Ioffe and Szegedy, 2015.
 
     Args:
-        program: declares the parameters `name.scale` and `name.bias`, and the buffers `name.mean` and
-            `name.variance`, all [c], and updates the buffers.
-        name: of the layer.
-        x: of floats.
-        momentum: how much of the running statistics stays at each step.
-        epsilon: is added to the variance.
-        decay: multiplies the weight decay of scale and bias.
+        program: declares the parameters `name.scale` and `name.bias`, and the buffers `name.mean` and `name.variance`,
+            all [c], and updates the buffers.
+        name: name of the layer.
+        x: tensor of floats.
+        momentum: weight of the old running statistics at each step.
+        epsilon: term added to the variance.
+        decay: factor of the weight decay of scale and bias.
     """
     scale, bias = _scale_and_bias(program, "batch_norm", name, x, decay)
     mean = program.buffer(f"{name}.mean", scale.type.static_shape, zeros(), dtype=x.dtype)
@@ -35,7 +35,7 @@ def batch_norm(
 
 @layer
 def layer_norm(program: Program, name: str, x: Value, *, epsilon: float = 1e-5, decay: float = 1.0) -> Value:
-    """Return the channels of each place of x [..., c] brought to mean 0 and deviation 1, then scaled and moved.
+    """Return x [..., c] normalised to mean 0 and deviation 1 over the channels, then scaled and shifted.
 
     Declares the parameters `name.scale` and `name.bias`, [c]; `epsilon` is added to the variance, `decay` multiplies
     the weight decay of both. Ba, Kiros and Hinton, 2016.
@@ -48,10 +48,11 @@ def layer_norm(program: Program, name: str, x: Value, *, epsilon: float = 1e-5, 
 def group_norm(
     program: Program, name: str, x: Value, groups: int, *, epsilon: float = 1e-5, decay: float = 1.0
 ) -> Value:
-    """Return each group of neighbouring channels of each row of x [n, ..., c] brought to mean 0 and deviation 1.
+    """Return x [n, ..., c] with each group of adjacent channels of each row normalised, then scaled.
 
-    Then each channel is scaled and moved: the parameters `name.scale` and `name.bias` are [c]; `epsilon` is added to
-    the variance, `decay` multiplies the weight decay of both. Wu and He, 2018.
+    A group gets mean 0 and deviation 1. Then each channel is scaled and shifted: the parameters `name.scale` and
+    `name.bias` are [c]; `epsilon` is added to the variance, `decay` multiplies the weight decay of both. Wu and He,
+    2018.
     """
     scale, bias = _scale_and_bias(program, "group_norm", name, x, decay)
     return ops.group_norm(x, scale, bias, groups=groups, epsilon=epsilon)[0]

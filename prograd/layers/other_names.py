@@ -1,4 +1,4 @@
-"""What Keras and PyTorch call the layers that are here, and what is no layer here because it has no parameters."""
+"""Names of Keras and PyTorch for these layers, and for layers without parameters, which are operators here."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _ARGUMENTS: Final = {
 
 
 def no_argument(name: str, known: Sequence[str]) -> str:
-    """Return what to write in place of an argument that a layer does not have."""
+    """Return the replacement for an argument that a layer does not have."""
     meant = _ARGUMENTS.get(name, "")
     if meant in known:
         return f"there is no argument {name!r}; here it is called {meant}"
@@ -65,13 +65,13 @@ def no_argument(name: str, known: Sequence[str]) -> str:
 
 
 def layer_called(name: str, layers: Collection[str]) -> str:
-    """Return the layer that is called so elsewhere, "" if there is none."""
+    """Return the layer that other libraries call by this name, "" if there is none."""
     word = name.lower()
     return _HERE.get(word, f"layers.{word}" if word in layers else "")
 
 
 def no_layer(name: str, known: Sequence[str]) -> str:
-    """That there is no such layer, and which of those that are known is meant, or which operator."""
+    """Return a sentence that says that there is no such layer, and which layer or operator to use."""
     word = name.lower()
     if word in _HERE or word in known:
         return f"there is no layer {name!r}; write {_HERE.get(word, f'layers.{word}')}"

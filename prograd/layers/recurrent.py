@@ -19,25 +19,26 @@ def lstm(
     rate: float = 0.0,
     initial: Initial = None,
 ) -> tuple[Value, Value, Value]:
-    """What an LSTM gives at each step of the sequences x [n, t, c], and its last states.
+    """Return the outputs of an LSTM at each step of the sequences x [n, t, c], and its last states.
 
     Args:
         program: declares for each layer and direction the parameters `input` [c, 4 * size], `state` [size, 4 * size],
-            `input_bias` and `state_bias` [4 * size], gates in the order input, forget, cell, output. They lie under
-            `name`, under `name.layer0`, `name.layer1` … if there are several layers, and those of the way back under
-            `.back` behind that.
-        name: of the network.
+            `input_bias` and `state_bias` [4 * size], gates in the order input, forget, cell, output. Their names begin
+            with `name`, followed by `.layer0`, `.layer1` … if there are several layers, and by `.back` for the backward
+            direction.
+        name: name of the network.
         x: sequences of floats, first step first.
-        size: of the state.
-        layers: how many; each but the first reads what the one before gives.
-        bidirectional: a second network goes from the last step to the first; its result is beside the first one's.
-        lengths: whole numbers [n]: how many steps of each sequence count.
-        rate: of dropout between layers.
-        initial: of `input` and `state`; Glorot's uniform values unless given.
+        size: size of the state.
+        layers: number of layers; each reads the outputs of the one before.
+        bidirectional: add a second network from the last step to the first; its result is concatenated to the first
+            one's.
+        lengths: integers [n], the valid steps of each sequence.
+        rate: dropout rate between layers.
+        initial: initial value of `input` and `state`; Glorot's uniform values by default.
 
     Returns:
-        The results [n, t, size], twice as wide in both directions, and the last h and c, each
-        [layers * directions, n, size].
+        The outputs [n, t, size], twice as wide in both directions, and the last h and c, each [layers * directions, n,
+        size].
     """
     weights = _weights(program, f"lstm {name!r}", name, x, 4 * size, size, layers, bidirectional, initial)
     return ops.lstm(x, *weights, lengths=lengths, bidirectional=bidirectional, rate=rate)
@@ -56,7 +57,7 @@ def gru(
     rate: float = 0.0,
     initial: Initial = None,
 ) -> tuple[Value, Value]:
-    """As `lstm`, with three gates in the order reset, update, new, and without the states c: Cho et al., 2014."""
+    """Return the result of `lstm` with GRU gates in the order reset, update, new, without c: Cho et al., 2014."""
     weights = _weights(program, f"gru {name!r}", name, x, 3 * size, size, layers, bidirectional, initial)
     return ops.gru(x, *weights, lengths=lengths, bidirectional=bidirectional, rate=rate)
 
@@ -72,7 +73,7 @@ def _weights(
     bidirectional: bool,
     initial: Initial,
 ) -> list[Value]:
-    """Four for each layer and direction, in the order of `ops.lstm`."""
+    """Return four weights for each layer and direction, in the order of `ops.lstm`."""
     width = channels(program, what, x, rank=3)
     made: list[Value] = []
     for i in range(layers):

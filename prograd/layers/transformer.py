@@ -1,4 +1,4 @@
-"""The block that transformers repeat."""
+"""The repeated block of transformers."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def transformer_block(
     rate: Number = 0.0,
     activation: Callable[[Value], Value] = ops.gelu,
 ) -> Value:
-    """Attention, then two dense layers, each normalised before and added to what came in: Xiong et al., 2020.
+    """Return attention and two dense layers of x, with pre-normalisation and residuals: Xiong et al., 2020.
 
     Args:
         program: declares states under `name.norm1`, `name.attention`, `name.norm2`, `name.forward1`, `name.forward2`.
-        name: of the block.
+        name: name of the block.
         x: sequences of floats [n, l, c].
-        heads: of attention.
-        width: of the first dense layer; 4 * c unless given.
+        heads: number of attention heads.
+        width: size of the first dense layer; 4 * c by default.
         mask: as in `attention`.
         lengths: as in `attention`.
         causal: as in `attention`.
         rotary: as in `attention`.
-        rate: of dropout before each sum.
-        activation: between the dense layers.
+        rate: dropout rate before each sum.
+        activation: function between the dense layers.
     """
     size = channels(program, f"transformer_block {name!r}", x, rank=3)
 

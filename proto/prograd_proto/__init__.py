@@ -1,25 +1,25 @@
-"""The treaty between compiler and runtime: messages, dtypes, files, text and upgrades.
+"""The shared schema and I/O of compiler and runtime: messages, dtypes, files, text and upgrades.
 
 * `program_pb2`: the generated messages of program.proto
 * `dtypes`: element types by name; `elements`: their bytes
 * `tensor_types`: TensorType and shapes in Python
-* `blocks`: what a block says, read once
+* `blocks`: blocks as Python lists, read once
 * `attributes`: attribute messages to Python values and back
-* `files`: load and save; `atomic`: how a file is replaced
+* `files`: load and save; `atomic`: atomic replacement of a file
 * `identity`: the hash of a program, the hash of states
 * `text`: the readable form that parses back
-* `upgrades`: old operators and formats to today's
+* `upgrades`: old operators and formats to the current ones
 * `plugins`: operators and kernels of other packages, loaded by name
-* `lifespans`: what the lifespans of states say about a block
-* `entry_views`: what entries are fed and fetch, for prompts and notebooks
-* `ragged_names`: of arrays in a data file whose rows are of unequal length
-* `settings`: the scalar states that a run may be given other values of
-* `errors`: what a program can cause by itself, and what a plugin can; `os_errors`: what the system says of a file
-* `regular_files`: opening regular files and nothing else; `file_patterns`: several files by one name
+* `lifespans`: questions about the lifespans of states
+* `entry_views`: the feeds and fetches of entries, for prompts and notebooks
+* `ragged_names`: names of arrays in a data file whose rows have unequal lengths
+* `settings`: the scalar states whose values a run may replace
+* `errors`: errors caused by a program or a plugin; `os_errors`: errors of the operating system about a file
+* `regular_files`: opening regular files only; `file_patterns`: several files by one name
 * `file_forms`: names of files whose suffix promises another format
-* `printable`: whatever leaves for a terminal or a table: one line, of bounded length, that does nothing
-* `spelling`: the closest known name, or all; `byte_sizes`: sizes as people write them
-* `better`: which values of a metric are better, as far as its name says
+* `printable`: text for a terminal or a table: one line, of bounded length, without control characters
+* `spelling`: the closest known name, or all; `byte_sizes`: sizes in the notation of users
+* `better`: the better direction of a metric, as far as its name tells
 * `wording`: options in errors of commands, arguments in errors of Python programs
 """
 

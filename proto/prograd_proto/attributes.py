@@ -1,8 +1,8 @@
 """Attributes of an op: Python values to messages and back.
 
-The Python side knows bool, int, float, str, `DTypeName` (written as a dtype),
-`Shape` (sizes and symbols), tuples of int, float or str, and `SmallTensor` messages.
-Which of them an attribute is comes from the operator's signature, as a word of `KINDS`.
+The Python side knows bool, int, float, str, `DTypeName` (written as a dtype), `Shape` (sizes and symbols), tuples of
+int, float or str, and `SmallTensor` messages. The operator's signature determines the kind of an attribute, a word of
+`KINDS`.
 """
 
 from typing import Final, TypeAlias
@@ -39,7 +39,7 @@ def attribute_message(name: str, kind: str, value: Attribute) -> pb.AttrDesc:
 
 
 def attribute_kind(desc: pb.AttrDesc) -> str:
-    """Return the word of `KINDS` for a message; raises ProgramError if it has no value."""
+    """Return the word of `KINDS` for a message; raise ProgramError if it has no value."""
     field = desc.WhichOneof("value")
     if field is None:
         raise ProgramError(f"the attribute {desc.name!r} has no value")
@@ -47,7 +47,7 @@ def attribute_kind(desc: pb.AttrDesc) -> str:
 
 
 def attribute_value(desc: pb.AttrDesc) -> Attribute:
-    """Return the Python value of a message; raises ProgramError if it has none or an unknown dtype."""
+    """Return the Python value of a message; raise ProgramError if it has none or an unknown dtype."""
     match attribute_kind(desc):
         case "dtype":
             name = NAMES.get(desc.dtype_value)
@@ -63,7 +63,7 @@ def attribute_value(desc: pb.AttrDesc) -> Attribute:
 
 
 def attributes_of(op: pb.OpDesc) -> dict[str, Attribute]:
-    """Return every attribute of an op by name, in the order written."""
+    """Return all attributes of an op by name, in the order written."""
     return {desc.name: attribute_value(desc) for desc in op.attributes}
 
 
@@ -79,4 +79,4 @@ KIND_OF_ANNOTATION: Final = {
     "tuple[str, ...]": "strings",
     "pb.SmallTensor": "tensor",
 }
-"""How an operator's or a kernel's signature spells the kind of an attribute."""
+"""Attribute kinds by the annotation in an operator's or a kernel's signature."""

@@ -1,4 +1,4 @@
-"""Which values of a metric are better, as far as its name says."""
+"""The better direction of a metric, as far as its name tells."""
 
 import re
 from typing import Final, Literal

@@ -1,4 +1,4 @@
-"""Sizes as people write them, the same for both commands: `1.5MiB`, `1GB`, `1000000`."""
+"""Sizes in the notation of users, the same for both commands: `1.5MiB`, `1GB`, `1000000`."""
 
 import re
 from typing import Final
@@ -9,14 +9,14 @@ UNITS: Final = {
     **{f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
     **{f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)},
 }
-"""Bytes by unit: the prefixes of the SI, and those of IEC 80000-13."""
+"""Bytes by unit: SI prefixes and IEC 80000-13 prefixes."""
 
 _FACTOR: Final = {unit.upper(): factor for unit, factor in UNITS.items()}
 _FORM: Final = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([A-Za-z]*)", re.ASCII)
 
 
 def byte_size(text: str) -> int:
-    """The bytes of a size, rounded down; raises ValueError, with a sentence, for what is none. Case is all the same."""
+    """Return the bytes of a size, rounded down; raise ValueError with a sentence if it is invalid. Ignores case."""
     from fractions import Fraction  # slow to import, and rarely needed
 
     match = _FORM.fullmatch(text)

@@ -16,19 +16,19 @@ ITEM_BYTES: Final = {
     "float16": 2,
     "bfloat16": 2,
 }
-"""Bytes of one element, by dtype name; the keys are every dtype there is."""
+"""Bytes of one element by dtype name; the keys are all dtypes."""
 
 NUMBERS: Final[dict[str, pb.DType]] = {name: getattr(pb.DType, f"D_TYPE_{name.upper()}") for name in ITEM_BYTES}
 NAMES: Final[dict[int, str]] = {number: name for name, number in NUMBERS.items()}
 
 FLOATS: Final = frozenset({"float32", "float64"})
-"""Floats that are computed with."""
+"""Float dtypes that are computed with."""
 
 HALVES: Final = frozenset({"float16", "bfloat16"})
-"""Floats that are stored and moved, and cast to be computed with."""
+"""Float dtypes that are stored and moved, and cast for computation."""
 
 REALS: Final = FLOATS | HALVES
-"""All floats: what has fractions, and gradients."""
+"""All float dtypes: those with fractions and gradients."""
 
 INTEGERS: Final = frozenset({"int32", "int64", "uint8"})
 
@@ -37,7 +37,7 @@ INTEGER_RANGES: Final = {"int32": (-(1 << 31), 1 << 31), "int64": (-(1 << 63), 1
 
 
 def holds(dtype: str, number: float) -> bool:
-    """Return True if a number, without what is behind the point, is one of an integer dtype; other dtypes hold any."""
+    """Return True if an integer dtype can hold the number without its fraction; other dtypes hold any number."""
     least, end = INTEGER_RANGES.get(dtype, (0, 0))
     return dtype not in INTEGER_RANGES or least - 1 < number < end
 

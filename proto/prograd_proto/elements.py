@@ -1,4 +1,4 @@
-"""Elements as bytes, little-endian, without NumPy: constants and the text form."""
+"""Elements as little-endian bytes, without NumPy, for constants and the text form."""
 
 import math
 import struct
@@ -14,17 +14,17 @@ CODES: Final = {
     "uint8": "B",
     "float16": "e",
 }
-"""What `struct` calls each dtype; it has no bfloat16."""
+"""Format characters of `struct` by dtype; it has none for bfloat16."""
 
 _DIGITS: Final = 8
-"""Binary digits of a bfloat16, the leading one among them."""
+"""Binary digits of a bfloat16, including the leading one."""
 
 _LEAST: Final = -133
-"""The exponent of the smallest bfloat16 above 0."""
+"""Exponent of the smallest positive bfloat16."""
 
 
 def pack(dtype: str, numbers: Sequence[float]) -> bytes:
-    """Return the numbers as elements, floats rounded to the nearest, halves to even.
+    """Return the numbers as bytes of elements; floats are rounded to nearest, ties to even.
 
     Raises struct.error or OverflowError for a number beyond the dtype's largest.
     """
@@ -34,7 +34,7 @@ def pack(dtype: str, numbers: Sequence[float]) -> bytes:
 
 
 def unpack(dtype: str, data: bytes) -> tuple[float, ...]:
-    """Return the elements as numbers; `data` has a whole number of them."""
+    """Return the elements as numbers; `data` has a whole number of elements."""
     if dtype == "bfloat16":
         data = b"".join(b"\0\0" + data[i : i + 2] for i in range(0, len(data), 2))
     code = CODES.get(dtype, "f")

@@ -1,4 +1,4 @@
-"""Entries as a prompt shows them: what each is fed, what it fetches, for which sizes it was compiled."""
+"""Entries for prompts and notebooks: feeds, fetches and compiled sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prograd_proto.tensor_types import TensorType, type_of
 
 @dataclass(frozen=True)
 class EntryView:
-    """One entry: feeds and their types by name, the names of fetches, and by symbol the sizes of every binding."""
+    """One entry: feeds and their types by name, the names of fetches, and the sizes of every binding by symbol."""
 
     name: str
     feeds: dict[str, TensorType]

@@ -1,4 +1,4 @@
-"""What a program can cause by itself, and what a plugin can."""
+"""Errors caused by a program or a plugin."""
 
 
 class ProgramError(ValueError):
@@ -6,8 +6,8 @@ class ProgramError(ValueError):
 
 
 class Unwritable(ProgramError):
-    """A program cannot be written where it was asked; the OSError is the cause."""
+    """A program cannot be written to the requested path; the OSError is the cause."""
 
 
 class PluginError(ProgramError):
-    """A plugin is not there, or cannot be used."""
+    """A plugin does not exist or cannot be used."""

@@ -19,8 +19,8 @@ def other_form(path: str | os.PathLike[str], suffix: str, what: str) -> str:
 
     Args:
         path: the file that would be written.
-        suffix: of the format that is written, with its dot, as in ".npy".
-        what: is written, in the plural, as in "arrays".
+        suffix: suffix of the format that is written, with its dot, as in ".npy".
+        what: content that is written, in the plural, as in "arrays".
     """
     name = PurePath(path)
     if name.suffix.lower() not in KNOWN - {suffix}:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 
 def matching(pattern: str, paths: Collection[str]) -> list[str]:
-    """The path that is the pattern itself; or else those that match it, in order. A * is part of the last name only."""
+    """Return the path that equals the pattern, or else the sorted matches. A * is allowed in the last name only."""
     if "*" not in pattern or pattern in paths:
         return [pattern]
     from fnmatch import fnmatchcase
@@ -21,7 +21,7 @@ def matching(pattern: str, paths: Collection[str]) -> list[str]:
 
 
 def files_of(folder: Path, pattern: str) -> list[str]:
-    """The paths in a folder that match; the pattern itself if none does, so that who opens it says what is missing."""
+    """Return the paths in a folder that match, or the pattern itself if none does, for the caller's error."""
     if "*" not in pattern:
         return [pattern]
     inner = PurePosixPath(pattern).parent

@@ -1,7 +1,7 @@
 """Programs on disk: load and save.
 
-A file is the program's canonical bytes and then the field `complete`, whose number is the highest there
-can be: a file that was cut short, even between two fields, does not end with it.
+A file is the program's canonical bytes and then the field `complete`, which has the highest possible field number. A
+truncated file does not end with it, even if it was cut between two fields.
 """
 
 import os
@@ -18,19 +18,19 @@ from prograd_proto.upgrades import FORMAT_VERSION, upgrade
 from prograd_proto.wording import as_asked
 
 MAX_BYTES: Final = 1 << 30
-"""The largest program file that is read or written: 1 GiB. Big tensors lie in files beside it."""
+"""The largest program file that is read or written: 1 GiB. Big tensors are in files beside it."""
 
 END: Final = pb.ProgramDesc(complete=True).SerializeToString()
 
 
 def load(path: str | os.PathLike[str]) -> pb.ProgramDesc:
-    """Return the program in a file, upgraded to today's format and operators.
+    """Return the program in a file, upgraded to the current format and operators.
 
-    Nothing is imported, evaluated or followed. What comes back is a well-formed message, not yet a checked
-    program: names, indices and types in it may lie.
+    Nothing is imported, evaluated or followed. The result is a parsed message, not yet a verified program: its names,
+    indices and types may be wrong.
 
-    Raises ProgramError, beginning with the path, if there is no such file, it is larger than `MAX_BYTES`,
-    is damaged or no program, or comes from a newer prograd.
+    Raises ProgramError, beginning with the path, if there is no such file, it is larger than `MAX_BYTES`, is damaged or
+    no program, or comes from a newer prograd.
     """
     where = os.fspath(path)
     try:
@@ -47,9 +47,9 @@ def load(path: str | os.PathLike[str]) -> pb.ProgramDesc:
 def save(program: pb.ProgramDesc, path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Write a program to a file, whole or not at all; equal programs give equal files.
 
-    Raises ProgramError, beginning with the path, if the file exists and not `force`, if its name stands for another
-    format, as in "p.onnx", if it cannot be written (the OSError is the cause, and what stood there is untouched), or if
-    it is too big or of another version.
+    Raises ProgramError, beginning with the path, in these cases: the file exists and `force` is False; its name stands
+    for another format, as in "p.onnx"; it cannot be written (the OSError is the cause, and the old file is unchanged);
+    the program is too big or of another version.
     """
     where = os.fspath(path)
     if program.format_version != FORMAT_VERSION:
@@ -76,7 +76,7 @@ def is_saved(program: pb.ProgramDesc, path: str | os.PathLike[str]) -> bool:
 
 
 def write(raw: bytes, where: str, *, force: bool) -> None:
-    """Put a file's bytes at a path, whole or not at all; for errors see `save`."""
+    """Write a file's bytes to a path, whole or not at all; for errors see `save`."""
     if sentence := other_form(where, ".pb", "programs"):
         raise ProgramError(sentence)
     try:
@@ -88,11 +88,11 @@ def write(raw: bytes, where: str, *, force: bool) -> None:
 
 
 def canonical_bytes(program: pb.ProgramDesc) -> bytes:
-    """Return the one serialisation of a program: fields by number, defaults left out, no end mark.
+    """Return the canonical serialisation of a program: fields by number, without defaults and end mark.
 
     Equal programs have equal bytes, and programs of equal bytes are equal.
     """
-    if program.complete:  # belongs to a file, not to the program
+    if program.complete:  # part of the file, not of the program
         program = copy_of(program)
         program.ClearField("complete")
     try:
@@ -102,7 +102,7 @@ def canonical_bytes(program: pb.ProgramDesc) -> bytes:
 
 
 def copy_of(program: pb.ProgramDesc) -> pb.ProgramDesc:
-    """Return a program of its own, equal to `program`."""
+    """Return an independent copy of a program."""
     copy = pb.ProgramDesc()
     copy.CopyFrom(program)
     return copy
@@ -120,7 +120,7 @@ def read(where: str) -> bytes:
 
 
 def size_to_read(size: int) -> int:
-    """Return the size of a file, if a program may have it; ProgramError if not."""
+    """Return the size of a file; raise ProgramError if a program cannot have it."""
     if size == 0:
         raise ProgramError("the file is empty")
     if size > MAX_BYTES:
@@ -129,13 +129,13 @@ def size_to_read(size: int) -> int:
 
 
 def parse(raw: bytes) -> pb.ProgramDesc:
-    """Return the message in a file's bytes, without its end mark, of whatever version."""
+    """Return the message in a file's bytes, without its end mark, of any version."""
     try:
         program = pb.ProgramDesc.FromString(raw)
     except DecodeError as error:
         raise ProgramError("this is not a prograd program, or it is damaged or cut short") from error
     if not 0 < program.format_version <= FORMAT_VERSION:
-        return program  # `upgrade` says what is wrong; a newer format may have fields of its own
+        return program  # `upgrade` reports the error; a newer format may have further fields
     refuse_unknown_fields(program, raw)
     if not program.complete:
         raise ProgramError("the file is cut short: its end mark is missing")
@@ -144,13 +144,13 @@ def parse(raw: bytes) -> pb.ProgramDesc:
 
 
 def refuse_unknown_fields(program: pb.ProgramDesc, raw: bytes) -> None:
-    """Raise ProgramError if a message anywhere in the program has a field that this prograd does not know.
+    """Raise ProgramError if a message in the program has a field that this prograd does not know.
 
-    The program, read from `raw`, loses such fields: a copy to look for them in would take its memory once more.
+    The program, read from `raw`, loses such fields. Searching a copy would need its memory a second time.
     """
     size = program.ByteSize()
     program.DiscardUnknownFields()
-    if program.ByteSize() == size:  # about ten times faster than the walk that finds out where
+    if program.ByteSize() == size:  # about ten times faster than the walk that locates the field
         return
     message, number = first_unknown(pb.ProgramDesc.FromString(raw)) or ("ProgramDesc", 0)
     raise ProgramError(f"field {number} of {message} is unknown to this prograd; a newer one wrote it: update prograd")
@@ -158,7 +158,7 @@ def refuse_unknown_fields(program: pb.ProgramDesc, raw: bytes) -> None:
 
 def first_unknown(message: Message) -> tuple[str, int] | None:
     """Return the message and number of the first unknown field at or below `message`."""
-    from google.protobuf.unknown_fields import UnknownFieldSet  # only where something is wrong: start-up time
+    from google.protobuf.unknown_fields import UnknownFieldSet  # imported only on errors, for start-up time
 
     for field in UnknownFieldSet(message):
         return message.DESCRIPTOR.name, field.field_number

@@ -1,4 +1,4 @@
-"""What makes two programs, or two sets of states, the same: their hashes."""
+"""Hashes that identify programs and sets of states."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -14,10 +14,10 @@ NamedState = tuple[str, str, Sequence[int], bytes | bytearray | memoryview]
 
 
 def program_sha256(program: pb.ProgramDesc) -> str:
-    """Return the hash, in hexadecimal digits, of what a program computes.
+    """Return the hash, in hexadecimal digits, of the computation of a program.
 
-    It is over the canonical bytes without what changes no result: the producer, the user's locations, the
-    memory plans, and the run that is made when nothing else is asked. The program stays as it is.
+    The hash covers the canonical bytes without the parts that change no result: the producer, the user's locations, the
+    memory plans, and the default run. The program is not modified.
     """
     bare = copy_of(program)
     for field in ("producer", "locations", "run"):
@@ -35,13 +35,13 @@ def program_sha256(program: pb.ProgramDesc) -> str:
 
 
 def state_sha256(states: Iterable[NamedState]) -> str:
-    """Return the hash, in hexadecimal digits, of all states, in whatever order they come.
+    """Return the hash, in hexadecimal digits, of all states, in any order.
 
-    Hashed are the number of states and then, in the order of the names' UTF-8 bytes: the length of the
-    name and the name, the length of the dtype's name and that name, the number of axes and each extent,
-    the number of bytes and the bytes. Numbers are unsigned, 64 bits, little-endian; names are UTF-8.
+    The hash covers the number of states and then, in the order of the names' UTF-8 bytes: the length of the name and
+    the name, the length of the dtype's name and that name, the number of axes and each extent, the number of bytes and
+    the bytes. Numbers are unsigned, 64 bits, little-endian; names are UTF-8.
 
-    Raises ProgramError for two states of one name, or bytes that are not those of the dtype and shape.
+    Raises ProgramError for two states of one name, or for bytes that do not fit the dtype and shape.
     """
     ordered = sorted(states, key=lambda state: state[0].encode())
     digest = hashlib.sha256(word(len(ordered)))
@@ -62,5 +62,5 @@ def state_sha256(states: Iterable[NamedState]) -> str:
 
 
 def word(number: int) -> bytes:
-    """64 bits, little-endian."""
+    """Return a number as 8 little-endian bytes."""
     return int(number).to_bytes(8, "little")

@@ -1,4 +1,4 @@
-"""What the lifespans of states say about a block."""
+"""Questions about the lifespans of states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from prograd_proto import program_pb2 as pb
 
 
 def trains(program: pb.ProgramDesc, block: pb.BlockDesc) -> bool:
-    """Return True if a step of the block changes a state that lives on.
+    """Return True if a step of the block changes a state that outlives an epoch.
 
     A block that updates only states that last an epoch evaluates: its updates are totals over rows.
     """
@@ -23,7 +23,7 @@ def slots_of_frozen(program: pb.ProgramDesc) -> set[str]:
 
 
 def held(program: pb.ProgramDesc) -> list[pb.StateDesc]:
-    """The states that a run holds: all but slots of frozen parameters that no block that runs reads or updates."""
+    """Return the states of a run: all but slots of frozen parameters that no block that runs reads or updates."""
     slots = slots_of_frozen(program)
     if slots:
         blocks = [program.blocks[binding.block] for entry in program.entries for binding in entry.bindings]

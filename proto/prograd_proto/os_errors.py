@@ -1,4 +1,4 @@
-"""What the system says when a file cannot be had, as a sentence and as a kind."""
+"""Errors of the operating system about files, as sentences and as kinds."""
 
 import errno
 import os
@@ -8,12 +8,12 @@ _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBI
 
 
 def is_full(error: OSError) -> bool:
-    """Return True if there is no room: on the disk, within a quota, or in a file of the size that is allowed."""
+    """Return True if there is no space: on the disk, within a quota, or within the allowed size of a file."""
     return error.errno in _FULL
 
 
 def os_sentence(error: OSError) -> str:
-    """Return `x/y.npy: file name too long`: which file, as far as the system says, and what is wrong with it."""
+    """Return the file, if known, and the error: `x/y.npy: file name too long`."""
     reason = (error.strerror or str(error) or type(error).__name__).lower()
     name: object = error.filename
     return f"{os.fsdecode(name)}: {reason}" if isinstance(name, str | bytes) else reason

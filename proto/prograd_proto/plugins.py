@@ -1,7 +1,7 @@
 """Plugins: installed packages that declare operators for the compiler and kernels for the runtime, under one name.
 
-The name of a plugin is that of its entry points, and what stands before the dot in the names of its operators.
-Loading a program imports nothing: a plugin is imported only where its name is given.
+The name of a plugin is the name of its entry points, and the part before the dot in the names of its operators. Loading
+a program imports nothing: a plugin is imported only where its name is given.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _MOST_SHOWN: Final = 5
 
 
 def load_plugin(group: str, name: str, table: dict[str, T], audit: Callable[[T], None]) -> dict[str, T]:
-    """Import what an installed package declares under that name in the group, and audit it.
+    """Import and audit the declarations of an installed package under that name in the group.
 
     Args:
-        group: of entry points.
-        name: of the entry point, and the namespace of what it declares.
-        table: where the package's module enters its declarations; one that is refused is taken out again.
-        audit: raises ProgramError for a declaration that is wrong.
+        group: group of entry points.
+        name: name of the entry point, and the namespace of its declarations.
+        table: table to which the package's module adds its declarations; a refused declaration is removed again.
+        audit: raises ProgramError for a wrong declaration.
 
     Returns:
-        What the table has of that namespace.
+        The declarations of that namespace in the table.
 
     Raises:
         PluginError: no package, or several, have such an entry point, or its module fails or declares wrongly.
@@ -57,12 +57,12 @@ def load_plugin(group: str, name: str, table: dict[str, T], audit: Callable[[T],
 
 
 def namespace_of(type: str) -> str:
-    """Return the plugin that an operator is of, "" for prograd itself."""
+    """Return the name of the plugin of an operator, "" for prograd itself."""
     return type.rpartition(".")[0]
 
 
 def require_plugins(types: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ProgramError that names all operators of plugins of which nothing is known."""
+    """Raise ProgramError that names all operators of unknown plugins."""
     loaded = {namespace_of(type) for type in known} | {""}
     missing = sorted({type for type in types if "." in type and namespace_of(type) not in loaded})
     if not missing:
@@ -82,7 +82,7 @@ def plugin_hint(types: Iterable[str]) -> str:
 
 
 def plugin_failed(where: str, error: BaseException) -> PluginError:
-    """What a fault in the code of a plugin is reported as: it is none of prograd."""
+    """Return the error for a fault in the code of a plugin, as opposed to prograd's."""
     return PluginError(f"{where}: its plugin failed, {_first_line(error)}")
 
 

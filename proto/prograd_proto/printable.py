@@ -1,8 +1,8 @@
-"""What leaves for a terminal, a table, a result line or a picture: one line of bounded length, and nothing that acts.
+"""Text for a terminal, a table, a result line or a picture: one line of bounded length, without control characters.
 
-A name in a file may hold anything: line ends that would add a line to a result, escape sequences that a terminal obeys,
-characters that turn the direction of writing or cannot be seen, or ten million letters. All words pass here on their
-way out. Escapes are JSON's, which the text form reads back.
+A name in a file may contain anything: line ends that would add a line to a result, escape sequences that a terminal
+obeys, invisible characters or those that change the direction of writing, or ten million characters. All output text
+passes through this module. Escapes are JSON's, which the text form reads back.
 """
 
 import codecs
@@ -13,26 +13,26 @@ from io import TextIOWrapper
 from typing import Final
 
 MOST: Final = 400
-"""Letters of the longest sentence."""
+"""Upper bound on the characters of a sentence."""
 
 WORD: Final = 200
-"""Letters of the longest name or value in a result line, and of the longest cell in a table."""
+"""Upper bound on the characters of a name or value in a result line, and of a cell in a table."""
 
-_UNSEEN: Final = re.compile(  # printable by their category, and drawn as nothing at all
+_UNSEEN: Final = re.compile(  # printable by their category, but invisible
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 
 
 def printable(text: str) -> str:
-    """Return the text on one line, with JSON's escape in place of whatever a terminal would act upon or hide."""
+    """Return the text on one line, with JSON escapes for characters that a terminal acts upon or hides."""
     if text.isprintable() and (text.isascii() or not _UNSEEN.search(text)):
         return text
     return "".join(c if c.isprintable() and not _UNSEEN.match(c) else _escaped(c) for c in text)
 
 
 def sentence(text: str, most: int = MOST) -> str:
-    """Return the text printable and, where it is longer than `most` letters, without its middle."""
+    """Return the text printable, and without its middle if it is longer than `most` characters."""
     return _shortened(printable(_shortened(text, most)), most)
 
 
@@ -42,7 +42,7 @@ def word(text: str) -> str:
 
 
 def result_line(verdict: str, fields: Iterable[tuple[str, object]]) -> str:
-    """Return `OK entry=train loss=0.0213`: a word, then names and values without spaces."""
+    """Return a word, then names and values without spaces: `OK entry=train loss=0.0213`."""
     return " ".join([verdict, *(f"{field_name(name)}={_value(value)}" for name, value in fields)])
 
 
@@ -52,7 +52,7 @@ def field_name(text: str) -> str:
 
 
 def use_escapes_on_output() -> None:
-    """Let stdout and stderr write an escape for what their encoding lacks, as an ASCII terminal's does."""
+    """Let stdout and stderr write an escape for characters that their encoding lacks, such as ASCII."""
     codecs.register_error("prograd", _escaped_for_codec)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -71,7 +71,7 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As JSON writes it, without the time that importing `json` takes."""
+    """Return the text as JSON escapes it, without the time of importing `json`."""
     return "".join(_SHORT.get(c) or _units(c) for c in text)
 
 

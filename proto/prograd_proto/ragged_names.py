@@ -1,8 +1,8 @@
-"""Names of arrays in a data file whose rows are of unequal length.
+"""Names of arrays in a data file whose rows have unequal lengths.
 
-The rows of `text` stand one behind the other in the array `text`; row i are its elements from `text.offsets`[i] until
-before `text.offsets`[i + 1]. `text.padding`, which may be missing, is what stands behind a row in a step. The columns
-`text.lengths` and `text.mask` are in no file: they follow.
+The rows of `text` are concatenated in the array `text`; row i has its elements from `text.offsets`[i] to before
+`text.offsets`[i + 1]. `text.padding`, which is optional, fills the end of a row in a step. The columns `text.lengths`
+and `text.mask` are in no file: they are derived.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ def base_of(key: str) -> str:
 
 
 def is_ragged_key(keys: Container[str], key: str) -> bool:
-    """Whether a key names a column of unequal rows, or the lengths or the mask of one, in a file with these arrays."""
+    """Return True if a key names a ragged column, or its lengths or mask, in a file with these arrays."""
     base = base_of(key)
     return key + OFFSETS in keys or (key not in keys and bool(base) and base + OFFSETS in keys)

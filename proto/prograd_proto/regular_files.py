@@ -1,4 +1,4 @@
-"""Opening what is to be read: regular files and nothing else, because opening a pipe or a device may wait for ever."""
+"""Opening regular files only, because opening a pipe or a device may wait forever."""
 
 import os
 from errno import EINVAL, EISDIR
@@ -7,14 +7,14 @@ from stat import S_ISDIR, S_ISREG
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
-    """Open a regular file, or a link to one, to read its bytes; nothing else is touched, and nothing waits.
+    """Open a regular file, or a link to one, to read its bytes; never wait for another kind of file.
 
-    Raises OSError, whose `strerror` says what is wrong: there is no such file, it is a folder, a pipe, a device or a
-    loop of links, or it must not be read.
+    Raises OSError, whose `strerror` says the reason: there is no such file, it is a folder, a pipe, a device or a loop
+    of links, or it must not be read.
     """
-    _require_regular(os.stat(path))  # opening a device may already do something
+    _require_regular(os.stat(path))  # even opening a device may have an effect
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags)  # a pipe that has taken the file's place meanwhile does not wait either
+    descriptor = os.open(path, flags)  # do not wait if a pipe has replaced the file meanwhile
     try:
         _require_regular(os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")

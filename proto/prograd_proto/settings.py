@@ -1,6 +1,6 @@
-"""Settings: the scalar states that a run may be given other values of, and the numbers that each may be.
+"""Settings: the scalar states whose values a run may replace, and the interval of each.
 
-A setting is a counter whose `slot` says so: `setting`, or `setting [0.0, 1.0)` where not every number will do.
+A setting is a counter whose `slot` says so: `setting`, or `setting [0.0, 1.0)` to restrict its numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WRITTEN: Final = r"setting(?: ([\[(])(\S+), (\S+)([\])]))?"
 
 
 class Interval(NamedTuple):
-    """Numbers from `least` to `most`; without either end itself where that is said."""
+    """Numbers from `least` to `most`; either end may be open."""
 
     least: float = -inf
     most: float = inf
@@ -25,19 +25,19 @@ class Interval(NamedTuple):
     without_most: bool = False
 
     def has(self, number: float) -> bool:
-        """Return True if a finite number is in it."""
+        """Return True if a finite number is in the interval."""
         above = number > self.least if self.without_least else number >= self.least
         below = number < self.most if self.without_most else number <= self.most
         return isfinite(number) and above and below
 
     def within(self, other: Interval) -> Interval:
-        """What is in both."""
+        """Return the intersection with another interval."""
         low = max((self.least, self.without_least), (other.least, other.without_least))
         high = min((self.most, not self.without_most), (other.most, not other.without_most))
         return Interval(low[0], high[0], low[1], not high[1])
 
     def __str__(self) -> str:
-        """Return `from 0.0 on and below 1.0`, or `any finite number`."""
+        """Return the interval in words: `from 0.0 on and below 1.0`, or `any finite number`."""
         words: list[str] = []
         if self.least != -inf:
             words.append(f"above {self.least:g}" if self.without_least else f"from {self.least:g} on")
@@ -50,7 +50,7 @@ ALL: Final = Interval()
 
 
 def written(interval: Interval) -> str:
-    """What the `slot` of a setting says."""
+    """Return the text of the `slot` of a setting."""
     if interval == ALL:
         return WORD
     first, last = "(" if interval.without_least else "[", ")" if interval.without_most else "]"
@@ -58,7 +58,7 @@ def written(interval: Interval) -> str:
 
 
 def interval_of(state: pb.StateDesc) -> Interval:
-    """Return the numbers that a setting may be. Raises ValueError if what it says is no interval."""
+    """Return the interval of a setting. Raise ValueError if its text is no interval."""
     found = re.fullmatch(_WRITTEN, state.slot)
     if found is None:
         raise ValueError(f"{state.slot!r} is no interval")

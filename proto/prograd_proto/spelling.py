@@ -1,15 +1,15 @@
-"""The closest known name to one that is not known, and all that there are."""
+"""Suggestions for an unknown name: the closest known name, or all known names."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 LONGEST: Final = 100
-"""Letters of a name that is worth a comparison with others, which takes the product of both lengths."""
+"""Upper bound on the characters of a compared name; a comparison takes the product of both lengths."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that is near; "" if none is."""
-    from difflib import get_close_matches  # slow to import, and needed only where something is wrong
+    """Return the closest known name; "" if none is close."""
+    from difflib import get_close_matches  # slow to import, and needed only on errors
 
     if len(name) > LONGEST:
         return ""
@@ -18,13 +18,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'matmul'?`, or nothing if no known name is near."""
+    """Return `; did you mean 'matmul'?`, or "" if no known name is close."""
     near = nearest(name, known)
     return f"; did you mean {near!r}?" if near else ""
 
 
 def closest_and_all(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'axis'? There are axis, keepdims`, for names that are few; the first half where one is near."""
+    """Return `; did you mean 'axis'? There are axis, keepdims`, for few names; either half may be missing."""
     known = list(known)
     near = closest(name, known)
     return f"{near} There {are(known)}" if near else f"; there {are(known)}"
@@ -37,15 +37,15 @@ def are(known: Iterable[str]) -> str:
 
 
 def no_attribute(thing: str, name: str, owner: object, elsewhere: Mapping[str, str] | None = None) -> AttributeError:
-    """That a thing has no such attribute, with what habits from elsewhere mean by it, or the nearest that it has."""
+    """Return the error for an unknown attribute, with its equivalent from other libraries or the closest name."""
     if elsewhere and name in elsewhere:
         return AttributeError(f"{thing} has no {name!r}; write {elsewhere[name]}")
     return no_name(thing, name, [word for word in dir(owner) if not word.startswith("_")])
 
 
 def no_name(thing: str, name: str, known: Iterable[str]) -> AttributeError:
-    """That a module or a thing has no such name, with the nearest, or all if none is near."""
-    if name.startswith("_"):  # what tools ask everything for
+    """Return the error for an unknown name of a module or an object, with the closest name, or all names."""
+    if name.startswith("_"):  # tools look these up on every object
         return AttributeError(f"{thing} has no {name!r}")
     known = sorted(known)
     begin = [word for word in known if word.startswith(name)]

@@ -12,11 +12,11 @@ from prograd_proto.dtypes import HALVES, ITEM_BYTES, NAMES, NUMBERS, wide
 from prograd_proto.errors import ProgramError
 
 Shape = tuple[int | str, ...]
-"""Extents: a number of elements each, or the name of a symbol still to be bound."""
+"""Extents: numbers of elements, or names of unbound symbols."""
 
 
 class TensorType(NamedTuple):
-    """What is known of a tensor before it has values: `float32[batch, 10]`."""
+    """The type of a tensor: dtype and shape, as in `float32[batch, 10]`."""
 
     dtype: str
     shape: Shape
@@ -36,7 +36,7 @@ class TensorType(NamedTuple):
 
     @property
     def wide(self) -> TensorType:
-        """The type that its elements are computed in, and its gradient has: float32 for 16-bit floats."""
+        """The type in which its elements are computed and its gradient is kept: float32 for 16-bit floats."""
         return TensorType(wide(self.dtype), self.shape) if self.dtype in HALVES else self
 
     @property
@@ -61,14 +61,14 @@ def _nbytes(type: TensorType) -> int:
 
 
 def known(extent: int | str) -> int:
-    """Return the extent as a number; raises ProgramError for a symbol."""
+    """Return the extent as a number; raise ProgramError for a symbol."""
     if isinstance(extent, str):
         raise ProgramError(f"the size of {extent!r} is not known yet; bind it first")
     return extent
 
 
 def shape_of(message: pb.Shape) -> Shape:
-    """The Python shape of a `Shape` message; raises ProgramError for an extent that is neither size nor symbol."""
+    """Return the Python shape of a `Shape` message; raise ProgramError for an invalid extent."""
     return tuple(map(_extent, message.dims))
 
 
@@ -92,7 +92,7 @@ def _shape_message(shape: Shape) -> pb.Shape:
 
 
 def type_of(desc: pb.TensorDesc | pb.StateDesc) -> TensorType:
-    """Return the type written in a tensor's or state's description.
+    """Return the type in a tensor's or state's description.
 
     Raises ProgramError for an unknown dtype, no shape, or an extent that is neither size nor symbol.
     """

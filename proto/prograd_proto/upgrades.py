@@ -1,8 +1,8 @@
-"""Programs written by older versions, brought to today's: upgrade or refuse, never guess.
+"""Upgrades of programs that older versions wrote; a program is upgraded or refused, never guessed at.
 
-A change to what an operator means is a new version of it: raise its number in `OPERATOR_VERSIONS`
-and say with `@operator_upgrade` how an op of the version before is written now. A change to the
-format is a new `FORMAT_VERSION` and a function in `FORMAT_UPGRADES`.
+A change to the meaning of an operator is a new version of it: increment its number in `OPERATOR_VERSIONS`, and declare
+with `@operator_upgrade` the ops that replace an op of the previous version. A change to the format is a new
+`FORMAT_VERSION` and a function in `FORMAT_UPGRADES`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,22 +14,22 @@ from prograd_proto.plugins import namespace_of
 from prograd_proto.tensor_types import TensorType, tensor_desc, type_of
 
 FORMAT_VERSION: Final = 1
-"""The version this prograd writes, and the newest it reads."""
+"""The version that this prograd writes, and the newest that it reads."""
 
 FORMAT_UPGRADES: dict[int, Callable[[pb.ProgramDesc], object]] = {}
-"""By version: changes a program of that version, in place, into one of the next."""
+"""Functions by version that turn a program of that version, in place, into one of the next."""
 
 OPERATOR_VERSIONS: dict[str, int] = {}
-"""The current version of every operator that has had more than one, and of every one of a plugin that is loaded."""
+"""Current versions of operators with more than one version, and of all operators of loaded plugins."""
 
 
 class Fresh:
-    """What an upgrade may ask of the block it works in: types, and new tensors and op ids."""
+    """The block that an upgrade works in: types, and names and ids for new tensors and ops."""
 
     def __init__(self, block: pb.BlockDesc) -> None:
         self._block = block
         self._descs = {desc.name: desc for desc in block.tensors}
-        self._number = 0  # where the search for a new name begins: names that were taken stay so
+        self._number = 0  # start of the search for a new name: used names stay used
         self._last_id = max((op.id for op in block.ops), default=0)
 
     def type(self, tensor: str) -> TensorType:
@@ -47,7 +47,7 @@ class Fresh:
         return name
 
     def id(self) -> int:
-        """Return an op id that nothing in the block has."""
+        """Return an op id that is unused in the block."""
         self._last_id += 1
         return self._last_id
 
@@ -55,16 +55,16 @@ class Fresh:
 OperatorUpgrade = Callable[[pb.OpDesc, Fresh], Iterable[pb.OpDesc]]
 
 OPERATOR_UPGRADES: dict[tuple[str, int], tuple[OperatorUpgrade, Mapping[str, int]]] = {}
-"""By operator and version: the upgrade, and the versions of the operators it gives."""
+"""The upgrade by operator and version, with the versions of the operators that it returns."""
 
 
 def operator_version(type: str) -> int:
-    """Return the current version of an operator: 1 unless `OPERATOR_VERSIONS` says otherwise."""
+    """Return the current version of an operator: 1 unless `OPERATOR_VERSIONS` has another one."""
     return OPERATOR_VERSIONS.get(type, 1)
 
 
 def declare_version(type: str, version: int) -> None:
-    """Note the version of a plugin's operator or kernel; raises ProgramError if the other has another one."""
+    """Register the version of a plugin's operator or kernel; raise ProgramError if the two differ."""
     if OPERATOR_VERSIONS.setdefault(type, version) != version:
         raise ProgramError(
             f"{type!r} is declared with version {version}, and before with {OPERATOR_VERSIONS[type]}; "
@@ -77,9 +77,9 @@ def operator_upgrade(
 ) -> Callable[[OperatorUpgrade], OperatorUpgrade]:
     """Register the upgrade of `type` from `version`.
 
-    It is called with an op and a `Fresh`, and gives the ops that stand in its place, in order; one of them
-    keeps the id, and together they define the same outputs. `gives` names the version of every operator
-    it uses, so that these are upgraded further in their turn; without it, only `type` at `version + 1`.
+    The upgrade takes an op and a `Fresh`, and returns the ops that replace it, in order. One of them keeps the id, and
+    together they define the same outputs. `gives` has the version of every operator that it uses, so these are upgraded
+    further in turn; the default is `type` at `version + 1`.
     """
 
     def register(upgrade: OperatorUpgrade) -> OperatorUpgrade:
@@ -90,7 +90,7 @@ def operator_upgrade(
 
 
 def upgrade(program: pb.ProgramDesc) -> None:
-    """Bring a program to today's format and operators, in place.
+    """Bring a program to the current format and operators, in place.
 
     Raises ProgramError (without the file's name) if it is no program, newer than this prograd, or too old.
     """
@@ -103,7 +103,7 @@ def upgrade(program: pb.ProgramDesc) -> None:
 
 
 def upgrade_format(program: pb.ProgramDesc) -> None:
-    """Apply `FORMAT_UPGRADES` until the program is of today's version."""
+    """Apply `FORMAT_UPGRADES` until the program has the current version."""
     version = program.format_version
     if version == 0:
         raise ProgramError("this is not a prograd program: it has no format version")
@@ -117,7 +117,7 @@ def upgrade_format(program: pb.ProgramDesc) -> None:
 
 
 def listed_versions(program: pb.ProgramDesc) -> dict[str, int]:
-    """Return the program's operator versions, each one there and known."""
+    """Return the program's operator versions; raise ProgramError for a missing or unknown one."""
     versions: dict[str, int] = {}
     for operator in program.operators:
         if versions.setdefault(operator.type, operator.version) != operator.version:
@@ -139,28 +139,28 @@ def listed_versions(program: pb.ProgramDesc) -> dict[str, int]:
 
 
 def require_versions(program: pb.ProgramDesc, versions: Mapping[str, int]) -> None:
-    """Raise ProgramError for an op of a type that the list of operators lacks."""
+    """Raise ProgramError for an op whose type is missing in the list of operators."""
     missing = sorted({op.type for op in every_op(program)} - versions.keys())
     if missing:
         raise ProgramError(f"op {missing[0]!r} is used but not listed with its version among the operators")
 
 
 def every_op(program: pb.ProgramDesc) -> Iterator[pb.OpDesc]:
-    """Return all ops: those that give states their first value, then those of every block."""
+    """Return all ops: those of the states' initial values, then those of every block."""
     yield from (state.op for state in program.states if state.HasField("op"))
     for block in program.blocks:
         yield from block.ops
 
 
 def upgrade_operators(program: pb.ProgramDesc, versions: Mapping[str, int]) -> None:
-    """Rewrite every op whose version is not today's, and the list of versions."""
+    """Rewrite every op whose version is outdated, and the list of versions."""
     for state in program.states:
         if state.HasField("op"):
             upgrade_initial(state, versions)
     resized = {i for i, block in enumerate(program.blocks) if upgrade_block(block, versions)}
     for entry in program.entries:
         for binding in entry.bindings:
-            if binding.block in resized:  # a plan holds for exactly the tensors it was made for
+            if binding.block in resized:  # a plan is valid only for the tensors it was made for
                 binding.ClearField("plan")
     types = sorted({op.type for op in every_op(program)})
     del program.operators[:]
@@ -170,7 +170,7 @@ def upgrade_operators(program: pb.ProgramDesc, versions: Mapping[str, int]) -> N
 
 
 def upgrade_initial(state: pb.StateDesc, versions: Mapping[str, int]) -> None:
-    """Upgrade the op that gives a state its first value; there is no block for a second one."""
+    """Upgrade the op of a state's initial value, which must remain a single op."""
     ops = upgraded(state.op, versions[state.op.type], Fresh(pb.BlockDesc(ops=[state.op])))
     if len(ops) != 1:
         raise ProgramError(
@@ -181,7 +181,7 @@ def upgrade_initial(state: pb.StateDesc, versions: Mapping[str, int]) -> None:
 
 
 def upgrade_block(block: pb.BlockDesc, versions: Mapping[str, int]) -> bool:
-    """Upgrade the ops of a block; whether the ops or tensors are now others than those planned."""
+    """Upgrade the ops of a block, and return True if ops or tensors differ from those that were planned."""
     before = len(block.tensors), len(block.ops)
     fresh = Fresh(block)
     ops = [new for op in block.ops for new in upgraded(op, versions[op.type], fresh)]
@@ -191,7 +191,7 @@ def upgrade_block(block: pb.BlockDesc, versions: Mapping[str, int]) -> bool:
 
 
 def upgraded(op: pb.OpDesc, version: int, fresh: Fresh) -> Sequence[pb.OpDesc]:
-    """Return the ops of today that stand for `op` of that version; `op` stays as it is."""
+    """Return the current ops that replace `op` of that version; `op` is not modified."""
     if version == _version_after(op.type, version):
         return [op]
     if (op.type, version) not in OPERATOR_UPGRADES:
@@ -206,6 +206,6 @@ def upgraded(op: pb.OpDesc, version: int, fresh: Fresh) -> Sequence[pb.OpDesc]:
 
 
 def _version_after(type: str, version: int) -> int:
-    """Return the version after upgrading; an operator of a plugin that is not loaded stays as it is listed."""
+    """Return the version after upgrading; an operator of a plugin that is not loaded keeps its version."""
     unknown = bool(namespace_of(type)) and type not in OPERATOR_VERSIONS
     return version if unknown else operator_version(type)

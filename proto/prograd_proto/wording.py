@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 _commands = 0
-"""Number of commands that run in this process: one in a command's own process, none in a Python program."""
+"""Number of commands that run in this process: 1 in the process of a command, 0 in a Python program."""
 
 
 def as_asked(option: str, argument: str) -> str:

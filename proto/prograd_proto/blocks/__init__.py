@@ -1,12 +1,12 @@
-"""What a block says, read once: handed from pass to pass, and kept true by who edits the block.
+"""Blocks as Python lists: read once, handed from pass to pass, and updated by every edit.
 
-reading    one block: its columns, and the edits that keep them true
-questions  what else is asked of a block, such as a graph: answered once, forgotten when an edit may change the answer
+reading    one block: its columns, and the edits that update them
+questions  derived facts of a block, such as a graph: computed once, dropped when an edit may change them
 kinds      ops of one kind: equal in type, attributes and the types of operands and results
-use_def    use-def chains: which op defines each tensor, and which use it
-stages     forward or backward: the pass of an op, and of what touches a tensor
+use_def    use-def chains: the op that defines each tensor, and the ops that use it
+stages     forward or backward: the pass of an op
 readings   the blocks of a program
-walk       into the blocks inside ops, and the refusal of who does not go there
+walk       blocks inside ops, and the error for callers that do not support them
 """
 
 from prograd_proto.blocks.kinds import Kind as Kind

@@ -1,4 +1,4 @@
-"""Ops of one kind: what follows from an op's type, attributes and tensor types is worked out once for all of them."""
+"""Ops of one kind: facts that follow from an op's type, attributes and tensor types, computed once per kind."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from prograd_proto.tensor_types import TensorType
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """What the ops of one kind have in common; a deep program has very many ops of few kinds.
+    """The facts that the ops of one kind share; a deep program has many ops of few kinds.
 
-    Two ops of one kind have the same object. (Two objects may, rarely, say the same.)
+    Two ops of one kind have the same object. In rare cases two equal objects exist.
     """
 
     op_type: str
-    inputs: tuple[TensorType | None, ...]  # None for an absent one
+    inputs: tuple[TensorType | None, ...]  # None for an absent operand
     outputs: tuple[TensorType, ...]
     written: tuple[bytes, ...]  # the attributes, serialized
 

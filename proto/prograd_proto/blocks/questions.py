@@ -1,11 +1,11 @@
-"""Questions about a block that are answered once, until an edit may change the answer.
+"""Derived facts about a block that are computed once and kept until an edit may change them.
 
-An answer belongs to the reading of a block. A question says with what it goes:
+An answer belongs to the reading of a block. A question declares which edits drop its answer:
 
-* with any edit, unless it says otherwise;
-* not with another order of the ops, if the answer is a list with an element for each op that no order changes: the
-  elements move with their ops (`of_each_op`);
-* not with marks of what is in place, unless it asks for them (`of_marks`).
+* by default, any edit;
+* an answer with an element for each op, which no order changes, survives a reordering: its elements move with their ops
+  (`of_each_op`);
+* an answer survives changes to in-place marks unless it depends on them (`of_marks`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Answers:
-    """The answers that are known of one block, by question."""
+    """The known answers about one block, by question."""
 
     def __init__(self) -> None:
         self.of_each_op: dict[object, list[Any]] = {}
@@ -30,13 +30,13 @@ class Answers:
         self.others: dict[object, object] = {}
 
     def reordered(self, order: Sequence[int]) -> Answers:
-        """What is still known when the ops are in another order, given by their positions."""
+        """Return the answers that survive a reordering of the ops, given by their positions."""
         kept = Answers()
         kept.of_each_op = {asked: [answer[i] for i in order] for asked, answer in self.of_each_op.items()}
         return kept
 
     def without_marks(self) -> Answers:
-        """What is still known when other outputs are in place."""
+        """Return the answers that survive a change of the outputs in place."""
         if not self.of_marks:
             return self
         kept = Answers()
@@ -47,9 +47,9 @@ class Answers:
 def question(
     *, of_each_op: bool = False, of_marks: bool = False
 ) -> Callable[[Callable[Concatenate[Reading, P], T]], Callable[Concatenate[Reading, P], T]]:
-    """Let the answers of a function of a `Reading` be kept with the reading; callers do not edit them.
+    """Keep the answers of a function of a `Reading` with the reading; callers must not edit them.
 
-    What else the function takes is hashable, and given by position.
+    Further arguments of the function are hashable and positional.
     """
 
     def declare(ask: Callable[Concatenate[Reading, P], T]) -> Callable[Concatenate[Reading, P], T]:

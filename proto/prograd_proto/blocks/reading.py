@@ -1,7 +1,7 @@
-"""A block as Python's lists: what everybody asks of it, read once, because messages are slow to read.
+"""A block as Python lists, read once because messages are slow to read.
 
-Who edits the block says so by the methods for edits, which keep the columns true and forget the answers that may be
-others now. What has no method is edited in the message, and `read_again` or `forget` called.
+Code that edits the block uses the edit methods, which update the columns and drop answers that may change. For an edit
+without a method, change the message and call `read_again` or `forget`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prograd_proto.tensor_types import TensorType, shape_message, type_of
 
 
 class Reading:
-    """What a block says; columns have an element for each op, in order, and are not edited by who reads them."""
+    """A block as columns with an element for each op, in order; readers must not edit them."""
 
     def __init__(self, desc: pb.BlockDesc) -> None:
         self.desc = desc
@@ -34,12 +34,12 @@ class Reading:
 
     @cached_property
     def ids(self) -> list[int]:
-        """The numbers that ops have for life."""
+        """The permanent numbers of the ops."""
         return [op.id for op in self.ops]
 
     @cached_property
     def stages(self) -> list[pb.Stage]:
-        """The places of the ops in training."""
+        """The stages of the ops in training."""
         return [op.stage for op in self.ops]
 
     @cached_property
@@ -59,12 +59,12 @@ class Reading:
 
     @cached_property
     def attributes(self) -> list[tuple[bytes, ...]]:
-        """The attributes as they are written: equal bytes are equal attributes."""
+        """The serialized attributes: equal bytes are equal attributes."""
         return [tuple([one.SerializeToString() for one in op.attributes]) for op in self.ops]
 
     @cached_property
     def in_place(self) -> list[list[tuple[int, int]]]:
-        """The pairs (output, input) that are the same memory."""
+        """The pairs (output, input) that share memory."""
         return [[(pair.output, pair.input) for pair in op.in_place] if op.in_place else [] for op in self.ops]
 
     @cached_property
@@ -79,7 +79,7 @@ class Reading:
 
     @cached_property
     def kinds(self) -> list[Kind]:
-        """Ops of one kind have one object; raises KeyError for a tensor that is not described."""
+        """The kinds; ops of one kind have one object; raises KeyError for a tensor without description."""
         types, kind = self.types, self._kind
         columns = zip(self.op_types, self.attributes, self.inputs, self.outputs, strict=True)
         return [
@@ -104,34 +104,34 @@ class Reading:
         types: dict[str, TensorType] = {}
         for name, tensor in zip(self.names, self.tensors, strict=True):
             key = tensor.dtype, tensor.shape.SerializeToString()
-            if key not in known or not key[1]:  # that of a scalar is empty, and so is one that is not there
+            if key not in known or not key[1]:  # empty for a scalar, and if it is missing
                 known[key] = type_of(tensor)
             types[name] = known[key]
         return types
 
     @cached_property
     def parameters(self) -> list[pb.ParameterDesc]:
-        """What comes from outside."""
+        """The parameters: tensors from outside the block."""
         return self.desc.parameters[:]
 
     @cached_property
     def parameter_names(self) -> list[str]:
-        """The tensors that come from outside."""
+        """The names of the tensors from outside the block."""
         return [parameter.tensor for parameter in self.parameters]
 
     @cached_property
     def state_of(self) -> dict[str, str]:
-        """The states, by the tensors that stand for them."""
+        """The states by the tensors that stand for them."""
         return {p.tensor: p.state for p in self.parameters if p.WhichOneof("source") == "state"}
 
     @cached_property
     def updates(self) -> dict[str, str]:
-        """The tensors that become the values of states, by state; the last one of a state that is updated twice."""
+        """The tensors of the states' new values, by state; the last one for a state that is updated twice."""
         return {update.state: update.tensor for update in self.desc.updates}
 
     @cached_property
     def ends(self) -> list[str]:
-        """What the end of the step reads: fetches, updates and results."""
+        """The tensors that the end of the step reads: fetches, updates and results."""
         desc = self.desc
         return [*(f.tensor for f in desc.fetches), *(u.tensor for u in desc.updates), *desc.results]
 
@@ -141,13 +141,13 @@ class Reading:
         return UseDef(self.parameter_names, self.inputs, self.outputs, self.ends)
 
     def copied_to(self, desc: pb.BlockDesc) -> Reading:
-        """Return the reading of an empty message, which becomes a copy of this one's."""
+        """Fill an empty message with a copy of this block, and return its reading."""
         copy = Reading(desc)
         copy.become(self)
         return copy
 
     def become(self, other: Reading) -> None:
-        """Let the block be as another one is."""
+        """Replace the content of the block by that of another one."""
         if other is self:
             return
         self.desc.CopyFrom(other.desc)
@@ -159,7 +159,7 @@ class Reading:
         self.answers = other.answers
 
     def keep_ops(self, keep: Sequence[bool]) -> None:
-        """Delete the ops that are not kept."""
+        """Delete the ops whose element in `keep` is False."""
         _keep(self.desc.ops, keep)
         self._move((*_READ, "ops", "kinds"), lambda column: [*compress(column, keep)])
         self._edited()
@@ -172,20 +172,20 @@ class Reading:
         self._edited(self.answers.reordered(order))
 
     def keep_tensors(self, keep: Sequence[bool]) -> None:
-        """Delete the descriptions that are not kept."""
+        """Delete the descriptions whose element in `keep` is False."""
         _keep(self.desc.tensors, keep)
         self._move(("tensors", "names"), lambda column: [*compress(column, keep)])
         self._move(("types",), lambda types: {name: types[name] for name in self.names})
         self._edited()
 
     def order_tensors(self, position: Mapping[str, int]) -> None:
-        """Put the descriptions into the order of these positions of their names."""
+        """Sort the descriptions by these positions of their names."""
         order = sorted(range(len(self.names)), key=[position[name] for name in self.names].__getitem__)
         self.desc.tensors.sort(key=lambda tensor: position[tensor.name])
         self._move(("tensors", "names"), lambda column: [column[i] for i in order])
 
     def retype(self, now: Mapping[TensorType, TensorType]) -> None:
-        """Give each tensor of these types the type that stands for its own."""
+        """Replace the types of tensors by this mapping."""
         for name, tensor in zip(self.names, self.tensors, strict=True):
             old = self.types[name]
             new = self.types[name] = now.get(old, old)
@@ -198,12 +198,12 @@ class Reading:
         self._edited()
 
     def keep_parameters(self, keep: Sequence[bool]) -> None:
-        """Delete the parameters that are not kept."""
+        """Delete the parameters whose element in `keep` is False."""
         _keep(self.desc.parameters, keep)
         self.ends_edited()
 
     def mark(self, i: int, pairs: Sequence[tuple[int, int]]) -> None:
-        """Let op number i write these outputs over these operands, (output, input), and no others."""
+        """Let op number i write exactly these outputs over these operands, as pairs (output, input)."""
         if self.in_place[i] == [*pairs]:
             return
         del self.ops[i].in_place[:]
@@ -213,7 +213,7 @@ class Reading:
         self.answers = self.answers.without_marks()
 
     def read_again(self, i: int) -> None:
-        """Op number i was edited in its message: read it again."""
+        """Read op number i again, after an edit of its message."""
         for column, read in _READ.items():
             if column in self.__dict__:
                 self.__dict__[column][i] = read(self.ops[i])
@@ -225,13 +225,13 @@ class Reading:
         self._edited()
 
     def ends_edited(self) -> None:
-        """Parameters, fetches, updates or results were edited in the message."""
+        """Read parameters, fetches, updates and results again, after an edit of the message."""
         for column in ("parameters", "parameter_names", "state_of", "updates", "ends"):
             self.__dict__.pop(column, None)
         self._edited()
 
     def forget(self) -> None:
-        """The message was edited in many places: all of it is read again when it is asked for."""
+        """Drop all columns and answers, after edits in many parts of the message; they are read again on demand."""
         for column in (*_READ, "ops", "kinds", "tensors", "names", "types"):
             self.__dict__.pop(column, None)
         self.ends_edited()
@@ -243,9 +243,9 @@ class Reading:
         inputs: Sequence[TensorType | None],
         outputs: Sequence[TensorType],
     ) -> Kind:
-        key = op_type, attributes, *map(id, inputs), 0, *map(id, outputs)  # types are few objects
+        key = op_type, attributes, *map(id, inputs), 0, *map(id, outputs)  # there are few type objects
         kind = self._kinds.get(key)
-        if kind is None:  # it lets its types live as long as the key with their ids
+        if kind is None:  # keeps the types alive as long as the key has their ids
             kind = self._kinds[key] = Kind(op_type, tuple(inputs), tuple(outputs), attributes)
         return kind
 
@@ -282,7 +282,7 @@ _READ: Final[dict[str, Callable[[pb.OpDesc], Any]]] = {
     "scratch": lambda op: op.scratch[:],
     "blocks": lambda op: op.blocks[:],
 }
-"""How the columns of ops are read of one op."""
+"""Functions that read the value of each column from an op."""
 
 
 def _keep(field: object, keep: Sequence[bool]) -> None:

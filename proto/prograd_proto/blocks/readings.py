@@ -1,4 +1,4 @@
-"""The blocks of a program, each read once: what a pass is called with."""
+"""The blocks of a program, each read once: the argument of a pass."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from prograd_proto.tensor_types import TensorType, type_of
 
 
 class Readings:
-    """A program and the readings of its blocks, by number; a block is read when it is first asked for."""
+    """A program and the readings of its blocks, by number; a block is read on first access."""
 
     def __init__(self, program: pb.ProgramDesc) -> None:
         self.desc = program
         self._blocks: dict[int, Reading] = {}
 
     def __getitem__(self, number: int) -> Reading:
-        """Return the reading of the block of that number; raises IndexError if there is none."""
+        """Return the reading of the block of that number; raise IndexError if there is none."""
         if number not in self._blocks:
             self._blocks[number] = Reading(self.desc.blocks[number])
         return self._blocks[number]
 
     def __len__(self) -> int:
-        """How many blocks the program has."""
+        """Return the number of blocks of the program."""
         return len(self.desc.blocks)
 
     @property
@@ -42,20 +42,20 @@ class Readings:
 
     @cached_property
     def state_types(self) -> dict[str, TensorType]:
-        """The types of the states; what follows on `Readings` never edits a state's type."""
+        """The types of the states; code that uses `Readings` never edits them."""
         return {state.name: type_of(state) for state in self.desc.states}
 
     def with_sub_blocks(self, numbers: Iterable[int]) -> list[int]:
-        """Those blocks and all blocks inside their ops, each once, outer ones first.
+        """Return those blocks and all blocks inside their ops, each once, outer ones first.
 
-        Raises ProgramError for a block that does not exist, or lies inside itself.
+        Raises ProgramError for a block that does not exist or lies inside itself.
         """
         return reached(numbers, len(self), lambda number: list(chain.from_iterable(self[number].blocks)))
 
     def forget(self) -> None:
-        """Blocks were edited in their messages: all are read again when they are asked for."""
+        """Drop all readings after edits of the messages; blocks are read again on demand."""
         self._blocks = {}
 
     def put(self, readings: dict[int, Reading]) -> None:
-        """The blocks of the program were exchanged: these are known, the others are read when they are asked for."""
+        """Replace the readings after an exchange of the blocks; blocks without a reading are read on demand."""
         self._blocks = readings

@@ -1,4 +1,4 @@
-"""Forward or backward: the pass that an op belongs to, by its stage."""
+"""The pass of an op, forward or backward, by its stage."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 from prograd_proto import program_pb2 as pb
 
 BACKWARD: Final = (pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE)
-"""The stages that make gradients."""
+"""The stages of ops that compute gradients."""
 
 
 def pass_of(stage: pb.Stage) -> pb.Lifespan:
-    """Return the pass that an op of that stage belongs to; without a stage it is of the forward pass."""
+    """Return the pass of an op of that stage; an op without a stage belongs to the forward pass."""
     return pb.LIFESPAN_FORWARD if stage <= pb.STAGE_FORWARD else pb.LIFESPAN_BACKWARD

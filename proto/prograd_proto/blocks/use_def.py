@@ -1,7 +1,7 @@
-"""Use-def chains: which op defines each tensor and which ops use it, over forward and backward.
+"""Use-def chains: the op that defines each tensor and the ops that use it, over forward and backward.
 
-Positions are those of the list of ops. The end of the step, which reads what is fetched, what states become and what a
-sub-block gives, stands at the position after the last op.
+Positions are those of the list of ops. The end of the step reads fetches, new values of states and results of a
+sub-block; its position is the one after the last op.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 
 class Chain(NamedTuple):
-    """Where a tensor comes from and where it goes."""
+    """The definition and the uses of a tensor."""
 
     definition: int | None  # None: a parameter of the block
-    uses: list[int]  # in order, an op once for each operand
+    uses: list[int]  # in order, once for each operand
 
     @property
     def last_use(self) -> int | None:
@@ -24,13 +24,13 @@ class Chain(NamedTuple):
 
 
 class UseDef:
-    """The chains of one block, for as long as nobody edits operands, results or ends.
+    """The chains of one block, valid until an edit of operands, results or ends.
 
     Args:
-        parameters: the tensors that come from outside.
+        parameters: the tensors from outside the block.
         inputs: the operands of each op; "" is an absent one.
         outputs: the results of each op.
-        ends: what the end of the step reads.
+        ends: the tensors that the end of the step reads.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class UseDef:
 
     @cached_property
     def chains(self) -> dict[str, Chain]:
-        """The chain of each tensor; raises KeyError where an op uses what nothing defines before it."""
+        """The chain of each tensor; raises KeyError where an op uses a tensor that nothing defines before it."""
         chains = {name: Chain(None, []) for name in self._parameters}
         for i, (inputs, outputs) in enumerate(zip(self._inputs, self._outputs, strict=True)):
             for name in inputs:

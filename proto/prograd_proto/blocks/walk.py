@@ -1,7 +1,7 @@
-"""The one walk into sub-blocks: the blocks that lie inside ops, by their numbers in the program.
+"""The walk into sub-blocks: the blocks inside ops, by their numbers in the program.
 
-Who goes over the ops of a block that runs goes over those of the blocks inside it too, by `inside` or by
-`Readings.with_sub_blocks`. Who cannot treat them, such as a plan of one list of ops, refuses them by `require_flat`.
+Code that visits the ops of a block that runs also visits those of the blocks inside it, by `inside` or by
+`Readings.with_sub_blocks`. Code that does not support them, such as a plan of one list of ops, calls `require_flat`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from prograd_proto.errors import ProgramError
 
 
 def inside(program: pb.ProgramDesc, numbers: Iterable[int]) -> list[int]:
-    """Those blocks and all blocks inside their ops, each once, outer ones first.
+    """Return those blocks and all blocks inside their ops, each once, outer ones first.
 
-    Raises ProgramError for a block that does not exist, or lies inside itself.
+    Raises ProgramError for a block that does not exist or lies inside itself.
     """
     return reached(numbers, len(program.blocks), lambda number: list(_named(program.blocks[number])))
 
 
 def reached(numbers: Iterable[int], count: int, named: Callable[[int], Sequence[int]]) -> list[int]:
-    """What `inside` gives of a program of so many blocks, of which it is known which blocks each one names."""
+    """Return the result of `inside` for `count` blocks, where `named` returns the blocks inside a block."""
     found: dict[int, None] = {}
     for number in numbers:
         _enter(number, (), found, count, named)
@@ -30,7 +30,7 @@ def reached(numbers: Iterable[int], count: int, named: Callable[[int], Sequence[
 
 
 def require_flat(block: Reading, who: str) -> None:
-    """Raise ProgramError if an op has sub-blocks; `who` does not enter them."""
+    """Raise ProgramError if an op has sub-blocks; `who` names the caller that does not support them."""
     for i, named in enumerate(block.blocks):
         if named:
             raise ProgramError(

@@ -5,9 +5,9 @@
       parameter %w: float32[784, 10] <- state w
       %y: float32[32, 10] = matmul(%x, %w) {transpose_a=false, transpose_b=false}  # forward, op 3, train.py:31
 
-docs/format.md has the grammar. In this folder, `writing` and `reading` go line by line through a program;
-`ops` has the line of an op, `tables` what is said in passing: the types of tensors and the places in the user's source.
-`words` and `values` are the two directions of names, numbers, types and attributes.
+docs/format.md has the grammar. `writing` and `reading` process a program line by line. `ops` has the line of an op, and
+`tables` has its inline parts: the types of tensors and the user's source lines. `words` and `values` write and read
+names, numbers, types and attributes.
 """
 
 from prograd_proto.text.reading import from_text as from_text

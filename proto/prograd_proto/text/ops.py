@@ -7,7 +7,7 @@ from prograd_proto.text.words import STAGES, Line, enumerator, name, tensor, unq
 
 
 def op_line(op: pb.OpDesc, definitions: Definitions, locations: Locations) -> str:
-    """`%y: float32[2] = relu(%x) {…}  # forward, op 3, train.py:31`."""
+    """Return the line of an op: `%y: float32[2] = relu(%x) {…}  # forward, op 3, train.py:31`."""
     outputs = ", ".join([definitions.at(output) for output in op.outputs]) or "()"
     inputs = ", ".join([tensor(input) for input in op.inputs])
     line = f"{outputs} = {name(op.type)}({inputs})"
@@ -18,7 +18,7 @@ def op_line(op: pb.OpDesc, definitions: Definitions, locations: Locations) -> st
 
 
 def op_remarks(op: pb.OpDesc, definitions: Definitions, locations: Locations) -> list[str]:
-    """What stands behind the `#`, where only what is there is said."""
+    """Return the remarks behind the `#`; absent values have none."""
     remarks = [enumerator("stage", op.stage, STAGES)] if op.stage else []
     if op.id:
         remarks.append(f"op {op.id}")
@@ -37,7 +37,7 @@ def op_remarks(op: pb.OpDesc, definitions: Definitions, locations: Locations) ->
 
 
 def read_op(line: Line, op: pb.OpDesc, block: pb.BlockDesc) -> str | None:
-    """Read an op; its tensors with types go into `block`. The user's line, if the op names one."""
+    """Read an op, add its typed tensors to `block`, and return the user's line if the op names one."""
     if line.accept("("):
         line.expect(")")
     else:
@@ -58,7 +58,7 @@ def read_op(line: Line, op: pb.OpDesc, block: pb.BlockDesc) -> str | None:
 
 
 def read_definition(line: Line, block: pb.BlockDesc) -> str:
-    """Read a tensor where it is defined; if its type is there, the block gets its description."""
+    """Read a tensor at its definition; if its type is there, add its description to the block."""
     tensor = line.tensor()
     if line.accept(":"):
         read_typed(line, block.tensors.add(name=tensor))
@@ -66,7 +66,7 @@ def read_definition(line: Line, block: pb.BlockDesc) -> str:
 
 
 def read_remarks(line: Line, op: pb.OpDesc, block: pb.BlockDesc) -> str | None:
-    """Read what stands behind the `#`; the user's line, if it is there."""
+    """Read the remarks behind the `#`, and return the user's line if it is there."""
     place = None
     while True:
         word = line.take()

@@ -1,4 +1,4 @@
-"""Text to a program: from_text, and a method for every kind of line."""
+"""Parser of the text form: from_text, and a method for every kind of line."""
 
 from collections.abc import Callable
 from struct import error as StructError  # noqa: N812 - a class, whatever the module calls it
@@ -23,10 +23,10 @@ from prograd_proto.text.words import (
 
 
 def from_text(text: str) -> pb.ProgramDesc:
-    """Return the program that `to_text` wrote, or that somebody wrote by hand.
+    """Return the program in a text that `to_text` or a person wrote.
 
-    Raises ProgramError, beginning with the number of the line, for what is not in the grammar of
-    docs/format.md. A program that parses is not yet a checked one.
+    Raises ProgramError, beginning with the line number, for text outside the grammar of docs/format.md. A program that
+    parses is not yet verified.
     """
     reader = Reader()
     number = 0
@@ -66,7 +66,7 @@ class Reader:
         line.end()
 
     def finish(self) -> None:
-        """Fill in what only the whole text says."""
+        """Fill in the parts that depend on the whole text."""
         if not self._has_begun:
             raise ProgramError("there is no program here")
         self._end_block()
@@ -384,12 +384,12 @@ class Reader:
 
 
 def require(what: str, is_there: bool) -> None:
-    """Raise ProgramError unless the line that this one belongs to stands before it."""
+    """Raise ProgramError unless the line that this one belongs to precedes it."""
     if not is_there:
         raise ProgramError(f"no {what!r} line stands before this one, which belongs to it")
 
 
 def refuse_second(what: str, is_there: bool) -> None:
-    """Raise ProgramError if what there can be one of is there."""
+    """Raise ProgramError if an element that may occur once is already there."""
     if is_there:
         raise ProgramError(f"a second {what!r}, where there can be one")

@@ -1,4 +1,4 @@
-"""Two tables of a program that its text says in passing: tensors at their definitions, locations at ops."""
+"""Two tables of a program that its text inlines: tensors at their definitions, locations at ops."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -12,18 +12,18 @@ NAMES_A_LINE = 8
 
 
 class Definitions:
-    """The tensors of a block while its lines are written, each typed where it is defined first."""
+    """The tensors of a block while its lines are written, each typed at its first definition."""
 
     def __init__(self, tensors: Iterable[pb.TensorDesc] = ()) -> None:
         self._tensors = list(tensors)
         self._left = {desc.name: desc for desc in self._tensors}
         self._order: list[str] = []
         self._are_distinct = len(self._left) == len(self._tensors)
-        if not self._are_distinct:  # then no name says which is meant, and each has a line of its own
+        if not self._are_distinct:  # names are ambiguous then, so each tensor has a line of its own
             self._left.clear()
 
     def at(self, name: str) -> str:
-        """Return the tensor at a place that defines it, with its type if it is the first and there is one."""
+        """Return the tensor at a definition, with its type if it is the first definition and there is one."""
         desc = self._left.pop(name, None)
         if desc is None:
             return tensor(name)
@@ -31,7 +31,7 @@ class Definitions:
         return typed(desc)
 
     def rest(self) -> Iterator[str]:
-        """After the last definition: lines for what nothing defines, and for an order that is another."""
+        """Return lines, after the last definition, for undefined tensors and for a different order."""
         rest = list(self._left.values()) if self._are_distinct else self._tensors
         yield from (f"  tensor {typed(desc)}" for desc in rest)
         order = [desc.name for desc in self._tensors]
@@ -41,7 +41,7 @@ class Definitions:
 
 
 def reorder(block: pb.BlockDesc, names: list[str]) -> None:
-    """Bring the tensors of a block into the order that its text lists; ProgramError if it lists others."""
+    """Put the tensors of a block into the order of its text; raise ProgramError if it lists others."""
     descs = {desc.name: desc for desc in map(copy_of, block.tensors)}
     if sorted(names) != sorted(desc.name for desc in block.tensors) or len(descs) != len(names):
         raise ProgramError("the order lists each tensor of the block once; these are others")
@@ -50,7 +50,7 @@ def reorder(block: pb.BlockDesc, names: list[str]) -> None:
 
 
 def copy_of(desc: pb.TensorDesc) -> pb.TensorDesc:
-    """Return a description of its own: those in a block die with its list."""
+    """Return an independent copy of a description: those in a block die with its list."""
     copy = pb.TensorDesc()
     copy.CopyFrom(desc)
     return copy
@@ -67,12 +67,12 @@ class Locations:
         self._are_in_order = met == list(range(1, len(self._locations) + 1)) == sorted(self._first.values())
 
     def word(self, number: int) -> str:
-        """Return an op's location; its number if that is the only way to say which, nothing if it has none."""
+        """Return an op's location, its number if only that is unambiguous, or "" if it has none."""
         if not number:
             return ""
         text = self._locations[number - 1] if number <= len(self._locations) else None
         return place(text) if text is not None and self._first[text] == number else f"location #{number}"
 
     def lines(self) -> list[str]:
-        """Return the whole table, nothing if the ops mention all of it in its order."""
+        """Return the whole table, or nothing if the ops mention all of it in its order."""
         return [] if self._are_in_order else [f"location {place(text)}" for text in self._locations]

@@ -12,11 +12,11 @@ from prograd_proto.text.words import DTYPES, LIFESPANS, Line, enumerator, name, 
 
 NUMBERS: Final = {word: number for number, word in DTYPES.items()}
 READABLE: Final = 16
-"""A small tensor of more elements is written as bytes."""
+"""Upper bound on the elements of a small tensor that is written as numbers; larger ones are written as bytes."""
 
 
 def dim(message: pb.Dim) -> str:
-    """Return an extent: a number, a symbol, or `?` if it is neither."""
+    """Return an extent as text: a number, a symbol, or `?` if it is neither."""
     match message.WhichOneof("extent"):
         case "size":
             return str(message.size)
@@ -27,29 +27,29 @@ def dim(message: pb.Dim) -> str:
 
 
 def shape(message: pb.Shape) -> str:
-    """Return the extents with commas, no brackets."""
+    """Return the extents with commas, without brackets."""
     return ", ".join(map(dim, message.dims))
 
 
 def dtype(number: int) -> str:
-    """Return a dtype; `#` and the number where there is no word."""
+    """Return a dtype's name, or `#` and the number if there is no name."""
     return DTYPES.get(number) or f"#{number}"
 
 
 def type_of_tensor(desc: pb.TensorDesc | pb.StateDesc) -> str:
-    """Return `float32[batch, 10]`; no brackets if there is no shape at all."""
+    """Return a type as text, `float32[batch, 10]`, without brackets if there is no shape."""
     return f"{dtype(desc.dtype)}[{shape(desc.shape)}]" if desc.HasField("shape") else dtype(desc.dtype)
 
 
 def typed(desc: pb.TensorDesc) -> str:
-    """Return a tensor at its definition: name, type, whose gradient it is, and its lifespan if one was declared."""
+    """Return a tensor at its definition: name, type, the tensor whose gradient it is, and its declared lifespan."""
     gradient = f" gradient of {tensor(desc.gradient_of)}" if desc.gradient_of else ""
     lasting = f" lasting {enumerator('lifespan', desc.lifespan, LIFESPANS)}" if desc.lifespan else ""
     return f"{tensor(desc.name)}: {type_of_tensor(desc)}{gradient}{lasting}"
 
 
 def attribute(desc: pb.AttrDesc) -> str:  # noqa: C901 - one case per kind of attribute, nothing else
-    """Return `name=value`; the way the value is written says its kind."""
+    """Return `name=value`; the notation of the value determines its kind."""
     head = f"{name(desc.name)}="
     match desc.WhichOneof("value"):
         case "bool_value":
@@ -77,12 +77,12 @@ def attribute(desc: pb.AttrDesc) -> str:  # noqa: C901 - one case per kind of at
 
 
 def sequence(kind: str, items: Sequence[str]) -> str:
-    """Items in brackets; only if there are none, the kind has to be said."""
+    """Return items in brackets; an empty list names its kind."""
     return f"[{', '.join(items)}]" if items else f"{kind}[]"
 
 
 def small_tensor(message: pb.SmallTensor) -> str:
-    """Type and elements; bytes where elements would be many or would not read back to the same bits."""
+    """Return type and elements; bytes if elements are many or would not read back to the same bits."""
     word = DTYPES.get(message.dtype, "")
     head = f"{dtype(message.dtype)}[{', '.join(map(str, message.shape))}]"
     count = prod(message.shape)
@@ -95,7 +95,7 @@ def small_tensor(message: pb.SmallTensor) -> str:
 
 
 def element(dtype: str, value: float) -> str:
-    """Return one element; a float of fewer digits than Python's with as few as tell it from its neighbours."""
+    """Return one element; a short float has as few digits as distinguish it from its neighbours."""
     if dtype == "bool":
         return "true" if value else "false"
     if dtype not in FEWEST or value != value:
@@ -105,14 +105,14 @@ def element(dtype: str, value: float) -> str:
 
 
 FEWEST: Final = {"float32": 6, "float16": 3, "bfloat16": 2}
-"""Decimal digits that every float of the dtype keeps."""
+"""Decimal digits that distinguish all floats of the dtype."""
 
 
 def packs_alike(dtype: str, a: float, b: float) -> bool:
     """Return True if two doubles are the same element."""
     try:
         return pack(dtype, [a]) == pack(dtype, [b])
-    except OverflowError:  # rounding the largest one to few digits goes beyond it
+    except OverflowError:  # the largest one, rounded to few digits, is out of range
         return False
 
 
@@ -185,7 +185,7 @@ def read_attribute(line: Line, desc: pb.AttrDesc) -> None:  # noqa: C901 - one c
 
 
 def read_sequence(line: Line, desc: pb.AttrDesc) -> None:
-    """Read a list that is not empty, after its bracket; its first item says of what."""
+    """Read a non-empty list after its bracket; its first item determines its kind."""
     if line.next[:1] == '"':
         desc.strings_value.values.extend(line.string() for _ in line.listed("]"))
     elif line.next.removeprefix("-").isdecimal():
@@ -195,7 +195,7 @@ def read_sequence(line: Line, desc: pb.AttrDesc) -> None:
 
 
 def read_dtype_or_tensor(line: Line, desc: pb.AttrDesc) -> None:
-    """Read a dtype, and if brackets follow, the small tensor that it begins."""
+    """Read a dtype, and the small tensor that it begins if brackets follow."""
     number = read_dtype(line)
     if not line.accept("["):
         desc.dtype_value = number  # pyright: ignore[reportAttributeAccessIssue]: any number may be in the field
@@ -208,7 +208,7 @@ def read_dtype_or_tensor(line: Line, desc: pb.AttrDesc) -> None:
 
 
 def read_elements(line: Line, dtype: str) -> bytes:
-    """Read the elements of a small tensor, after their brace, as its bytes."""
+    """Return the elements of a small tensor, after their brace, as its bytes."""
     match dtype:
         case "bool":
             values = [read_bool(line) for _ in line.listed("}")]

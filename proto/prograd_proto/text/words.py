@@ -1,4 +1,4 @@
-"""The words of the text form: names, strings, numbers and enumerators, and the line they are read from."""
+"""Tokens of the text form: names, strings, numbers and enumerators, and the line that they are read from."""
 
 import json
 import re
@@ -25,7 +25,7 @@ TOKEN: Final = re.compile(
 NAN: Final = struct.pack(">d", float("nan"))
 
 Words = dict[int, str]
-"""Enumerators by number; the unspecified one, number 0, has no word."""
+"""Words of enumerators by number; the unspecified one, number 0, has no word."""
 
 DTYPES: Final[Words] = {n: name.removeprefix("D_TYPE_").lower() for name, n in pb.DType.items() if n}
 KINDS: Final[Words] = {n: name.removeprefix("STATE_KIND_").lower() for name, n in pb.StateKind.items() if n}
@@ -38,13 +38,13 @@ DIRECTIONS: Final[Words] = {n: name.removeprefix("DIRECTION_").lower() for name,
 
 
 def quoted(text: str) -> str:
-    """Return a string in quotes, on one line whatever is in it; the escapes are JSON's."""
+    """Return a string in quotes, on one line; the escapes are JSON's."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{printable(escaped)}"'
 
 
 def name(text: str) -> str:
-    """Return a name, in quotes only where it needs them."""
+    """Return a name, in quotes only if it needs them."""
     return text if BARE.fullmatch(text) else quoted(text)
 
 
@@ -54,12 +54,12 @@ def tensor(text: str) -> str:
 
 
 def place(text: str) -> str:
-    """Return a line of the user's, in quotes unless it is like `train.py:31`."""
+    """Return a line of the user's source, in quotes unless it looks like `train.py:31`."""
     return text if PLACE.fullmatch(text) else quoted(text)
 
 
 def real(value: float) -> str:
-    """Return a double that reads back to the same bits, unlike any integer."""
+    """Return a double as text that reads back to the same bits and is no integer."""
     if value == value:
         return repr(value)
     bits = struct.pack(">d", value)
@@ -67,12 +67,12 @@ def real(value: float) -> str:
 
 
 def enumerator(field: str, number: int, words: Words) -> str:
-    """Return a clause: the word for `number`, or the field and the number where there is none."""
+    """Return a clause: the word for `number`, or the field and the number if there is none."""
     return words.get(number) or f"{field} #{number}"
 
 
 class Line:
-    """The words of one line and how far they are read. What does not fit raises ProgramError."""
+    """The words of one line and the reading position. Unexpected words raise ProgramError."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[str] = TOKEN.findall(text)
@@ -81,18 +81,18 @@ class Line:
 
     @property
     def next(self) -> str:
-        """The word to be read next, "" at the end."""
+        """The next word, "" at the end."""
         return self._tokens[self._at]
 
     def take(self) -> str:
-        """Read a word, whichever."""
+        """Read any word."""
         token = self._tokens[self._at]
         if token:
             self._at += 1
         return token
 
     def accept(self, word: str) -> bool:
-        """Read `word` if it is next; whether it was."""
+        """Read `word` if it is next, and return True if it was."""
         if self._tokens[self._at] != word:
             return False
         self._at += 1
@@ -110,18 +110,18 @@ class Line:
             raise self.stands_instead_of("the end of the line")
 
     def stands_instead_of(self, wanted: str) -> ProgramError:
-        """Return the error for a next word that is not what was wanted."""
+        """Return the error for a next word that was not expected."""
         found = repr(self.next) if self.next else "the end of the line"
         return ProgramError(f"{found} stands where {wanted} belongs")
 
     def clauses(self) -> Iterator[str]:
-        """Return the first word of each further clause, to the end of the line."""
+        """Yield the first word of each further clause, to the end of the line."""
         while self.accept(","):
             yield self.take()
         self.end()
 
     def listed(self, closing: str) -> Iterator[None]:
-        """Once per item of a list that ends with `closing`, which is read too."""
+        """Yield once for each item of a list that ends with `closing`, which is read too."""
         if self.accept(closing):
             return
         yield
@@ -193,7 +193,7 @@ class Line:
 
 
 def says_nothing(word: str) -> ProgramError:
-    """Return the error for a clause that its line does not have."""
+    """Return the error for a missing clause of a line."""
     return ProgramError(f"{word!r} says nothing here" if word else "a clause is missing after the comma")
 
 
@@ -204,6 +204,6 @@ def unquoted(token: str) -> str:
     try:
         text = json.loads(token)
         text.encode()
-    except ValueError:  # JSON's and UTF-8's errors are both of this class
+    except ValueError:  # JSON's and UTF-8's errors are both subclasses
         raise ProgramError(f"{token} is not a string") from None
     return text

@@ -1,4 +1,4 @@
-"""A program as text: to_text, block_to_text, and the lines they are made of."""
+"""A program as text: to_text, block_to_text, and the functions that write each line."""
 
 from collections.abc import Iterator
 
@@ -22,18 +22,18 @@ from prograd_proto.text.words import (
 
 
 def to_text(program: pb.ProgramDesc) -> str:
-    """Return all of a program; `from_text` gives a program of the same canonical bytes."""
+    """Return a program as text; `from_text` gives a program of the same canonical bytes."""
     locations = Locations(program)
     return "\n".join(program_lines(program, locations)) + "\n"
 
 
 def block_to_text(program: pb.ProgramDesc, index: int) -> str:
-    """Return one block as it stands in `to_text`, for people to read."""
+    """Return one block as it appears in `to_text`, for people to read."""
     return "\n".join(block_lines(program, index, Locations(program))) + "\n"
 
 
 def program_lines(program: pb.ProgramDesc, locations: Locations) -> Iterator[str]:
-    """Return the lines of a program, empty ones between its parts."""
+    """Return the lines of a program, with empty ones between its parts."""
     yield joined(
         f"program {name(program.name)}",
         f"format {program.format_version}" if program.format_version else "",
@@ -61,23 +61,23 @@ def part(lines: list[str]) -> list[str]:
 
 
 def joined(*clauses: str) -> str:
-    """Return the clauses that are there, with commas."""
+    """Return the non-empty clauses, with commas."""
     return ", ".join(filter(None, clauses))
 
 
 def clause(field: str, number: int, words: dict[int, str]) -> str:
-    """Return an enumerator, nothing if it is unspecified."""
+    """Return an enumerator, "" if it is unspecified."""
     return enumerator(field, number, words) if number else ""
 
 
 def file_line(file: pb.FileDesc) -> str:
-    """Return `file digits.safetensors, 115200 bytes, sha256 0x…`."""
+    """Return the line of a file: `file digits.safetensors, 115200 bytes, sha256 0x…`."""
     sha256 = f"sha256 0x{file.sha256.hex()}" if file.sha256 else ""
     return joined(f"file {name(file.path)}", f"{file.bytes} bytes", sha256)
 
 
 def data_lines(data: pb.DataDesc) -> Iterator[str]:
-    """Return the data, then its columns and splits."""
+    """Return the lines of the data, its columns and splits."""
     yield joined(
         f"data {name(data.file)}",
         clause("format", data.format, FORMATS),
@@ -98,13 +98,13 @@ def data_lines(data: pb.DataDesc) -> Iterator[str]:
 
 
 def rows(range: pb.RowRange) -> str:
-    """` from 0 to 1797 step 3`, without what is 0."""
+    """Return a range of rows, ` from 0 to 1797 step 3`, without parts that are 0."""
     parts = {"from": range.start, "to": range.stop, "step": range.stride}
     return "".join(f" {word} {number}" for word, number in parts.items() if number)
 
 
 def run_lines(run: pb.RunDesc) -> Iterator[str]:
-    """Return the run, then what is evaluated and kept."""
+    """Return the lines of the run, its evaluation and its best states."""
     yield joined(
         f"run {name(run.entry)}",
         f"epochs {run.epochs}" if run.epochs else "",
@@ -123,7 +123,7 @@ def run_lines(run: pb.RunDesc) -> Iterator[str]:
 
 
 def state_lines(state: pb.StateDesc, locations: Locations) -> Iterator[str]:
-    """Return a state, then where its first value comes from."""
+    """Return the lines of a state and of its initial value."""
     usual = usual_scale(state)
     yield joined(
         f"state {name(state.name)}: {type_of_tensor(state)}",
@@ -145,12 +145,12 @@ def state_lines(state: pb.StateDesc, locations: Locations) -> Iterator[str]:
 
 
 def usual_scale(state: pb.StateDesc) -> str:
-    """Return the scale that needs no clause: what is trained is scaled by one, and nothing else has a scale."""
+    """Return the scale that needs no clause: 1 for parameters, none for other states."""
     return "1.0" if state.trainable else "0.0"
 
 
 def entry_lines(entry: pb.EntryDesc) -> Iterator[str]:
-    """Return an entry, its bindings, and their plans."""
+    """Return the lines of an entry, its bindings, and their plans."""
     yield f"entry {name(entry.name)} = block {entry.source_block}"
     for binding in entry.bindings:
         yield f"  binding {sizes(binding)} = block {binding.block}"
@@ -168,12 +168,12 @@ def entry_lines(entry: pb.EntryDesc) -> Iterator[str]:
 
 
 def sizes(binding: pb.Binding) -> str:
-    """`{batch=32}`."""
+    """Return the sizes of a binding: `{batch=32}`."""
     return "{" + ", ".join(f"{name(dim.symbol)}={dim.size}" for dim in binding.dims) + "}"
 
 
 def block_lines(program: pb.ProgramDesc, index: int, locations: Locations) -> Iterator[str]:
-    """Return a block: a remark on who uses it, then everything in it."""
+    """Return the lines of a block, after a remark with its users."""
     block = program.blocks[index]
     if users := list(block_users(program, index)):
         yield f"# {', '.join(users)}"
@@ -190,7 +190,7 @@ def block_lines(program: pb.ProgramDesc, index: int, locations: Locations) -> It
 
 
 def block_users(program: pb.ProgramDesc, index: int) -> Iterator[str]:
-    """Who uses a block: `train with {batch=32}`."""
+    """Return the users of a block: `train with {batch=32}`."""
     for entry in program.entries:
         if entry.source_block == index:
             yield f"{name(entry.name)} as built"
@@ -198,7 +198,7 @@ def block_users(program: pb.ProgramDesc, index: int) -> Iterator[str]:
 
 
 def source(parameter: pb.ParameterDesc) -> str:
-    """` <- feed x`; nothing if the parameter has no source."""
+    """Return ` <- feed x`, or "" if the parameter has no source."""
     match parameter.WhichOneof("source"):
         case "feed":
             return f" <- feed {name(parameter.feed)}"
