@@ -1,17 +1,17 @@
-"""Builds programs, appends gradients and updates, and compiles them into one file.
+"""Builder and compiler of programs: appends gradients and updates, and compiles a program into one file.
 
 from compiler import Program, adam, ops, warmup_cosine
 
-build         programs, tensors, states and data, as messages from the first call on; a finished program in the end
-train         what minimize appends: gradients, updates, learning rates, clipping, first values
-passes        what compile does to a program: the table, and one file a pass
+build         programs, tensors, states and data, as messages from the first call on
+train         gradients, updates, learning rates, clipping and initial values, appended by `minimize`
+passes        the passes of `compile`: their table, and one file a pass
 analyses      questions about a block: graphs, costs, lifespans, reports
-planning      what plan does to a finished program: budgets, values that wait in a file, room for threads
+planning      the passes of `plan`: memory budgets, spilled values, space for threads
 data          rows packed from tables, arrays, images and text
-compare       what differs between two programs
-reference     pages made from what the registry and the tables of passes say
+compare       the differences of two programs
+reference     pages generated from the registry and the tables of passes
 commands      the verbs of the command
-errors        what passes and verbs report
+errors        errors of passes and verbs
 aligned_text  rows of words as aligned columns
 
 Names are looked up when they are first used: the command handles signals before anything large is imported.
@@ -19,7 +19,7 @@ Names are looked up when they are first used: the command handles signals before
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as type checkers know it; typing itself is slow to import
+TYPE_CHECKING = False  # the name that type checkers know; typing itself is slow to import
 if TYPE_CHECKING:
     from compiler.build.compiled import Compiled as Compiled
     from compiler.build.plugins import use_plugin as use_plugin
@@ -46,7 +46,7 @@ _ROOMS = ("clipping", "initialisers", "metrics", "optimizers", "schedules", "tru
 """Modules of compiler.train."""
 
 _FAMILIES = ("clipping", "initialisers", "optimizers", "trust_ratios")
-"""Those of them whose `__all__` is to be had here as well."""
+"""Modules of compiler.train whose `__all__` is exported here as well."""
 
 _NAMES = {
     "compiler.build.compiled": "Compiled",
@@ -84,10 +84,10 @@ def __dir__() -> list[str]:
 
 
 def _family_of(name: str) -> str:
-    """Return the module of the family that gives a name; "" if none does."""
+    """Return the module of compiler.train that exports a name; "" if none does."""
     from importlib import import_module
 
-    if name.startswith("_"):  # what tools ask every module for
+    if name.startswith("_"):  # tools look these up in every module
         return ""
     homes = (f"compiler.train.{family}" for family in _FAMILIES)
     return next((home for home in homes if name in import_module(home).__all__), "")

@@ -1,4 +1,4 @@
-"""The command `compiler`: looks at, checks, compiles, upgrades and plans programs."""
+"""The command `compiler`: shows, checks, compiles, upgrades and plans programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; the exit code. Without arguments this is the process's own command line, and all it does."""
+    """Run the command and return the exit code. The default is the process's own command line."""
     if arguments is None:
         from runtime.command_line.process import run_process
 

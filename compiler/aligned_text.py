@@ -8,7 +8,7 @@ from prograd_proto.printable import WORD, sentence
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> Iterator[str]:
-    """The head and the rows, printable, each column as wide as its widest cell; those named in `right` end flush."""
+    """Return printable lines of the head and the rows in aligned columns; those in `right` are right-aligned."""
     rows = [[sentence(cell, WORD) for cell in row] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]
     for row in (head, *rows):

@@ -1,4 +1,4 @@
-"""What passes and verbs report."""
+"""Errors of passes and verbs."""
 
 from prograd_proto import ProgramError
 
@@ -8,12 +8,12 @@ class CompileError(ProgramError):
 
 
 class UsageError(ProgramError):
-    """Options that do not go together."""
+    """Options contradict each other or do not apply."""
 
 
 class DataError(ProgramError):
-    """A file that is not a program has not what was asked of it."""
+    """A file that is not a program lacks the requested content."""
 
 
 class LimitError(ProgramError):
-    """What was asked cannot be had within a limit."""
+    """A request cannot be met within a limit."""

@@ -10,7 +10,8 @@ data          rows: packed from tables, images and text, written from arrays, en
 other_names   names of Keras and PyTorch for the functions of this package
 found_rooms   imports the packages of these names, and reports a file of the user's that hides one
 
-A name is looked up on first use.
+A name is looked up on first use, in its package: `load` and `Run` need neither `compiler` nor `registry`, and importing
+this package imports none of the others.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Questions about a block. Those that passes share are answered once and kept with its reading, until it is edited.
+"""Analyses of a block. Shared answers are computed once and kept with its reading until an edit.
 
-costs             what an op costs, in operations: an estimate from shapes alone
-execution_orders  when what belongs to a forward op runs: its gradients, its derivatives, its updates
-lifespans         how long each tensor of a step is needed, in words
-memory_report     what a program's steps take of memory, and what that costs: the numbers that `compiler plan` prints
-op_scopes         the scope that each op of a block belongs to: that of its layer, if there is one
-step_graph        a block that runs, as numbers: what each op waits for, reads, writes, needs
-step_memory       the memory of one step, to be looked at: every buffer, and who needs the most
-summary           what a program is, on one screen: its layers with their states, its entries with their ops
-update_times      when each trained parameter gets its new value: right after its gradient, or later, and why
+costs             the cost of an op, in operations: an estimate from shapes alone
+execution_orders  the positions of a forward op, its gradients, its derivatives and its updates
+lifespans         the pass or passes that need each tensor of a step
+memory_report     the memory of a program's steps, and its cost: the numbers that `compiler plan` prints
+needed            dead code analysis: the ops that are needed
+op_scopes         the scope of each op of a block: that of its layer, if there is one
+step_graph        a block that runs, as numbers: dependencies, reads, writes and memory of each op
+step_memory       the memory of one step for views: every buffer, and the op with the peak
+summary           a program on one screen: its layers with their states, its entries with their ops
+update_times      the time at which each trained parameter gets its new value, and the reason for a delay
 """

@@ -1,4 +1,4 @@
-"""What an op costs, in operations: an estimate from shapes alone, to compare ways of computing the same.
+"""The cost of an op, in operations: an estimate from shapes alone, to compare ways to compute a result.
 
 1. An operator may say it where it is declared (`Op.cost`). A product counts a multiplication and an addition for each
    pair of numbers that meet, also where a window reaches over the edge, and also what `causal` leaves out; a
@@ -28,7 +28,7 @@ def operations_of(block: Reading) -> list[int]:
 
 
 def operations(op_type: str, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> int:
-    """Return the operations of one op; `inputs` as in its signature, with None for an absent one, and static types."""
+    """Return the operations of an op, given its static input types, with None for an absent one, and outputs."""
     if is_view(op_type) or is_transfer(op_type) or op_type == "constant":
         return 0
     op = find_op(op_type)

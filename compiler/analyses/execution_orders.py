@@ -1,4 +1,4 @@
-"""When what belongs to a forward op runs: the op itself, its gradients, its derivatives, and updates of its states.
+"""Execution order of a forward op, its gradients, its derivatives, and the updates of its states.
 
 A view of the list of ops. Gradients and derivatives say which op they help to differentiate; the update that belongs to
 an op is the one that makes the new value of a state that the op reads.
@@ -20,9 +20,9 @@ class ExecutionOrder(NamedTuple):
     Attributes:
         op: the forward op.
         forward: its position.
-        gradient: of the ops towards parameters, and of what they share with derivatives.
-        derivative: of the ops towards activations.
-        update: of the ops that make new values of the trained states that it reads.
+        gradient: positions of the ops towards parameters, and of ops shared with derivatives.
+        derivative: positions of the ops towards activations.
+        update: positions of the ops that compute new values of the trained states that it reads.
     """
 
     op: pb.OpDesc
@@ -35,7 +35,7 @@ class ExecutionOrder(NamedTuple):
 def execution_orders(program: pb.ProgramDesc, block: Reading) -> list[ExecutionOrder]:
     """Return the orders of all forward ops of a well-formed block, in the order in which they run.
 
-    Constants, and what only moves a value, have none.
+    Constants, spills and reloads have none.
     """
     trained = {state.name for state in program.states if state.trainable}
     maker = block.use_def.makers
@@ -59,6 +59,6 @@ def execution_orders(program: pb.ProgramDesc, block: Reading) -> list[ExecutionO
 
 
 def unlisted(block: Reading, orders: list[ExecutionOrder]) -> Iterator[int]:
-    """Return the positions that no forward op has: schedules, clipping, constants, transfers."""
+    """Return the positions of ops without a forward op: schedules, clipping, constants, transfers."""
     listed = {i for order in orders for i in (order.forward, *order.gradient, *order.derivative, *order.update)}
     return (i for i in range(len(block.ops)) if i not in listed)

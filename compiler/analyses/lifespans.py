@@ -1,11 +1,11 @@
-"""How long each tensor of a step is needed, in words: by which pass it is defined and read, not at what time.
+"""Lifespans of the tensors of a step, in words: the pass that defines and reads a tensor, not the time.
 
 1. Only forward ops define and read it: `forward`. A fed tensor is defined by the forward pass.
 2. Only ops of other stages, gradients, derivatives and updates, do: `backward`.
 3. Both do, or the end of the step reads it, as a fetch, an update or a result: `iteration`.
 4. The tensor of a state lasts as long as the state, `epoch` or `always`; a constant is there `always`.
 
-What reads a view of a tensor reads the tensor.
+An op that reads a view of a tensor reads the tensor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_STATES: dict[str, pb.Lifespan] = {"epoch": pb.LIFESPAN_EPOCH, "always": pb.L
 
 
 def declare_lifespan(value: Value, state: pb.StateDesc | None, lifespan: str) -> None:
-    """Write a lifespan down, of the state that the tensor stands for if there is one; OpError if it has no such."""
+    """Set the lifespan of a tensor or of the state that it stands for; raise OpError if it is invalid."""
     known = _OF_TENSORS if state is None else _OF_STATES
     if lifespan not in known:
         what = "a tensor of a step" if state is None else "a state"
@@ -44,7 +44,7 @@ def declare_lifespan(value: Value, state: pb.StateDesc | None, lifespan: str) ->
 
 
 def lifespans_of(program: pb.ProgramDesc, block: Reading) -> dict[str, pb.Lifespan]:
-    """Return the lifespan of every tensor of a well-formed block, scratch left out."""
+    """Return the lifespan of every tensor of a well-formed block, without scratch."""
     found = {name: lifespan_of(passes) for name, passes in _passes(block).items()}
     constants = (outputs for type, outputs in zip(block.op_types, block.outputs, strict=True) if type == "constant")
     found |= dict.fromkeys(chain.from_iterable(constants), pb.LIFESPAN_ALWAYS)
@@ -53,13 +53,13 @@ def lifespans_of(program: pb.ProgramDesc, block: Reading) -> dict[str, pb.Lifesp
 
 
 def lifespan_of(passes: Iterable[pb.Lifespan]) -> pb.Lifespan:
-    """Return the lifespan of what these passes touch; `iteration` stands for the end of the step."""
+    """Return the lifespan of a tensor that these passes touch; `iteration` stands for the end of the step."""
     found = set(passes)
     return found.pop() if len(found) == 1 else pb.LIFESPAN_ITERATION
 
 
 def _passes(block: Reading) -> dict[str, set[pb.Lifespan]]:
-    """Return the passes that define and use each tensor, by its use-def chain; what uses a view of it uses it."""
+    """Return the passes that define and use each tensor; a use of a view is a use of the tensor."""
     of_ops = [pass_of(stage) for stage in block.stages]
     of_ops.append(pb.LIFESPAN_ITERATION)  # the end of the step
     passes = {

@@ -1,4 +1,4 @@
-"""What a program's steps take of memory, and what that costs: the numbers that `compiler plan` prints."""
+"""The memory of a program's steps, and its cost: the numbers that `compiler plan` prints."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class BindingMemory:
     """The memory of an entry with sizes.
 
     Attributes:
-        entry: its name.
-        binding: with the sizes and the plan.
+        entry: name of the entry.
+        binding: the binding with the sizes and the plan.
         peak_op: the op that runs when the most bytes are needed; None in a block without ops.
         peak_own: the bytes that this op itself reads, writes and takes as scratch.
-        repeated: how many ops compute again what was computed before.
-        spilled: how many values wait in the file beside the arena.
-        moved: the bytes that go there or come back in a step.
-        cost: how many times the operations of the step without repetitions, as `costs` estimates them.
-        updates: when trained parameters get their new values.
-        room: what the plan gives to threads; None if it was made for one.
+        repeated: number of ops that recompute a value.
+        spilled: number of values that are spilled to the file beside the arena.
+        moved: the bytes that are spilled or reloaded in a step.
+        cost: operations of the step divided by those without recomputation, as `costs` estimates them.
+        updates: times at which trained parameters get their new values.
+        room: the estimated speed-up of the plan on threads; None if it was made for one thread.
     """
 
     entry: str
@@ -52,14 +52,14 @@ class BindingMemory:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """The memory of a program: of its states, in bytes, and of every entry with every one of its sizes."""
+    """The memory of a program: the bytes of its states, and every entry with each of its sizes."""
 
     persistent: int
     bindings: list[BindingMemory]
 
 
 def memory_report(program: Readings, rooms: Mapping[int, Room]) -> MemoryReport:
-    """The report of a well-formed program with plans, and of the blocks that were planned for threads with that."""
+    """Return the report of a well-formed program with plans; `rooms` has the blocks planned for threads."""
     return MemoryReport(sum(type_of(state).nbytes for state in held(program.desc)), list(_bindings(program, rooms)))
 
 

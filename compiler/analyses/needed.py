@@ -1,4 +1,4 @@
-"""Which ops are needed, and which tensors are read for it."""
+"""Dead code analysis: the ops that are needed, and the tensors that they read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from runtime.step import is_observable
 
 @question()
 def needed(block: Reading) -> tuple[list[bool], set[str]]:
-    """Of each op whether it is needed, by the end of the step, what others see or another op; and the tensors read."""
+    """Return for each op True if it is needed by the end of the step, an effect or another op; and the tensors read."""
     read = set(block.ends)
     observable = {op_type for op_type in set(block.op_types) if is_observable(op_type)}
     is_needed = [op_type in observable for op_type in block.op_types]

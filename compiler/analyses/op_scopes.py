@@ -1,4 +1,4 @@
-"""The scope that each op of a block belongs to: that of its layer, if there is one."""
+"""The scope of each op of a block: that of its layer, if there is one."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from prograd_proto import program_pb2 as pb
 
 
 def op_scopes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[str]:
-    """Return the scope of each op, `encoder.attention`, or nothing where it has none.
+    """Return the scope of each op, such as `encoder.attention`, or "" if it has none.
 
-    It is what stands before the last dot of its output's name, where `program.scope` named it; else that of the op
-    that it differentiates; else that of the states that it reads; else what the scopes of all that it reads have in
-    common. What reads nothing, as a constant, belongs to the first op that reads it.
+    The scope is the part before the last dot of the op's output name, if `program.scope` named it; else the scope of
+    the op that it differentiates; else that of the states that it reads; else the common scope of all its operands. An
+    op without operands, such as a constant, belongs to the first op that reads it.
     """
     of = {state.name: state.slot_of or state.name for state in program.states}  # slots belong to their parameter
     states = {p.tensor: state_scope(of.get(p.state, ""), of) for p in block.parameters if p.HasField("state")}
     by_id: dict[int, str] = {}
-    inherited: dict[str, str] = {}  # of tensors whose scope goes on to what reads them
+    inherited: dict[str, str] = {}  # tensors whose scope their readers inherit
     scopes: list[str] = []
     for op in block.ops:
         named = _named(op)
@@ -41,7 +41,7 @@ def state_scope(name: str, states: Container[str]) -> str:
 
 
 def _named(op: pb.OpDesc) -> str:
-    """The scope in the name of its output: `a` of `a.relu_2`, and of `a.batch_norm_3.mean`, one of several outputs."""
+    """Return the scope in an output's name: `a` of `a.relu_2` and, if there are several, of `a.batch_norm_3.mean`."""
     scope = _before_the_dot(next(filter(None, op.outputs), ""))
     outer, _, last = scope.rpartition(".")
     return outer if len(op.outputs) > 1 and last.startswith(f"{op.type}_") else scope
@@ -52,7 +52,7 @@ def _before_the_dot(name: str) -> str:
 
 
 def _in_common(scopes: Iterable[str]) -> str:
-    """Return the outer scopes that all those that are there have in common."""
+    """Return the common outer scopes of the non-empty ones."""
     found = [scope.split(".") for scope in dict.fromkeys(scopes) if scope]
     alike = takewhile(lambda parts: len(set(parts)) == 1, zip(*found, strict=False))
     return ".".join(parts[0] for parts in alike)

@@ -1,8 +1,8 @@
-"""A block that runs, as numbers: what each op waits for, reads and writes, its scratch, and the memory of an order.
+"""A block that runs, as numbers: dependencies, reads, writes and scratch of each op, and the memory of an order.
 
-A value is a tensor with all its views. States, constants and what is spilled take no bytes of the arena; an output
-that may be written over an operand takes none either, if that operand dies with the op (`runtime.step.in_place`).
-What is written over a state lies in the state's memory.
+A value is a tensor with all its views. States, constants and spilled values take no bytes of the arena; an output that
+may be written over an operand takes none either, if that operand dies with the op (`runtime.step.in_place`). A value
+written over a state lies in the state's memory.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from runtime.target import TARGET
 class StepGraph:
     """Ops and values of a block by number, ops in the order of the block."""
 
-    nbytes: list[int] = field(default_factory=list[int])  # of each value, in the arena
-    readers: list[list[int]] = field(default_factory=list[list[int]])  # of each value: ops, in order
+    nbytes: list[int] = field(default_factory=list[int])  # bytes of each value in the arena
+    readers: list[list[int]] = field(default_factory=list[list[int]])  # readers of each value, in order
     lasts: list[bool] = field(default_factory=list[bool])  # whether the end of the step reads the value
-    reads: list[list[int]] = field(default_factory=list[list[int]])  # of each op: values, each once
-    writes: list[list[int]] = field(default_factory=list[list[int]])  # of each op: values, none for a view
+    reads: list[list[int]] = field(default_factory=list[list[int]])  # values that each op reads, each once
+    writes: list[list[int]] = field(default_factory=list[list[int]])  # values that each op writes, none for a view
     over: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])  # (written, read) in place
     scratch: list[int] = field(default_factory=list[int])  # bytes of scratch of each op
-    before: list[list[int]] = field(default_factory=list[list[int]])  # of each op: those that must be done, each once
-    fed: list[int] = field(default_factory=list[int])  # values that are there at the start
+    before: list[list[int]] = field(default_factory=list[list[int]])  # predecessors of each op, each once
+    fed: list[int] = field(default_factory=list[int])  # values that exist at the start
     value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
-    becomes: dict[int, int] = field(default_factory=dict[int, int])  # of each state that is updated: its new value
-    once: set[int] = field(default_factory=set[int])  # ops that may be neither repeated nor left out, by their effects
+    becomes: dict[int, int] = field(default_factory=dict[int, int])  # new value of each updated state
+    once: set[int] = field(default_factory=set[int])  # ops with effects, which may be neither repeated nor removed
 
     @cached_property
     def after(self) -> list[list[int]]:
-        """Of each op: those that wait for it, in order."""
+        """The ops that wait for each op, in order."""
         after: list[list[int]] = [[] for _ in self.before]
         for i, before in enumerate(self.before):
             for j in before:
@@ -57,7 +57,7 @@ class StepGraph:
         return after
 
     def floor(self) -> int:
-        """Return the most bytes that one op alone reads, writes and takes as scratch: no order takes less."""
+        """Return the most bytes that one op alone reads, writes and takes as scratch: a bound for every order."""
         in_a_state = set(self.becomes)
         for over in self.over:
             in_a_state.update(written for written, read in over if read in in_a_state)
@@ -74,15 +74,15 @@ class StepGraph:
         )
 
     def live(self, order: Sequence[int], nbytes: list[int] | None = None) -> Iterator[int]:
-        """Return the bytes that are needed while each op of the order runs, its scratch included.
+        """Yield the bytes that are needed while each op of the order runs, its scratch included.
 
         Args:
-            order: of ops.
-            nbytes: a copy of those of the values, which is kept up to date: none of what was written over.
+            order: op numbers.
+            nbytes: a copy of the bytes of the values, which is updated: 0 for values that were written over.
         """
         nbytes = list(self.nbytes) if nbytes is None else nbytes
         missing = [len(ops) + last for ops, last in zip(self.readers, self.lasts, strict=True)]
-        state_of = {state: state for state in self.becomes}  # whose memory a value lies in
+        state_of = {state: state for state in self.becomes}  # the state whose memory a value lies in
         now = sum(nbytes[value] for value in self.fed)
         for i in order:
             fresh = dead = 0
@@ -104,12 +104,12 @@ class StepGraph:
                     now -= nbytes[value]
 
     def _taken(self, i: int, missing: Sequence[int], state_of: dict[int, int]) -> list[tuple[int, int]]:
-        """Return the pairs of an op that are in place if its reads have left these numbers of reads missing.
+        """Return the pairs of an op that are in place, given the number of missing reads of each value.
 
-        What is written over a state's memory is added to `state_of`.
+        Values written over a state's memory are added to `state_of`.
         """
         free = [pair for pair in self.over[i] if not missing[pair[1]]]
-        if not free or (len(free) == 1 and free[0][1] not in state_of):  # mostly: nothing to choose, and no state
+        if not free or (len(free) == 1 and free[0][1] not in state_of):  # the usual case: no choice, and no state
             return free
 
         def may(written: int, read: int) -> bool:
@@ -130,9 +130,9 @@ class StepGraph:
         return sum(nbytes[value] for value in (*self.reads[i], *self.writes[i])) + self.scratch[i]
 
     def peak(self, order: Sequence[int], limit: float = inf) -> int:
-        """Return the most bytes that are needed at once: no placement of this order takes less.
+        """Return the most bytes that are needed at once, a lower bound for every placement of this order.
 
-        Or the first need that reaches the limit, if one does.
+        If the need reaches the limit, return its first value there.
         """
         most = 0
         for need in self.live(order):
@@ -145,7 +145,7 @@ class StepGraph:
 
 @question()
 def step_graph(block: Reading) -> StepGraph:
-    """The graph of a block with static types and without sub-blocks; raises ProgramError for one that has some."""
+    """Return the graph of a block with static types; raise ProgramError for a block with sub-blocks."""
     require_flat(block, "a graph of a step")
     outside = {*block.state_of, *made_outside(block)}
     graph = _values(block, outside)
@@ -167,7 +167,7 @@ def step_graph(block: Reading) -> StepGraph:
 
 
 def _values(block: Reading, outside: Collection[str]) -> StepGraph:
-    """Return the graph with its values; what may be in place is still missing."""
+    """Return the graph with its values, without in-place pairs."""
     views = set(views_of(block))
     roots = [*block.parameter_names]
     value_of = {name: value for value, name in enumerate(roots)}
@@ -212,7 +212,7 @@ def _order_views(block: Reading, graph: StepGraph) -> None:
 
 
 def _order_updates(graph: StepGraph) -> None:
-    """Let the ops that may make a new value over a state wait for the earlier readers of what they write over."""
+    """Let ops that may write a new value over a state wait for its earlier readers."""
     maker = {value: i for i, writes in enumerate(graph.writes) for value in writes}
     for state, new in graph.becomes.items():
         for i, old in _written_over(graph, maker, state, new):
@@ -220,7 +220,7 @@ def _order_updates(graph: StepGraph) -> None:
 
 
 def _order_effects(block: Reading, graph: StepGraph) -> None:
-    """Let ops that touch one resource wait for each other."""
+    """Let ops with effects on the same resource wait for each other."""
     effects = {type: effects_of(type) for type in set(block.op_types)}
     if not any(effects.values()):
         return
@@ -230,7 +230,7 @@ def _order_effects(block: Reading, graph: StepGraph) -> None:
 
 
 def _written_over(graph: StepGraph, maker: Mapping[int, int], state: int, new: int) -> Iterator[tuple[int, int]]:
-    """Ops, and what each may write over, on a way from the state to its new value; none if there is no way."""
+    """Return ops and the values that each may write over, on a path from a state to its new value."""
     next_on_the_way: dict[int, tuple[int, int]] = {}
     waiting = [new]
     while waiting and state not in next_on_the_way:

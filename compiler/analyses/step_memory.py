@@ -1,4 +1,4 @@
-"""The memory of one step, to be looked at: every buffer with what lies in it, when, and who needs the most.
+"""The memory of one step for views: every buffer with its tensors and lifetime, and the peak.
 
 Times are ticks of the two-phase clock of `runtime.step`: op number i reads at 2i and writes at 2i + 1.
 """
@@ -19,7 +19,7 @@ from runtime.placement import PAGE, Buffer, aligned, check_placement, planned_of
 from runtime.step import aliases_of
 
 KINDS: Final[tuple[str, ...]] = ("feed", "activation", "gradient", "update", "scratch")
-"""What a buffer was made for: a feed, what forward ops define, what gradients and derivatives do, updates, kernels."""
+"""Kinds of buffers: a feed, a tensor of the forward pass or of gradients and derivatives, an update, scratch."""
 
 
 class Tenant(NamedTuple):
@@ -27,12 +27,12 @@ class Tenant(NamedTuple):
 
     Attributes:
         tensor: its name.
-        type: static.
-        way: "" for the first, "view of" or "over" for another.
+        type: its static type.
+        way: "" for the first tensor, "view of" or "over" for another.
         other: the tensor that it is a view of or was written over.
         definition: the position of the op that defines it, -1 for a feed.
-        last_read: the position of the last op that reads it, len(ops) for the end of the step, None for nobody.
-        lifespan: its own, as it follows from the ops.
+        last_read: the position of the last op that reads it, len(ops) for the end of the step, None if nothing does.
+        lifespan: its own lifespan, as it follows from the ops.
     """
 
     tensor: str
@@ -45,7 +45,7 @@ class Tenant(NamedTuple):
 
 
 class Resident(NamedTuple):
-    """A buffer, its place, and what lies in it; scratch has no tenants."""
+    """A buffer, its offset, and its tensors; scratch has no tenants."""
 
     buffer: Buffer
     offset: int
@@ -54,7 +54,7 @@ class Resident(NamedTuple):
     tenants: list[Tenant]
 
     def at(self, tick: int) -> Tenant | None:
-        """Return the newest tensor in it at that time; None for scratch."""
+        """Return the newest tensor in the buffer at that time; None for scratch."""
         return next((t for t in reversed(self.tenants) if 2 * t.definition + 1 <= tick), None)
 
 
@@ -62,7 +62,7 @@ class Resident(NamedTuple):
 class StepMemory:
     """The buffers of a block, by offset; its plan; and the first tick at which the most bytes are needed.
 
-    `in_file` are the buffers of the file beside the arena, each with its offset there.
+    `in_file` has the buffers of the file beside the arena, each with its offset there.
     """
 
     block: Reading
@@ -70,7 +70,7 @@ class StepMemory:
     residents: list[Resident]
     peak_tick: int
     peak_bytes: int
-    states: list[pb.StateDesc]  # that the block reads or updates
+    states: list[pb.StateDesc]  # states that the block reads or updates
     in_file: list[tuple[Buffer, int]]
 
     @property
@@ -79,13 +79,13 @@ class StepMemory:
         return self.peak_tick // 2
 
     def at_peak(self) -> list[Resident]:
-        """What is needed at the peak, the largest first."""
+        """Return the buffers that are needed at the peak, the largest first."""
         there = [r for r in self.residents if r.buffer.start <= self.peak_tick < r.buffer.stop and r.buffer.nbytes]
         return sorted(there, key=lambda r: (-r.buffer.nbytes, r.offset))
 
 
 def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
-    """Return the memory of a well-formed block that runs; raises ProgramError if the plan is not one of its buffers."""
+    """Return the memory of a well-formed block that runs; raise ProgramError if the plan is not its own."""
     block = Reading(program.blocks[binding.block])
     buffers = block_buffers(block)
     plan = binding.plan if binding.plan.placements or not buffers else plan_of(block)
@@ -111,7 +111,7 @@ def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
 
 
 def needed(buffers: Sequence[Buffer]) -> Iterator[tuple[int, int]]:
-    """Return the ticks at which the number of needed bytes changes, and that number from then on."""
+    """Yield the ticks at which the number of needed bytes changes, and that number from then on."""
     change: dict[int, int] = {}
     for buffer in buffers:
         change[buffer.start] = change.get(buffer.start, 0) + aligned(buffer.nbytes)
@@ -123,7 +123,7 @@ def needed(buffers: Sequence[Buffer]) -> Iterator[tuple[int, int]]:
 
 
 def busiest(buffers: Sequence[Buffer]) -> tuple[int, int]:
-    """The first tick at which the most bytes are needed, and how many, each buffer rounded up to the alignment."""
+    """Return the first tick of the peak and its bytes, each buffer rounded up to the alignment."""
     tick, most = max(needed(buffers), key=lambda moment: (moment[1], -moment[0]), default=(0, 0))
     return tick, most
 

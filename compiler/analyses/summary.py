@@ -1,4 +1,4 @@
-"""What a program is, on one screen: its layers with their states, its entries with their ops and memory."""
+"""A program on one screen: its layers with their states, its entries with their ops and memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from prograd_proto.lifespans import trains
 from prograd_proto.printable import sentence
 
 SCREEN = 40
-"""Lines of a table; layers beyond them are counted."""
+"""Upper bound on the lines of a table; further layers are counted."""
 
 
 def summary(program: pb.ProgramDesc, arenas: Mapping[str, Mapping[str, int]] | None = None) -> str:
-    """Tables of layers and of entries.
+    """Return tables of layers and of entries.
 
-    A layer is the states whose names are alike up to the last dot, with those that belong to one of them, as averages
-    do; optimizer slots and counters are counted in the last line. Memory is in bytes: `arenas` has that of each entry
-    by the name of the engine that takes it; without `arenas`, memory is that of the plan for an entry's first sizes.
+    A layer is the states whose names are equal up to the last dot, with states that belong to one of them, such as
+    averages. Optimizer slots and counters are counted in the last line. Memory is in bytes: `arenas` has that of each
+    entry by the name of the engine; without `arenas`, it is that of the plan for an entry's first sizes.
     """
     lines = [sentence(f"{program.name}: {_inputs(program)}"), *_settings(program), ""]
     lines += [*_layers(program), "", *_entries(program, arenas)]
@@ -40,7 +40,7 @@ def _inputs(program: pb.ProgramDesc) -> str:
 
 
 def _settings(program: pb.ProgramDesc) -> Iterator[str]:
-    """Return `settings: rate 0.001 (from 0 on)`, if there are any."""
+    """Return the line of settings, `settings: rate 0.001 (from 0 on)`, if there are any."""
     found = [
         f"{name} {setting.number:g} ({setting.interval})" for name, setting in known_settings(program.states).items()
     ]
@@ -76,7 +76,7 @@ def _layer(scope: str, states: list[pb.StateDesc]) -> tuple[str, ...]:
 
 
 def _counts(states: list[pb.StateDesc]) -> tuple[str, str, str]:
-    """Return elements of trained parameters, of frozen ones, and of buffers."""
+    """Return the numbers of elements of trained parameters, of frozen ones, and of buffers."""
     parameters = [state for state in states if state.kind == pb.STATE_KIND_PARAMETER]
     trained = sum(_elements(state) for state in parameters if state.trainable)
     frozen = sum(_elements(state) for state in parameters if not state.trainable)

@@ -1,8 +1,8 @@
-"""When each trained parameter gets its new value: right after its gradient, or later, and why.
+"""The time at which each trained parameter gets its new value: right after its gradient, or later, with the reason.
 
 The gradients of an update are what its ops read of the backward pass, through any number of ops of the update itself.
-An update is deferred if it reads several, as clipping by their global norm makes it, or if gradients that it does not
-read are made between its own and it.
+An update is deferred if it reads several, as with clipping by their global norm, or if other gradients are computed
+between its own gradient and the update.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prograd_proto.blocks.stages import BACKWARD
 
 
 class UpdateTime(NamedTuple):
-    """The position of the op that makes the new value of a parameter's state; `deferred` says why it is, or ""."""
+    """The position of the op with a parameter's new value; `deferred` is the reason for a delay, or ""."""
 
     state: str
     position: int
@@ -30,7 +30,7 @@ ORDER: Final = "the step then needs less memory or keeps more threads busy"
 
 
 def update_times(program: pb.ProgramDesc, block: Reading) -> list[UpdateTime]:
-    """Return the updates of a block that runs, of trained parameters, in the order in which they run."""
+    """Return the updates of trained parameters in a block that runs, in the order in which they run."""
     trained = {state.name for state in program.states if state.trainable}
     maker = block.use_def.makers
     ends = {state: maker[name] for state, name in block.updates.items() if state in trained and name in maker}
@@ -46,7 +46,7 @@ def update_times(program: pb.ProgramDesc, block: Reading) -> list[UpdateTime]:
         if len(gradients[state]) > 1:
             return OTHERS
         own = max(gradients[state], default=end)
-        after = bisect_right(all_made, own)  # the first gradient that is made after its own
+        after = bisect_right(all_made, own)  # the first gradient that is computed after its own
         if after == len(all_made) or all_made[after] >= end:
             return ""
         return READ if last_read.get(state, 0) > own else ORDER

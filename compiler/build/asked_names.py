@@ -1,4 +1,4 @@
-"""That the splits, the entry and the metric are there which a program names where it says what executing it does."""
+"""Checks that the splits, the entry and the metric that a run names exist in the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def require_names(program: pb.ProgramDesc) -> None:
     if program.HasField("run") and run.entry not in (entry.name for entry in program.entries):
         raise CompileError("run: there is nothing to train; call minimize, or update a state, before compile")
     if program.HasField("data"):
-        _require("split", run.split, "split", splits, ["train", ""])  # all rows, where no split is called so
+        _require("split", run.split, "split", splits, ["train", ""])  # all rows, if there is no such split
     if not run.HasField("evaluate"):
         return
     entry = next((entry for entry in program.entries if entry.name == run.evaluate.entry), None)

@@ -1,4 +1,4 @@
-"""From what a user builds, one block for all, to the blocks and entries of a program; what was built stays as it is."""
+"""Assembly of a program's blocks and entries from the one block that a user builds, which is not modified."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from registry import Block, Value, ops
 from registry.block import Differentiation
 
 Outputs = dict[str, tuple[Value, pb.Over]]
-"""Fetches by name: what is fetched, and how it combines over steps."""
+"""Fetches by name: the fetched tensor, and its reduction over steps."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """What a user has built.
+    """The program that a user has built so far.
 
     Attributes:
         block: all ops, those of training among them.
-        states: by name.
-        updates: what each state becomes when a training step ends.
-        totals: what the totals of metrics become, where they are fetched.
-        fetches: of training.
-        entries: what the others fetch.
-        averages: by parameter.
+        states: the states by name.
+        updates: the new value of each state at the end of a training step.
+        totals: the new values of the totals of metrics, in blocks that fetch them.
+        fetches: the fetches of training.
+        entries: the fetches of the other entries.
+        averages: averages by parameter.
         kept: entries of the file that was opened, if one was.
-        differentiations: what was differentiated, in order.
+        differentiations: the differentiations, in order.
     """
 
     block: pb.BlockDesc
@@ -47,7 +47,7 @@ class Built:
 
 
 def assembled(built: Built) -> pb.ProgramDesc:
-    """Return a program with the states, and with blocks and entries as built: symbols are unbound, no pass has run.
+    """Return a program with the states, blocks and entries as built: symbols are unbound, no pass has run.
 
     Raises CompileError for a parameter that is never trained, or if the program computes nothing.
     """
@@ -77,7 +77,7 @@ def _require_trained(built: Built) -> None:
 
 
 def _training_block(built: Built) -> pb.BlockDesc:
-    """Return a copy of what was built, with the updates by state."""
+    """Return a copy of the built block, with the updates by state."""
     block = pb.BlockDesc()
     block.CopyFrom(built.block)
     needed = {value.name for value, _ in built.fetches.values()}
@@ -90,7 +90,7 @@ def _training_block(built: Built) -> pb.BlockDesc:
 
 
 def _count_steps(desc: pb.BlockDesc) -> None:
-    """Let a finished block count its steps, if it does not yet."""
+    """Add a step counter to a finished block, unless it has one."""
     if any(update.state == "step" for update in desc.updates):
         return
     block = Block(desc)
@@ -104,7 +104,7 @@ def _count_steps(desc: pb.BlockDesc) -> None:
 
 
 def _part_for(built: Built, outputs: Outputs) -> pb.BlockDesc:
-    """The part of what was built that these outputs need, their fetches, and the updates of what lasts an epoch."""
+    """Return the part of the built block that these outputs need, with their fetches and epoch updates."""
     needed, updates = _needed_for(built, outputs)
     block = part_for(built.block, needed)
     _add_updates(block, updates)
@@ -113,7 +113,7 @@ def _part_for(built: Built, outputs: Outputs) -> pb.BlockDesc:
 
 
 def _grown(built: Built, kept: Kept, outputs: Outputs) -> pb.BlockDesc:
-    """The block of an entry that was opened, with more outputs, or others in the place of those of their names."""
+    """Return the block of an opened entry with outputs added or replaced by name."""
     desc = pb.BlockDesc()
     desc.CopyFrom(kept.block)
     if not outputs:
@@ -132,7 +132,7 @@ def _grown(built: Built, kept: Kept, outputs: Outputs) -> pb.BlockDesc:
 
 
 def _needed_for(built: Built, outputs: Outputs) -> tuple[set[str], dict[str, Value]]:
-    """Return the tensors that these outputs need, and the updates of what lasts an epoch among them."""
+    """Return the tensors that these outputs need, and the updates among them of states that last an epoch."""
     needed = {value.name for value, _ in outputs.values()}
     passing = {name for name, state in built.states.items() if state.lifespan == pb.LIFESPAN_EPOCH}
     totals = {state: value for state, value in built.updates.items() if state in passing} | dict(built.totals)
@@ -140,7 +140,7 @@ def _needed_for(built: Built, outputs: Outputs) -> tuple[set[str], dict[str, Val
 
 
 def _reached(block: pb.BlockDesc, totals: Mapping[str, Value], needed: set[str]) -> dict[str, Value]:
-    """Return the totals whose state is read for the needed tensors; adds to these all that they and the totals need."""
+    """Return the totals whose state is read for the needed tensors, and add all that these need."""
     state_of = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     updates: dict[str, Value] = {}
     while True:

@@ -1,4 +1,4 @@
-"""The columns and splits that a program names are in its data file, which lies there when the program is saved."""
+"""Checks of the columns and splits that a program names, against the data file beside the saved program."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from prograd_proto.tensor_types import type_of
 
 
 def require_columns(program: pb.ProgramDesc, folder: Path) -> None:
-    """Raise CompileError for a key that the data file lacks, or whose rows are not of the shape of the feed.
+    """Raise CompileError for a key that the data file lacks, or whose rows do not fit the shape of the feed.
 
-    Only the header is read: what the elements are is looked at when the program runs. A .npz file has none.
+    Only the header is read; the run checks the elements. A .npz file has no header.
     """
     data = program.data
     if data.format != pb.DATA_FORMAT_SAFETENSORS:
@@ -26,7 +26,7 @@ def require_columns(program: pb.ProgramDesc, folder: Path) -> None:
 
 
 def data_files(program: pb.ProgramDesc, folder: Path) -> list[str]:
-    """Return the files that the program's rows are in, by their paths in the folder; none if it reads no rows."""
+    """Return the files with the program's rows, by their paths in the folder; none if it reads no rows."""
     if not program.data.file:
         return []
     return files_of(folder, program.data.file)
@@ -58,7 +58,7 @@ def _require_columns(program: pb.ProgramDesc, path: Path) -> None:
 
 
 def _fed(program: pb.ProgramDesc) -> dict[str, list[TensorType]]:
-    """Return the feeds of the entries that executing runs over the data, of all lengths; others are fed by hand."""
+    """Return the feeds of the entries that a run applies to the data, of all lengths."""
     named = {program.run.entry or "train", program.run.evaluate.entry}
     found: dict[str, list[TensorType]] = {}
     for entry in program.entries:

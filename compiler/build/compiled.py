@@ -1,4 +1,4 @@
-"""Binding, running the passes, and the finished program."""
+"""Compilation: binding, running the passes, and the finished program."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from prograd_proto.spelling import closest
 from prograd_proto.text import to_text
 
 MOST_LENGTHS = 64
-"""That the rows of an entry may have."""
+"""Upper bound on the row lengths of an entry."""
 
 
 class Compiled:
-    """A finished program: its message, and what can be done with it. `print(compiled)` shows it as text."""
+    """A finished program: its message and its methods. `print(compiled)` shows it as text."""
 
     def __init__(self, desc: pb.ProgramDesc, passes: PassTable = PASSES) -> None:
         self.desc = desc
@@ -56,7 +56,7 @@ class Compiled:
         return f"<Compiled {self.desc.name!r}: entries {', '.join(sizes)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary."""
+        """Return the summary for a notebook."""
         from html import escape
 
         from compiler.analyses.summary import summary
@@ -65,7 +65,7 @@ class Compiled:
 
     @property
     def entries(self) -> Entries:
-        """What each entry is fed and fetches, by name."""
+        """The feeds and fetches of each entry, by name."""
         return Entries(self.desc)
 
     @property
@@ -81,26 +81,26 @@ class Compiled:
         threads: int = 1,
         seconds: float | None = SECONDS,
     ) -> MemoryReport:
-        """Plan the memory of every entry with care; what it takes, and what that costs.
+        """Plan the memory of every entry thoroughly, and return its bytes and its cost.
 
-        With a budget, in bytes, no arena is larger: values are computed again instead of being kept or, with `spill`,
-        wait in a file beside the arena, which changes no bit of a result. Raises LimitError, and leaves the program as
-        it is, if that is not enough, or if no way is found in so many seconds, None for no limit: what a search finds
-        before they are over does not depend on the machine.
+        With a budget, in bytes, no arena is larger: values are recomputed instead of being kept or, with `spill`, wait
+        in a file beside the arena; no bit of a result changes. Raises LimitError, and leaves the program as it is, if
+        the budget cannot be met, or not within `seconds` (None for no limit). A result found within the limit does not
+        depend on the machine.
 
-        For several threads, an arena may take half as much again, or what the budget has left, where these find more
-        to do at once then. Raises CompileError for a number of threads that is none.
+        For several threads, an arena may take half as much again, or the rest of the budget, if that lets more ops run
+        at once. Raises CompileError for an invalid number of threads.
         """
         report = plan_program(self.desc, budget, threads, spill=spill, seconds=seconds, passes=self._passes)
         self._planned = budget, threads, spill, seconds
         return report
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the program file, whole or not at all. A file of the same bytes at `path` is left as it is.
+        """Write the program file, whole or not at all. An identical file at `path` is left as it is.
 
-        The files that the program names must lie beside it: their sizes and hashes become part of the program. So does
-        a step for the rows that are left at the end of an epoch, if the program trains on them; what was planned is
-        planned anew with it.
+        The files that the program names must be beside it: their sizes and hashes become part of the program. If the
+        program trains on the rows left at the end of an epoch, a step for them is added, and existing plans are
+        renewed.
 
         Args:
             path: path of the program file.
@@ -108,7 +108,7 @@ class Compiled:
 
         Raises:
             CompileError: a file that the program names is missing, or does not have the rows or the columns.
-            ProgramError: another file is at `path` and not `force`, or the program cannot be written.
+            ProgramError: another file is at `path` and `force` is False, or the program cannot be written.
         """
         if not isinstance(path, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"save: the path of a file is text or a Path, not {type(path).__name__}")
@@ -118,7 +118,7 @@ class Compiled:
             save(self.desc, path, force=force)
 
     def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
-        """Return the program as it would be saved into that folder; without its data if the file is not there."""
+        """Return the program as saved into that folder; without its data if the file is missing."""
         other = Compiled(copy_of(self.desc))
         other._planned = self._planned
         if not all((Path(folder) / name).is_file() for name in data_files(self.desc, Path(folder))):
@@ -126,13 +126,13 @@ class Compiled:
         other._complete(Path(folder))
         return other.desc
 
-    if not TYPE_CHECKING:  # a type checker knows the attributes that there are
+    if not TYPE_CHECKING:  # hidden from type checkers, which know the attributes
 
         def __getattr__(self, name: str) -> Any:
             raise no_attribute_of_compiled(name, Compiled)
 
     def _complete(self, folder: Path) -> None:
-        """Take sizes and hashes of the files into the program, and how many rows the last step of an epoch has."""
+        """Add the sizes and hashes of the files to the program, and the rows of the last step of an epoch."""
         if bind_last_batch(self.desc, folder) and self._planned is not None:
             budget, threads, spill, seconds = self._planned
             plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
@@ -144,9 +144,9 @@ class Compiled:
 
 
 def bind_last_batch(program: pb.ProgramDesc, folder: Path, passes: PassTable = PASSES) -> bool:
-    """Compile a program that trains on a partial batch anew, unless it has a step for it; whether that was needed.
+    """Recompile a program that trains on a partial batch, unless it has a step for it; return True if it did.
 
-    The data file lies in the folder. Raises CompileError if it cannot be read, or does not have the rows.
+    The data file is in the folder. Raises CompileError if it cannot be read, or does not have the rows.
     """
     before = sizes_of(program)
     sizes = with_last_batch(program, before, folder)
@@ -164,13 +164,13 @@ def compile_program(
     """Bind symbols and run the passes on a program, edited in place.
 
     Args:
-        program: with its source blocks; bindings that it has are replaced.
-        sizes: of the symbols; several of the one that counts rows give training entries as many bindings.
+        program: has its source blocks; its bindings are replaced.
+        sizes: sizes of the symbols; several sizes of the row symbol give training entries as many bindings.
         after: called with each pass's name and the program as the pass left it.
-        passes: with `bind_dimensions` among them.
+        passes: a table with `bind_dimensions`.
 
     Raises:
-        CompileError: a symbol without a size or an unknown one, or what a pass reports.
+        CompileError: a symbol without a size or an unknown one, or an error of a pass.
         ProgramError: the program uses operators of a plugin that is not in use.
     """
     require_used(program)
@@ -185,7 +185,7 @@ def compile_program(
     only_sources(readings)
     well_formed: set[bytes] = set()
     run_passes(program, passes.before("bind_dimensions"), after=after, well_formed=well_formed, readings=readings)
-    rows = row_symbol(program)  # of what is left: a symbol that only dead ops had needs no size
+    rows = row_symbol(program)  # symbols of live ops: a symbol of dead ops needs no size
     for entry in program.entries:
         _bind(program, entry, sorted(symbols_of(readings, entry.source_block)), sizes, rows)
     run_passes(program, passes.since("bind_dimensions"), after=after, well_formed=well_formed, readings=readings)
@@ -203,9 +203,9 @@ def _require_sizes(symbol: str, given: int | Sequence[int]) -> None:
 
 
 def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, symbols: list[str], given: Sizes, rows: str | None) -> None:
-    """Add a binding for every length that rows may have, and for every number of rows.
+    """Add a binding for every row length, and for every number of rows.
 
-    The last rows of an epoch, which are fewer, are of the longest length.
+    The last rows of an epoch, which are fewer, have the longest length.
     """
     for symbol in symbols:
         if symbol not in given:

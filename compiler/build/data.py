@@ -1,4 +1,4 @@
-"""What a program says of its rows, and of what executing it does."""
+"""The messages about a program's rows and its runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data_desc(
     shuffle: bool | int,
     remainder: str,
 ) -> pb.DataDesc:
-    """Return the message of `Program.data`, for a program with these feeds; raises OpError for what it cannot say."""
+    """Return the message of `Program.data` for these feeds; raise OpError for invalid arguments."""
     path = PurePosixPath(file)
     if path.suffix not in _FORMATS:
         raise OpError(f"data: {file!r} is neither a .safetensors nor a .npz file")
@@ -65,7 +65,7 @@ def run_desc(
 ) -> pb.RunDesc:
     """Return the message of `Program.run`; `settle_best` adds the direction if `best` is None.
 
-    Raises OpError for what cannot be done.
+    Raises OpError for invalid arguments.
     """
     if best not in (None, *_DIRECTIONS):
         raise OpError(f"run: best={best!r} is neither 'min' nor 'max'")
@@ -88,10 +88,10 @@ def run_desc(
 
 
 def settle_best(run: pb.RunDesc, declared: Mapping[str, Best]) -> None:
-    """Set whether lower or higher values of the metric that `keep_best` names are better, unless the run says it.
+    """Set the better direction of the metric that `keep_best` names, unless the run states it.
 
-    `declared` is what losses and metrics say of themselves; the names of others may say it. Raises OpError if nothing
-    says it.
+    `declared` has the directions of losses and metrics; the names of other metrics may tell theirs. Raises OpError if
+    the direction is unknown.
     """
     keep = run.keep_best
     if not run.HasField("keep_best") or keep.direction != pb.DIRECTION_UNSPECIFIED:

@@ -1,4 +1,4 @@
-"""What a program may be told of a new tensor: its name, dtype, shape, initial value, and how a fetch combines."""
+"""Checks of a new tensor: its name, dtype, shape, initial value, and the reduction of a fetch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from prograd_proto.dtypes import ITEM_BYTES
 from registry import OpError
 
 RESERVED = "__metadata__"
-"""No tensor's name: in safetensors files it has what is no tensor."""
+"""A name that no tensor may have: safetensors files use it for metadata."""
 
 Over = Literal["last", "mean", "sum"]
 _OVER: dict[str, pb.Over] = {"last": pb.OVER_LAST, "mean": pb.OVER_MEAN, "sum": pb.OVER_SUM}
 
 
 def declared_type(what: str, name: str, dtype: str, shape: Sequence[int | str], taken: Container[str]) -> TensorType:
-    """The type of a new tensor; raises OpError unless name, dtype and shape can be, and the name is not taken."""
+    """Return the type of a new tensor; raise OpError for an invalid or used name, dtype or shape."""
     require_name(what, name)
     if name == RESERVED:
         raise OpError(f"{what}: the name {RESERVED!r} belongs to the files that states are saved to; take another one")
@@ -38,7 +38,7 @@ def declared_type(what: str, name: str, dtype: str, shape: Sequence[int | str], 
 def declared_state(
     what: str, name: str, dtype: str, shape: Sequence[int | str], initial: object, taken: Container[str]
 ) -> TensorType:
-    """Return the type of a new state; raises OpError as well for a symbol, or what is no initialiser."""
+    """Return the type of a new state; raise OpError also for a symbol or an invalid initialiser."""
     if not (initial is None or callable(initial) or isinstance(initial, FromFile)):
         raise OpError(f"{what}: initial={initial!r} is not an initialiser; for a number use compiler.constant")
     type = declared_type(what, name, dtype, shape, taken)
@@ -49,20 +49,20 @@ def declared_state(
 
 
 def require_no_unnamed(method: str, unnamed: Sequence[object], example: str) -> None:
-    """Raise OpError for values that are given without a name; `example` is a name that the sentence shows."""
+    """Raise OpError for values without a name; `example` is a name that the sentence shows."""
     if unnamed:
         what = type(unnamed[0]).__name__
         raise OpError(f"{method}: a {what} is given without a name; write {method}({example}={example})")
 
 
 def require_name(what: str, name: str) -> None:
-    """Raise OpError for what cannot be a name, nor stand before one."""
+    """Raise OpError for an invalid name or prefix of a name."""
     if not isinstance(name, str) or not name or not name.isprintable() or ":" in name:  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
         raise OpError(f"{what}: a name is not empty, and all printable without a colon")
 
 
 def require_dtype(what: str, dtype: str) -> None:
-    """Raise OpError unless there is that dtype."""
+    """Raise OpError unless the dtype exists."""
     if isinstance(dtype, tuple | list):
         shape = tuple(dtype)
         raise OpError(f"{what}: {shape} stands where the dtype is; the order is name, dtype, shape: 'float32', {shape}")
@@ -71,7 +71,7 @@ def require_dtype(what: str, dtype: str) -> None:
 
 
 def over_number(what: str, over: str) -> pb.Over:
-    """How a fetch combines, as in the file; raises OpError for an unknown word."""
+    """Return the stored form of a fetch's reduction over steps; raise OpError for an unknown word."""
     if over not in _OVER:
         raise OpError(f"{what}: over={over!r} is not one of {', '.join(_OVER)}")
     return _OVER[over]

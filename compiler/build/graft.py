@@ -1,9 +1,8 @@
-"""Adding the ops of one block to another of the same program, where those that are there already stay the only ones.
+"""Addition of the ops of one block to another of the same program, without duplicating existing ops.
 
-1. A parameter is there if its tensor is. An op is there if the op that makes its outputs has its type, its attributes
-   and, as far as they are called in the other block, its operands.
-2. Any other op is copied behind those that are there. Where another tensor has the name of an output, that gets a new
-   one; ids are new as well.
+1. A parameter exists if its tensor does. An op exists if the op with the same outputs has its type, its attributes
+   and, by their names in the other block, its operands.
+2. Any other op is copied behind the existing ones. An output whose name is taken gets a new one, and so do ids.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ def graft(block: Block, part: pb.BlockDesc, known: Mapping[str, str] | None = No
     """Add the parameters and ops of a part to a block.
 
     Args:
-        block: grows.
-        part: well formed; its fetches and updates are not looked at.
+        block: the block to extend.
+        part: a well-formed block; its fetches and updates are ignored.
         known: tensors of the part that the block has, with their names there.
 
     Returns:
-        For each tensor of the part its name in the block.
+        The name in the block for each tensor of the part.
     """
     names = {"": "", **(known or {})}
     makers = {name: op for op in block.desc.ops for name in op.outputs}
@@ -49,7 +48,7 @@ def graft(block: Block, part: pb.BlockDesc, known: Mapping[str, str] | None = No
 
 
 def part_for(block: pb.BlockDesc, needed: set[str]) -> pb.BlockDesc:
-    """The parameters and ops of a block that define the tensors `needed`, which are all that is needed for these."""
+    """Return the parameters and ops of a block that define the tensors `needed`, which include all operands."""
     part = pb.BlockDesc(ops=(op for op in block.ops if not needed.isdisjoint(op.outputs[:])))
     part.parameters.extend(p for p in block.parameters if p.tensor in needed)
     part.tensors.extend(tensor for tensor in block.tensors if tensor.name in needed)

@@ -1,8 +1,8 @@
-"""How many rows a training step takes: the sizes that a program is bound to, and the rows left at the end of an epoch.
+"""Sizes that a program is bound to, and the rows left at the end of an epoch.
 
 1. The rows of an epoch are those of the split that the program runs on, counted as the runtime counts them.
-2. What full steps leave of them is the last batch. A binding of the training entry for so many rows makes its step.
-3. How many rows there are is known when the data file lies beside the program: when that is saved.
+2. The rows that do not fill a step are the last batch. A binding of the training entry for their number makes its step.
+3. The number of rows is known when the data file is beside the program: on saving.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from prograd_proto.lifespans import trains
 from prograd_proto.ragged_names import OFFSETS, base_of
 
 Sizes = Mapping[str, int | Sequence[int]]
-"""Sizes of symbols, of which there may be several: numbers of rows, and lengths that rows have."""
+"""Sizes of symbols; a symbol may have several: numbers of rows, or lengths of rows."""
 
 
 def each(given: int | Sequence[int]) -> list[int]:
-    """Return the sizes that are given for a symbol, as they are."""
+    """Return the sizes of a symbol as a list, in their order."""
     return list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType, reportReturnType]: all that else is a number
 
 
@@ -31,20 +31,20 @@ def in_order(given: int | Sequence[int]) -> list[int]:
 
 
 def sizes_of(program: pb.ProgramDesc) -> dict[str, int | Sequence[int]]:
-    """Return the sizes that a program is bound to, as `compile_program` takes them."""
+    """Return the sizes that a program is bound to, as arguments of `compile_program`."""
     sizes: dict[str, list[int]] = {}
     rows = row_symbol(program)
     for entry in program.entries:
         trained = trains(program, program.blocks[entry.source_block])
         for number, binding in enumerate(entry.bindings):
             for dim in binding.dims:
-                if trained or not number or dim.symbol != rows or dim.size > 1:  # single rows are not asked for
+                if trained or not number or dim.symbol != rows or dim.size > 1:  # single rows are not requested sizes
                     sizes.setdefault(dim.symbol, []).append(dim.size)
     return {symbol: found[0] if len(set(found)) == 1 else found for symbol, found in sizes.items()}
 
 
 def with_last_batch(program: pb.ProgramDesc, sizes: Sizes, folder: Path) -> Sizes:
-    """Return the sizes, with that of the last batch if the program trains on one.
+    """Return the sizes with that of the last batch, if the program trains on one.
 
     Raises CompileError if the data file in the folder cannot be read, or does not have the rows.
     """
@@ -57,7 +57,7 @@ def with_last_batch(program: pb.ProgramDesc, sizes: Sizes, folder: Path) -> Size
 
 
 def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
-    """How many rows training reads in an epoch. Raises CompileError if the data file does not say so."""
+    """Return the number of rows of a training epoch. Raise CompileError if the data file does not have it."""
     from runtime.errors import DataError
 
     data = program.data
@@ -79,7 +79,7 @@ def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
 
 
 def _shape(path: Path, key: str) -> tuple[int, ...]:
-    """Of a column, whose rows may be of unequal length: then their number alone."""
+    """Return the shape of a column; only the number of rows if they have unequal lengths."""
     from runtime.files.tensor_files import shapes_of, shapes_there  # brings NumPy, and few programs have a last batch
 
     base = base_of(key) or key
@@ -90,7 +90,7 @@ def _shape(path: Path, key: str) -> tuple[int, ...]:
 
 
 def row_symbol(program: pb.ProgramDesc) -> str | None:
-    """Return the symbol that is the leading extent of every fed tensor, if there is one: the number of rows."""
+    """Return the symbol of the number of rows: the leading extent of every fed tensor; None if there is none."""
     leading: set[str] = set()
     for entry in program.entries:
         block = program.blocks[entry.source_block]

@@ -1,4 +1,4 @@
-"""The user's line behind an op, as an entry of the program's string table."""
+"""The user's line of an op, as an entry of the program's string table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Locations:
 
 
 def line_here() -> str:
-    """Return the text of that line, for an error that comes later; "" where it is unknown."""
+    """Return the text of that line, for a later error; "" if it is unknown."""
     key = _line_outside(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]: the documented way to the caller's frame
     return "" if key is None else _text(key)
 
@@ -53,6 +53,6 @@ def _text(line: tuple[str, int]) -> str:
 
 
 def _relative(path: str) -> str:
-    """`path` from the working directory, or its last part when it lies elsewhere: absolute paths stay private."""
+    """Return `path` relative to the working directory, or its last part if it is elsewhere, for privacy."""
     inside = os.path.abspath(path).startswith(os.getcwd() + os.sep)
     return os.path.relpath(path).replace(os.sep, "/") if inside else os.path.basename(path)

@@ -1,8 +1,8 @@
-"""A program file as something to build on: what its source blocks say, as the values that a builder works with.
+"""A program file as a starting point for building: its source blocks, as the values that a builder uses.
 
-1. The block that grows is the source block of the entry `train`, and behind its ops those that only other entries have.
-2. The source block of every other entry is kept. What is added to an entry is grafted onto it; an entry to which
-   nothing is added is written as it was read.
+1. The growing block is the source block of the entry `train`, followed by the ops that only other entries have.
+2. The source block of every other entry is kept. Additions to an entry are grafted onto it; an entry without additions
+   is written as it was read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from registry import Block, Value
 
 @dataclass(frozen=True)
 class Kept:
-    """The source block of an entry that was read, and by tensor of the block that grows the tensor of this one."""
+    """The source block of an entry of a file, and its tensors by those of the growing block."""
 
     block: pb.BlockDesc
     names: Mapping[str, str]
@@ -32,18 +32,18 @@ class Kept:
 
 @dataclass(frozen=True)
 class Opened:
-    """What a file says besides what a builder has anyhow.
+    """The content of an opened file that a builder does not have otherwise.
 
     Attributes:
-        desc: of the file.
-        kept: by entry that does not train.
+        desc: the program of the file.
+        kept: source blocks by entry that does not train.
     """
 
     desc: pb.ProgramDesc = field(default_factory=pb.ProgramDesc)
     kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
 
     def sizes(self, program: pb.ProgramDesc) -> dict[str, int | Sequence[int]]:
-        """The sizes of the file for the symbols of a program; several for the rows while these are the file's."""
+        """Return the file's sizes of the symbols of a program; several for rows if the row symbol is the same."""
         there = sizes_of(self.desc)
         readings = Readings(program)
         symbols = {symbol for number in readings.sources for symbol in symbols_of(readings, number)} if there else ()
@@ -52,14 +52,14 @@ class Opened:
         return {symbol: sizes if same and len(sizes) > 1 else max(sizes) for symbol, sizes in found.items()}
 
     def fetched(self, entry: str, block: Block) -> dict[str, Value]:
-        """What an entry of the file fetches, as tensors of the block that grows."""
+        """Return the fetches of an entry of the file, as tensors of the growing block."""
         if entry not in self.kept:
             return {}
         here = {there: name for name, there in self.kept[entry].names.items()}
         return {fetch.name: block.value(here[fetch.tensor]) for fetch in self.kept[entry].block.fetches}
 
     def followers(self, state: str, updates: Mapping[str, Value]) -> list[str]:
-        """Return the states that, in the file, follow the value that this one still becomes."""
+        """Return the states that, in the file, follow the still unchanged update of this state."""
         train = self.source("train")
         new = next((update.tensor for update in train.updates if update.state == state), "")
         if not new or updates[state].name != new:
@@ -71,7 +71,7 @@ class Opened:
         return [update.state for update in train.updates if update.tensor in read and update.state != state]
 
     def files(self, program: pb.ProgramDesc) -> list[pb.FileDesc]:
-        """What the file says of those files that a program still names."""
+        """Return the descriptions of the file's files that a program still names."""
         named = {program.data.file} | {state.external.path for state in program.states}
         return [file for file in self.desc.files if file.path in named]
 
@@ -82,9 +82,9 @@ class Opened:
 
 
 def read_program(path: str | os.PathLike[str]) -> pb.ProgramDesc:
-    """Return the program in a file, or in its text form, well formed and with the blocks that it was built from.
+    """Return the verified program in a file or its text form, with its source blocks.
 
-    Raises ProgramError, beginning with the path, if it is not, or needs a plugin that is not in use.
+    Raises ProgramError, beginning with the path, if it is invalid or needs a plugin that is not in use.
     """
     desc = well_formed(os.fspath(path))
     for entry in desc.entries:
@@ -102,7 +102,7 @@ def read_program(path: str | os.PathLike[str]) -> pb.ProgramDesc:
 
 
 def training_block(desc: pb.ProgramDesc) -> pb.BlockDesc:
-    """The ops of the entry `train`, without its updates and fetches; an empty block if there is no such entry."""
+    """Return the ops of the entry `train` without updates and fetches; an empty block if it does not exist."""
     block = pb.BlockDesc()
     block.CopyFrom(Opened(desc).source("train"))
     del block.updates[:], block.fetches[:]
@@ -110,7 +110,7 @@ def training_block(desc: pb.ProgramDesc) -> pb.BlockDesc:
 
 
 def opened(block: Block, desc: pb.ProgramDesc) -> Opened:
-    """Add the ops of the other entries to the block that grows; what is to be remembered of the file."""
+    """Add the ops of the other entries to the growing block, and return the file's content to remember."""
     others = [entry for entry in desc.entries if entry.name != "train"]
     kept = {entry.name: _kept(block, desc.blocks[entry.source_block]) for entry in others}
     return Opened(desc, kept)

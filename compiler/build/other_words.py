@@ -1,4 +1,4 @@
-"""What a program and a compiled program are asked for that they do not have, and who has it."""
+"""Names that programs and compiled programs do not have, and their replacements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from prograd_proto.spelling import no_attribute
 
 _STEPS: Final = ("step", "train", "evaluate", "predict", "state")
-"""What a run has."""
+"""Attributes of a run."""
 
 _OF_PROGRAM: Final = {
     "add": "layers.dense(program, 'hidden', x, 32), which gives the next tensor",
@@ -23,8 +23,8 @@ _OF_COMPILED: Final = {
 
 
 def no_attribute_of_program(name: str, owner: type) -> AttributeError:
-    """That a Program has no such attribute; what a compiled one has is named with `compile` before it."""
-    if name == "beside":  # what a run asks of a program
+    """Return the error for an attribute that a Program lacks; it names `compile` for those of the result."""
+    if name == "beside":  # looked up by a run
         return AttributeError("a Program is compiled before it runs, as in prograd.Run(program.compile(batch=32))")
     if name in ("save", "plan", "sha256", "desc", "entries"):
         words = f"a Program has no {name!r}; a compiled one has, as in program.compile(batch=32).{name}"
@@ -33,5 +33,5 @@ def no_attribute_of_program(name: str, owner: type) -> AttributeError:
 
 
 def no_attribute_of_compiled(name: str, owner: type) -> AttributeError:
-    """That a compiled program has no such attribute; a run has what computes."""
+    """Return the error for an attribute that a compiled program lacks; a run has the computations."""
     return no_attribute("a compiled program", name, owner, _OF_COMPILED)

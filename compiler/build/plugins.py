@@ -1,6 +1,7 @@
-"""Operators of other packages, imported where their plugin's name is given and nowhere else.
+"""Operators of other packages, imported only if their plugin's name is given.
 
-A compiler loads both halves of a plugin, because a memory plan has the scratch of kernels, and holds them together.
+The compiler loads the operators and the kernels of a plugin, because a memory plan contains the scratch of kernels, and
+checks that they fit.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from runtime.plugins import Contract
 from runtime.plugins import use_plugin as use_kernels
 
 USED: set[str] = set()
-"""The plugins in use; an operator of another one, which was only imported, was not audited."""
+"""Plugins in use; an operator of another plugin, which was only imported, was not audited."""
 
 
 def use_plugin(name: str) -> None:
-    """Import the operators and kernels that an installed package declares under that name, and audit them.
+    """Import and audit the operators and kernels that an installed package declares under that name.
 
-    Programs that use its operators can be compiled from then on. A second call does nothing more.
+    Afterwards programs that use its operators can be compiled. A second call has no effect.
 
     Raises:
         PluginError: there is no such plugin, its modules cannot be imported, or their declarations do not fit.
@@ -41,7 +42,7 @@ def use_plugin(name: str) -> None:
 
 
 def require_used(program: pb.ProgramDesc) -> None:
-    """Raise ProgramError unless the plugins of the program's operators are in use, with the versions that it lists."""
+    """Raise ProgramError unless the plugins of the program's operators are in use, with the listed versions."""
     known = [type for type in OPS if namespace_of(type) in USED]
     require_plugins((op.type for op in every_op(program)), known)
     for listed in program.operators:

@@ -91,15 +91,15 @@ class Program:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Program:
-        """Return a program file as something to build on: with its tensors, states, entries, data and run.
+        """Return a program file as a starting point for building, with its tensors, states, entries, data and run.
 
-        `program["hidden.w"]` is a tensor by its name, `program.fetched()` has those that training reports. What only
-        other entries compute has its inference form. Everything may be added as to a new program, and `compile` binds
-        the sizes of the file unless it is given others. If nothing was added, that gives what the file has, except
-        that a plan in a budget, or for threads, is made anew by `Compiled.plan`.
+        `program["hidden.w"]` is a tensor by its name; `program.fetched()` has those that training reports. Ops that
+        only other entries compute have their inference form. The program can be extended like a new one, and `compile`
+        binds the sizes of the file unless it is given others. Without additions the result equals the file, except for
+        a plan with a budget or for threads: call `Compiled.plan` again.
 
         Raises ProgramError, beginning with the path, for a file that is no program, needs a plugin that is not in use,
-        was written without its source blocks, or trains by another entry than `train`.
+        was written without its source blocks, or trains with another entry than `train`.
         """
         desc = read_program(path)
         program = cls(desc.name, seed=desc.seed)
@@ -119,7 +119,7 @@ class Program:
         return [*self.states, *self._block.types]
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary, or as much as can be said before that is whole."""
+        """Return the summary for a notebook, or the part of it that is known so far."""
         from html import escape
 
         try:
@@ -129,21 +129,21 @@ class Program:
         return f"<pre>{escape(text)}</pre>"
 
     def summary(self) -> str:
-        """Tables of the layers and entries that there are so far, as text; of a file, `compiler summary` prints it.
+        """Return tables of the layers and entries so far, as text; `compiler summary` prints those of a file.
 
         Raises CompileError for a program that computes nothing, or a parameter that is never trained.
         """
-        from compiler.analyses.summary import summary  # for who asks
+        from compiler.analyses.summary import summary  # for callers
 
         return summary(self._assembled())
 
     def __getitem__(self, name: str) -> Value:
-        """As `tensor`."""
+        """Return the tensor of that name, as `tensor` does."""
         return self.tensor(name)
 
     @_with_the_line
     def tensor(self, name: str) -> Value:
-        """Return the tensor of that name, or that of the state of that name. Raises OpError if there is none."""
+        """Return the tensor of that name, or that of the state of that name. Raise OpError if there is none."""
         if name in self._block.types:
             return self._block.value(name)
         if name in self.states:
@@ -151,24 +151,24 @@ class Program:
         raise OpError(f"there is no tensor and no state {name!r}{closest(name, [*self.states, *self._block.types])}")
 
     def freeze(self, *patterns: str) -> list[str]:
-        """Train the parameters whose names match, as "encoder.*" does, no longer; gives their names.
+        """Freeze the parameters whose names match a pattern such as "encoder.*", and return their names.
 
-        What was minimized before stays in the program: `compile` leaves out updates, slots and gradients of frozen
-        parameters, and after `thaw` it does not. Running statistics go on. Raises OpError if a pattern matches none.
+        The updates stay in the program: `compile` leaves out updates, slots and gradients of frozen parameters, until
+        `thaw`. Running statistics are still updated. Raises OpError if a pattern matches none.
         """
         return mark(self.states.values(), patterns, trainable=False)
 
     def thaw(self, *patterns: str) -> list[str]:
-        """Train frozen parameters again; gives their names. Raises OpError if a pattern matches none."""
+        """Train frozen parameters again and return their names. Raise OpError if a pattern matches none."""
         return mark(self.states.values(), patterns, trainable=True)
 
     @property
     def tensors(self) -> dict[str, Value]:
-        """All tensors by name, in the order of their definitions; `states` describes the states."""
+        """Return all tensors by name, in the order of their definitions; `states` describes the states."""
         return {name: self._block.value(name) for name in self._block.types}
 
     def fetched(self, entry: str = "train") -> dict[str, Value]:
-        """What an entry reports, by name. Raises OpError if there is no such entry."""
+        """Return the tensors that an entry reports, by name. Raise OpError if there is no such entry."""
         added = self._reports.train if entry == "train" else self._reports.entries.get(entry)
         if added is None:
             raise OpError(f"there is no entry {entry!r}{closest(entry, ['train', *self._reports.entries])}")
@@ -176,15 +176,15 @@ class Program:
 
     @property
     def block(self) -> Block:
-        """The training block that grows."""
+        """The training block under construction."""
         return self._block
 
     @_with_the_line
     def scope(self, name: str, *, reuse: bool = False) -> AbstractContextManager[None]:
-        """Return a context in which names of parameters, buffers and of what ops compute begin with `name` and a dot.
+        """Return a context that prefixes names of parameters, buffers and results of ops with `name` and a dot.
 
-        Scopes may lie in each other. With `reuse`, a parameter or buffer that is there already, of the same type, is
-        used again, so that a function that declares its states may be called twice.
+        Scopes may be nested. With `reuse`, an existing parameter or buffer of the same type is used again, so a
+        function that declares its states may be called twice.
         """
         return self._scopes.entered(self._block, name, reuse=reuse)
 
@@ -207,17 +207,17 @@ class Program:
         rate_scale: float = 1.0,
         decay_scale: float = 1.0,
     ) -> Value:
-        """Return a state that is trained; Glorot's uniform values unless `initial` is given.
+        """Return a state that is trained; it starts with Glorot's uniform values unless `initial` is given.
 
         Args:
-            name: of the state, behind those of the scopes that are open; unique in the program.
-            shape: all extents are numbers.
+            name: name of the state, after those of the open scopes; unique in the program.
+            shape: static extents.
             initial: one of compiler.train.initialisers.
-            dtype: float32 or float64. In float16 or bfloat16 it takes half the memory, is read through `cast`, and
-                updates, computed in float32, are rounded: one that is less than half of the last digit is lost.
+            dtype: float32 or float64. float16 and bfloat16 take half the memory and are read through `cast`; their
+                updates are computed in float32 and rounded, so an update below half of the last digit is lost.
             trainable: False freezes it: no gradient, no update.
-            rate_scale: multiplies the learning rate.
-            decay_scale: multiplies the weight decay.
+            rate_scale: factor of the learning rate.
+            decay_scale: factor of the weight decay.
         """
         name = self._scopes.named(name)
         if self._scopes.has(f"parameter {name!r}", self.states.get(name), pb.STATE_KIND_PARAMETER, dtype, shape):
@@ -241,7 +241,7 @@ class Program:
     ) -> Value:
         """Return a state that is not trained, zeros unless `initial` is given; `update` changes it.
 
-        With lifespan "epoch" it goes back to its initial value at the start of each epoch.
+        With lifespan "epoch" it returns to its initial value at the start of each epoch.
         """
         name = self._scopes.named(name)
         if self._scopes.has(f"buffer {name!r}", self.states.get(name), pb.STATE_KIND_BUFFER, dtype, shape):
@@ -265,19 +265,19 @@ class Program:
         below: float | None = None,
         dtype: Literal["float64", "float32", "int64"] = "float64",
     ) -> Value:
-        """A number that a run may be given another value of, without compiling: `runtime execute --set name=value`.
+        """Return a number that a run may replace without compiling: `runtime execute --set name=value`.
 
-        It may stand where a number does: as a rate or within a schedule, as `decay` of an optimizer, as a limit of
-        gradients, as the rate of `layers.dropout`, as an operand. Beside floats of another dtype it is of theirs.
+        It may be used as a number: as a rate or within a schedule, as `decay` of an optimizer, as a limit of gradients,
+        as the rate of `layers.dropout`, as an operand. It adopts the dtype of the other float operands.
 
         Args:
-            name: behind those of the scopes that are open; unique in the program.
-            value: unless another one is given.
-            least: the smallest number that it may be; a use asks for what it needs, as a rate for 0.
-            most: the largest.
-            above: all that it may be is larger.
-            below: all that it may be is smaller.
-            dtype: in which it is kept.
+            name: name of the setting, after those of the open scopes; unique in the program.
+            value: the default.
+            least: the smallest valid number; a use adds its own bound, as a rate adds 0.
+            most: the largest valid number.
+            above: an exclusive lower bound.
+            below: an exclusive upper bound.
+            dtype: dtype of the stored value.
         """
         name = self._scopes.named(name)
         what = f"setting {name!r}"
@@ -310,7 +310,7 @@ class Program:
 
     @_with_the_line
     def update(self, state: Value, value: Value) -> None:
-        """At the end of each training step the state becomes `value`; a later update takes the place of this one."""
+        """Set the new value of a state at the end of each training step; a later call replaces it."""
         if not isinstance(state, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise OpError(
                 f"update: {state!r} is not a tensor of a program; program.state({state!r}) gives that of a name"
@@ -334,8 +334,8 @@ class Program:
 
         Args:
             value: any tensor, or the tensor of a state.
-            lifespan: of a tensor "forward", defined and read by forward ops only; "backward", by the others only; or
-                "iteration", by all and the end of the step. Of a buffer "epoch" or "always".
+            lifespan: for a tensor "forward" (defined and read by forward ops only), "backward" (by other ops only) or
+                "iteration" (by all ops and the end of the step); for a buffer "epoch" or "always".
         """
         self._require_own("lifespan", value)
         declare_lifespan(value, self.states.get(value.name), lifespan)
@@ -362,16 +362,15 @@ class Program:
         Args:
             loss: a rank-0 float tensor.
             optimizer: one of compiler.train.optimizers.
-            parameters: what to train; unless given, every trainable parameter that the loss depends on.
+            parameters: the parameters to train; by default every trainable one that the loss depends on.
             groups: pairs of parameters and the optimizer that trains them in place of `optimizer`.
             clip: limits the gradients of all parameters, before an optimizer limits those that it trains.
             accumulate: the steps whose mean gradient makes one update. Optimizers count updates, schedules steps.
-            no_grad: tensors, or their names, through which no gradient flows; parameters among them are not trained.
-            name: what training and the entry `evaluate` report the loss as. The rate is reported as `rate`, that of a
-                loss with another name as `<name>_rate`.
-            weight: a scalar, of which an evaluation takes how much the loss of a step counts, for instance the number
-                of elements that a mask leaves; unless given, what counts in the loss of labels that it is made of, else
-                the rows.
+            no_grad: tensors, or their names, that block the gradient; parameters among them are not trained.
+            name: the name of the loss in reports of training and `evaluate`. The rate is reported as `rate`, or as
+                `<name>_rate` for a loss of another name.
+            weight: a scalar, the weight of a step's loss in an evaluation, such as the number of unmasked elements; by
+                default the number of labels that count in the loss, else the rows.
 
         Returns:
             The trained parameters with their gradients of this step, before clipping.
@@ -406,10 +405,10 @@ class Program:
         rounded where they stand in for them.
 
         Args:
-            decay: how much of the average stays.
-            parameters: what to average; unless given, every trainable parameter declared so far.
-            every: the steps between two that count, for instance those that `accumulate` makes one update of.
-            entries: those in which the averages stand in for the parameters.
+            decay: weight of the old average.
+            parameters: the parameters to average; by default every trainable one declared so far.
+            every: the period in steps, for instance that of `accumulate`.
+            entries: the entries in which the averages replace the parameters.
 
         Returns:
             The averages, as states.
@@ -432,7 +431,7 @@ class Program:
 
     @_with_the_line
     def fetch(self, name: str, value: Value | Metric, *, over: Over = "last") -> None:
-        """Report `value` from training under that name; over an epoch as the last one, the mean by rows or the sum.
+        """Report `value` from training under that name; `over` reduces it over an epoch: last, mean by rows, or sum.
 
         A metric is reported over all rows of the epoch so far.
         """
@@ -440,10 +439,10 @@ class Program:
 
     @_with_the_line
     def metrics(self, *unnamed: Never, **values: Value | Metric) -> None:
-        """Report these from training and from the entry `evaluate`.
+        """Report these values from training and from the entry `evaluate`.
 
-        Scalars are averaged over steps, weighted by rows, or by what counts in a loss of labels. Those of
-        `compiler.train.metrics` are of all rows so far, of the epoch or of the evaluation, and of any shape.
+        Scalars are averaged over steps, weighted by rows, or by the labels that count in a loss. The metrics of
+        `compiler.train.metrics` cover all rows so far of the epoch or the evaluation, and may have any shape.
         """
         require_no_unnamed("metrics", unnamed, "accuracy")
         for name, value in values.items():
@@ -451,7 +450,7 @@ class Program:
 
     @_with_the_line
     def outputs(self, *unnamed: Never, **values: Value) -> None:
-        """The tensors that the entry `predict` computes."""
+        """Set the tensors that the entry `predict` computes."""
         require_no_unnamed("outputs", unnamed, "logits")
         self.entry("predict", over="last", **values)
 
@@ -459,7 +458,7 @@ class Program:
     def entry(self, entry: str, /, *, over: Over = "last", **values: Value | Metric) -> None:
         """Add fetches to a named entry that computes without training: ops take their inference form.
 
-        It updates the states that last an epoch, if it reads them; a metric is reported over all rows so far.
+        The entry updates states of lifespan "epoch" that it reads; a metric covers all rows so far.
         """
         self._reports.entry(entry, values, over)
 
@@ -478,10 +477,10 @@ class Program:
         Args:
             file: a safetensors or npz file, by its path relative to the folder that the program is saved in; or several
                 as one, as in "rows/part-*.safetensors", in the order of their names.
-            columns: for each input the key in the file; its own name unless given. Axis 0 counts the rows.
-            splits: for each split a key, of an int64 tensor of row numbers, or a slice of rows.
-            shuffle: whether training takes the rows in another order each epoch; or within windows of about so many
-                rows, as in 65536, for rows that do not fit into memory.
+            columns: the key in the file for each input; by default its own name. Axis 0 counts the rows.
+            splits: for each split the key of an int64 tensor of row numbers, or a slice of rows.
+            shuffle: True if training reads the rows in another order each epoch; or the approximate window in rows,
+                such as 65536, for rows that do not fit into memory.
             remainder: "drop" leaves out the rows that do not fill the last training step of an epoch, "exact" refuses
                 them, and "partial" makes a step of them whose loss is of these rows alone.
         """
@@ -500,17 +499,17 @@ class Program:
         best: Literal["min", "max"] | None = None,
         stop_after: int = 0,
     ) -> None:
-        """Say what executing the file does.
+        """Set the default run of the file.
 
         Args:
-            epochs: how often training sees the rows.
+            epochs: number of passes over the rows.
             split: the rows to train on; all rows if the data has no split of that name and it is "train".
             evaluate: the split to evaluate on, if any.
-            every: evaluate after every so many epochs.
-            keep_best: the metric of the evaluation by which the best states are kept and given at the end.
+            every: epochs between evaluations.
+            keep_best: the metric of the evaluation by which the best states are kept and returned at the end.
             best: "min" if lower values of that metric are better, "max" if higher ones are. Unless given, losses and
-                errors are "min" and accuracies "max"; `compile` refuses a metric of which neither is known.
-            stop_after: stop after so many evaluations without improvement; 0 never stops early.
+                errors are "min" and accuracies "max"; `compile` refuses a metric of unknown direction.
+            stop_after: evaluations without improvement before the run stops; 0 never stops early.
         """
         self._run_line = line_here()
         self.run_desc = run_desc(
@@ -518,16 +517,16 @@ class Program:
         )
 
     def compile(self, passes: PassTable = PASSES, /, **sizes: int | Sequence[int]) -> Compiled:
-        """Bind the symbols, run the passes, and give the finished program.
+        """Bind the symbols, run the passes, and return the finished program.
 
-        Other passes than `PASSES` of `compiler.passes.pipeline` are made from these, as in
+        Modify `PASSES` of `compiler.passes.pipeline` for another table, as in
         `compile(PASSES.without("merge_identical"), batch=32)`.
 
-        Several sizes of the symbol that counts rows give steps of each: with the largest as long as there are rows for
-        it, and with the others for those that are left.
+        Several sizes of the row symbol give a step for each: the largest as long as there are enough rows, then the
+        others for the rest.
 
-        Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, a split
-        or a metric that `run` names and there is not, or a program that computes nothing.
+        Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, a missing
+        split or metric that `run` names, or a program that computes nothing.
         """
         if not isinstance(passes, PassTable):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"compile: {passes!r} is given without the symbol that it binds; write batch={passes!r}")
@@ -538,7 +537,7 @@ class Program:
                 settle_best(program.run, self._reports.best)
             return compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
 
-    if not TYPE_CHECKING:  # a type checker knows the methods that there are
+    if not TYPE_CHECKING:  # hidden from type checkers, which know the methods
 
         def __getattr__(self, name: str) -> Any:
             raise no_attribute_of_program(name, Program)
@@ -546,7 +545,7 @@ class Program:
     def _assembled(self) -> pb.ProgramDesc:
         block, reports, kept = self._block, self._reports, self._opened.kept
         for name, setting in block.settings.items():
-            self.states[name].slot = written(setting.interval)  # with what its uses ask of it
+            self.states[name].slot = written(setting.interval)  # with the intervals that its uses narrowed
         program = assembled(
             Built(
                 block.desc,
@@ -570,12 +569,12 @@ class Program:
         return program
 
     def _growing(self, desc: pb.BlockDesc) -> Block:
-        """Return the block that grows from what is there."""
+        """Return the block under construction, from an existing one."""
         here, text = self.locations.here, self.locations.text
         return Block(desc, locate=here, location_text=text, streams=self._streams, state=self.state)
 
     def _restore(self, desc: pb.ProgramDesc) -> None:
-        """Take over what a file says."""
+        """Restore the builder's state from the program of a file."""
         self.locations.texts.extend(desc.locations)
         self._streams = count(next_stream(desc))
         self._states = StateTable(self.locations.here, self._streams)
@@ -595,7 +594,7 @@ class Program:
         self.run_desc = desc.run if desc.HasField("run") else None
 
     def _new_total(self, name: str, type: TensorType) -> Value:
-        """Return a state for a total of a metric, which begins anew each epoch."""
+        """Return a state for a total of a metric, which is reset each epoch."""
         state = self._states.add(self._free_state(name), type, pb.STATE_KIND_BUFFER, zeros())
         state.lifespan = pb.LIFESPAN_EPOCH
         return self.state(state.name)

@@ -1,4 +1,4 @@
-"""What training and the other entries report, by name, and how each value combines over steps."""
+"""The reports of training and other entries, by name, and their reduction over steps."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from registry import Block, OpError, Value
 class Reports:
     """The fetches of one program.
 
-    `train` are those of training, `entries` those of the others by entry, `losses` what the entry `evaluate` reports of
-    losses. `totals` has by state what each total of a metric becomes. `new_total(name, type)` makes such a state.
-    `best` has, for each name that `evaluate` reports, whether lower or higher values are better, where that is known.
+    `train` has those of training, `entries` those of the others by entry, and `losses` the losses that the entry
+    `evaluate` reports. `totals` has the new value of each total of a metric by state. `new_total(name, type)` makes
+    such a state. `best` has, for each name that `evaluate` reports, the better direction, if it is known.
     """
 
     def __init__(self, block: Block, new_total: Callable[[str, TensorType], Value]) -> None:
@@ -33,13 +33,13 @@ class Reports:
         self._new_total = new_total
 
     def fetch(self, name: str, value: Value | Metric, over: Over) -> None:
-        """Let training report a value; raises OpError if it already reports one of that name."""
+        """Let training report a value; raise OpError if it already reports one of that name."""
         if name in self.train:
             raise OpError(f"fetch {name!r}: training already reports a value of that name; give another name")
         self.train[name] = self._reported(f"fetch {name!r}", name, value, over)
 
     def loss(self, name: str, loss: Value, weight: Value | None) -> None:
-        """Let training and evaluation report a loss, there over what counts in it."""
+        """Let training and evaluation report a loss; evaluation weights it by `weight`."""
         name = self.free(name) if name == "loss" else name
         self.fetch(name, loss, "mean")
         self.losses[name] = self.train[name]
@@ -60,7 +60,7 @@ class Reports:
         self.entry("evaluate", {name: reported}, over)
 
     def entry(self, entry: str, values: Mapping[str, Value | Metric], over: Over) -> None:
-        """Let an entry report values; raises OpError for that of training."""
+        """Let an entry report values; raise OpError for that of training."""
         if entry == "train":
             raise OpError("the entry 'train' is what minimize and update build; give another name")
         for name, value in values.items():
@@ -70,7 +70,7 @@ class Reports:
             self.entries.setdefault(entry, {})[name] = self._reported(f"entry {entry!r}", name, value, over)
 
     def with_losses(self) -> dict[str, Outputs]:
-        """What each entry besides training reports."""
+        """Return the reports of each entry besides training."""
         if not self.losses:
             return dict(self.entries)
         return self.entries | {"evaluate": self.losses | self.entries.get("evaluate", {})}
@@ -85,7 +85,7 @@ class Reports:
             self.best[name] = value.best
 
     def _reported(self, what: str, name: str, value: Value | Metric, over: Over) -> tuple[Value, pb.Over]:
-        """What is fetched under a name, and how it combines over steps."""
+        """Return the tensor that is fetched under a name, and its reduction over steps."""
         if isinstance(value, Metric):
             value, over = self._totalled(name, value), "last"
         if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
@@ -105,6 +105,6 @@ class Reports:
 
 
 def _over_all(value: Value | Metric) -> Value | Metric:
-    """Return a mean whose terms do not all count alike as the metric over all of them; anything else as it is."""
+    """Return a weighted mean as the metric over all its terms; anything else as it is."""
     weight = weight_of(value) if isinstance(value, Value) and value.rank == 0 else None
     return value if weight is None or isinstance(value, Metric) else weighted_mean(value, weight)

@@ -1,4 +1,4 @@
-"""Scopes: what stands before the names of the states and tensors that are made within them."""
+"""Scopes: prefixes of the names of states and tensors that are made within them."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _KINDS = {
 
 
 class Scopes:
-    """The scopes of a program that are open now."""
+    """The open scopes of a program."""
 
     def __init__(self) -> None:
         self._prefix = ""
         self._reuse = False
 
     def named(self, name: str) -> str:
-        """Return the whole name of a state: those of the open scopes, and its own, with dots."""
+        """Return the full name of a state: the open scopes and its own name, with dots."""
         return f"{self._prefix}{name}" if name else name
 
     def entered(self, block: Block, name: str, *, reuse: bool) -> AbstractContextManager[None]:
-        """One more scope, for states and for the ops of the block; raises OpError for what cannot begin a name."""
+        """Return a context with one more scope for states and ops; raise OpError for an invalid prefix."""
         require_name(f"scope {name!r}", name)
         return self._entered(block, name, reuse)
 
     def has(
         self, what: str, state: pb.StateDesc | None, kind: pb.StateKind, dtype: str, shape: Sequence[object]
     ) -> bool:
-        """Return True if a state that is asked for is there and used again; raises OpError if it is of another type."""
+        """Return True if a requested state exists and is reused; raise OpError if it has another type."""
         if not self._reuse or state is None:
             return False
         there, asked = type_of(state), f"{dtype}[{', '.join(map(str, shape))}]"

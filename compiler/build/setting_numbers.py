@@ -1,4 +1,4 @@
-"""Settings while a program is built: what they may be, and those of a file that is opened."""
+"""Settings of a program under construction: their intervals, and the settings of an opened file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DTYPES = ("float64", "float32", "int64")
 
 
 def declared_setting(what: str, name: str, dtype: str, taken: Container[str]) -> TensorType:
-    """Return the type of a new setting; raises OpError for a name or a dtype that cannot be."""
+    """Return the type of a new setting; raise OpError for an invalid name or dtype."""
     if dtype not in _DTYPES:
         raise OpError(f"{what}: dtype={dtype!r} is not one of {', '.join(_DTYPES)}")
     return declared_type(what, name, dtype, (), taken)
@@ -26,7 +26,7 @@ def declared_setting(what: str, name: str, dtype: str, taken: Container[str]) ->
 def asked_interval(
     what: str, *, least: float | None, most: float | None, above: float | None, below: float | None
 ) -> Interval:
-    """Return the numbers that a setting may be; raises OpError for ends that contradict each other."""
+    """Return the interval of a setting; raise OpError for ends that contradict each other."""
     if (least is not None and above is not None) or (most is not None and below is not None):
         raise OpError(f"{what}: least and above, most and below are the same end, with it and without; give one")
     low, high = (above if least is None else least), (below if most is None else most)
@@ -40,7 +40,7 @@ def asked_interval(
 
 
 def require_number(what: str, value: object, interval: Interval, dtype: str) -> None:
-    """Raise OpError unless a value is a number that the setting may be."""
+    """Raise OpError unless a value is a number in the interval that the dtype can hold."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise OpError(f"{what}: {value!r} is no number")
     if not interval.has(value):

@@ -1,4 +1,4 @@
-"""The states that a program declares: their descriptions, with the ops that give their initial values."""
+"""The states that a program declares: their descriptions, with the ops of their initial values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from registry import Block, OpError, Value
 class StateTable:
     """The states of one program.
 
-    `descs` are their messages by name. `locate` gives the location number of the user's current line, `streams` the
+    `descs` has their messages by name. `locate` returns the location number of the user's current line, `streams` the
     next random streams.
     """
 
@@ -28,9 +28,9 @@ class StateTable:
     def add(
         self, name: str, type: TensorType, kind: pb.StateKind, initial: Initialiser | FromFile | None = None
     ) -> pb.StateDesc:
-        """Describe a new state; without an initial value it is the runtime's to set, as for counters.
+        """Describe a new state; without an initial value the runtime sets it, as for counters.
 
-        Initial ops make float32 for 16-bit floats, and the state takes it rounded.
+        Initial ops compute float32 for 16-bit floats, and the state stores the rounded value.
         """
         state = pb.StateDesc(
             name=name,

@@ -1,4 +1,4 @@
-"""The door through which verbs and builders get a program: nothing is read of one that has not been verified."""
+"""Loading of verified programs: verbs and builders read only programs that were verified here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prograd_proto.text import from_text
 
 
 def well_formed(path: str) -> pb.ProgramDesc:
-    """Return the program of a file, or of its text form in a file that ends in `.txt`, verified.
+    """Return the verified program of a file, or of its text form in a file that ends in `.txt`.
 
     Raises ProgramError, beginning with the path.
     """

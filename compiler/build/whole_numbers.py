@@ -1,4 +1,4 @@
-"""Whole numbers that a user gives: counts of steps and epochs, seeds."""
+"""Checks of integers from a user: counts of steps and epochs, seeds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from registry.signature import LARGEST
 
 
 def require_whole(what: str, *, least: int | None = 1, **given: object) -> None:
-    """Raise OpError unless each is a whole number that a field of a file holds, and not below `least` if that is given.
+    """Raise OpError unless each value is an integer of at most 64 bits and at least `least`.
 
     Args:
         what: the call that the message begins with.
-        least: the smallest number that means something.
+        least: the smallest valid number; None for any.
         given: the numbers by the names of their arguments.
     """
     for name, value in given.items():
@@ -25,7 +25,7 @@ def require_whole(what: str, *, least: int | None = 1, **given: object) -> None:
 
 
 def is_whole(value: object) -> bool:
-    """Return True if something is a whole number of at most 64 bits; True and False are none."""
+    """Return True for an integer of at most 64 bits; True and False are none."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return False
     return -LARGEST - 1 <= index(cast(SupportsIndex, value)) <= LARGEST

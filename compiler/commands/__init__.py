@@ -1,18 +1,17 @@
-"""The verbs of the command `compiler`; how they are told, speak and end is in `runtime.command_line`.
+"""The verbs of the command `compiler`; `runtime.command_line` has their parsing, output and exit codes.
 
 A verb is the function of that name in the file of that name, but for thaw, which is in freeze, and the two of data;
 `arguments` is their table, and `compiler --help` prints it: check, compile, completion, data pack, data show, diff,
-draw, freeze, ops, passes, place, plan, show, summary, upgrade.
-What they use:
+draw, freeze, ops, passes, place, plan, show, summary, upgrade. Modules that they use:
 
-arguments       what can be said on the command line: the verbs, and the options of each
-data_arguments  what can be said to `compiler data`
+arguments       the command line: the verbs, and the options of each
+data_arguments  the options of `compiler data`
 show_memory, show_order, show_engine    views of how an entry runs
 pictures        of memory and of ops, as SVG and pages
-asked_passes    what is asked of passes
-engine_arenas   the bytes of an arena that each engine takes for an entry
-chosen_entry    the entry that a view is of, and the sizes that it is bound to
-notes           what a user should know besides the result
+asked_passes    the options about passes
+engine_arenas   the arena bytes of each engine for an entry
+chosen_entry    the entry and the binding of a view
+notes           notes to the user on stderr
 ops_in_words    ops, lines and sizes as words
 """
 
@@ -32,14 +31,14 @@ from runtime.runs.interrupts import ENDINGS, Interrupts
 
 CODES = ((UsageError, EXIT_USAGE), (DataError, EXIT_DATA), (LimitError, EXIT_LIMIT))
 OUTPUTS = ("output", "html", "svg")
-"""The options that name files to write."""
+"""Options that name files to write."""
 _PROGRAMS = dict.fromkeys(["compile", "freeze", "plan", "upgrade"], (".pb", "programs"))
 WRITTEN = _PROGRAMS | {"place": (".csv", "placements")}
-"""By verb, what -o writes: the suffix of the format, and what is in the file."""
+"""The output of -o by verb: the suffix of the format, and the content of the file."""
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Parse, run the verb, and turn whatever happens into one sentence and an exit code."""
+    """Parse, run the verb, and turn any error into one sentence and an exit code."""
     use_escapes_on_output()
     return ended(parse(arguments), _run, CODES)
 
@@ -54,5 +53,5 @@ def _run(options: argparse.Namespace) -> int | None:
         require_free((getattr(options, name, None) for name in OUTPUTS), force=getattr(options, "force", False))
         if getattr(options, "output", None) and options.verb in WRITTEN:
             require_form(options.output, *WRITTEN[options.verb])
-        verb = import_module(f"compiler.commands.{options.module}")  # one of the parser's own words
+        verb = import_module(f"compiler.commands.{options.module}")  # a word of the parser itself
         return getattr(verb, options.verb)(options)

@@ -1,4 +1,4 @@
-"""What can be said on the command line."""
+"""The command line: the verbs, and the options of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user says of passes on the command line: `--without`, `--option`, `--dump-after`."""
+"""Command-line options about passes: `--without`, `--option`, `--dump-after`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.command_line.streams import put
 
 
 def asked_passes(table: PassTable, without: Sequence[str], options: Sequence[str]) -> PassTable:
-    """Return the table without the passes of these names, and with options, given as `pass.option=value`.
+    """Return the table without the passes of these names, and with options given as `pass.option=value`.
 
     Raises UsageError for an unknown pass or option, a value of another type, or a pass that cannot be left out.
     """
@@ -33,7 +33,7 @@ def asked_passes(table: PassTable, without: Sequence[str], options: Sequence[str
 
 
 def dumper(name: str, passes: Iterable[Pass]) -> AfterPass:
-    """What prints the program after the pass of that name; raises UsageError if it is not among those that run."""
+    """Return a callback that prints the program after the named pass; raise UsageError if it does not run."""
     known = [each.name for each in passes]
     if name not in known:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""`compiler check`: every rule of a well-formed program, and every plan."""
+"""The verb `compiler check`: every rule of a well-formed program, and every plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.target import TARGET
 
 
 def check(options: argparse.Namespace) -> None:
-    """Load the program, verify it, and say what it is."""
+    """Load the program, verify it, and print a line about it."""
     program = well_formed(options.program)
     try:
         require_names(program)

@@ -1,4 +1,4 @@
-"""The entry that a view is of, and the sizes that it is bound to."""
+"""The entry and the binding of a view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prograd_proto.text.words import name as in_words
 
 
 def chosen_entry(path: str, program: pb.ProgramDesc, name: str | None) -> pb.EntryDesc:
-    """Return the entry of that name; unless given, the one that the program runs, or else its first."""
+    """Return the entry of that name; by default the one that the program runs, or else its first."""
     if not program.entries:
         raise ProgramError(f"{path}: the program has no entry")
     entries = {entry.name: entry for entry in program.entries}
@@ -44,7 +44,7 @@ def chosen_binding(path: str, program: pb.ProgramDesc, name: str | None, bind: S
 
 
 def several_sizes_given(bind: Sequence[str]) -> dict[str, int | list[int]]:
-    """Return the sizes of symbols, from words as `batch=64`, or `batch=64,17` for a last step of 17 rows."""
+    """Return the sizes of symbols from words: `batch=64`, or `batch=64,17` for a last step of 17 rows."""
     found: dict[str, int | list[int]] = {}
     for text in bind:
         symbol, _, sizes = text.partition("=")
@@ -56,7 +56,7 @@ def several_sizes_given(bind: Sequence[str]) -> dict[str, int | list[int]]:
 
 
 def sizes_given(bind: Sequence[str]) -> dict[str, int]:
-    """Return the sizes of symbols, from words as `batch=64`."""
+    """Return the sizes of symbols from words such as `batch=64`."""
     sizes: dict[str, int] = {}
     for text in bind:
         symbol, _, size = text.partition("=")
@@ -67,7 +67,7 @@ def sizes_given(bind: Sequence[str]) -> dict[str, int]:
 
 
 def binding_in_words(name: str, binding: pb.Binding) -> str:
-    """Return an entry's name and the sizes that it is bound to."""
+    """Return an entry's name and the sizes of the binding."""
     sizes = _sizes_in_words(binding)
     entry = sentence(in_words(name), WORD)
     return f"{entry} with {{{sizes}}}" if sizes else entry

@@ -1,4 +1,4 @@
-"""`compiler compile`: a program file or its text form anew, with other sizes or a look at what a pass did."""
+"""The verb `compiler compile`: recompiles a program file or its text form, with other sizes or a dump after a pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runtime.command_line.streams import put
 
 
 def compile(options: argparse.Namespace) -> None:
-    """Bind, run the passes, and write the program if that is asked."""
+    """Bind, run the passes, and write the program if an output is given."""
     program = well_formed(options.program)
     passes = asked_passes(PASSES, options.without, options.option)
     after = dumper(options.dump_after, passes) if options.dump_after else None
@@ -41,7 +41,7 @@ def compile(options: argparse.Namespace) -> None:
 
 
 def _sizes(given: Sequence[str], program: pb.ProgramDesc, path: str) -> Sizes:
-    """The sizes the file was compiled with, replaced by those given as symbol=size, and that of the last batch."""
+    """Return the file's sizes, replaced by those given as symbol=size, with that of the last batch."""
     sizes = sizes_of(program) | several_sizes_given(given)
     folder = Path(path).parent
     return with_last_batch(program, sizes, folder) if (folder / program.data.file).is_file() else sizes

@@ -10,5 +10,5 @@ from runtime.command_line.streams import put
 
 
 def completion(options: argparse.Namespace) -> None:
-    """Print the script by which a shell completes this command."""
+    """Print the shell script that completes this command."""
     put(completion_script(options.shell, "compiler", command_parser()).rstrip("\n"))

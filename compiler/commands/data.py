@@ -1,4 +1,4 @@
-"""`compiler data pack` and `compiler data show`: rows as people have them, and what became of them."""
+"""The verbs `compiler data pack` and `compiler data show`: pack a source of rows, and show packed rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime.rows.encoding.encoding import Encoding
 
 
 def pack(options: argparse.Namespace) -> None:
-    """Write a source as a file of rows, with how it was made in its header."""
+    """Write a source as a file of rows, with its encoding in the header."""
     if not options.output.endswith(".safetensors"):
         raise UsageError(f"-o {options.output}: the name of a file of rows ends in .safetensors")
     asked = _asked(options)

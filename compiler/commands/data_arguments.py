@@ -1,4 +1,4 @@
-"""What can be said to `compiler data`."""
+"""The options of `compiler data`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.command_line.values import int64, positive
 
 
 def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments, with `data` and what follows it as one word."""
+    """Return the arguments with `data` and the next word as one word."""
     words = list(arguments)
     at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
     if words[at : at + 1] == ["data"] and len(words) > at + 1:
@@ -22,7 +22,7 @@ def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
 
 
 def add_pack(verbs: Any) -> None:
-    """The verb `data pack`."""
+    """Add the verb `data pack`."""
     verb = add_verb(
         verbs,
         "data pack",
@@ -76,7 +76,7 @@ def add_pack(verbs: Any) -> None:
 
 
 def add_show(verbs: Any) -> None:
-    """The verb `data show`."""
+    """Add the verb `data show`."""
     verb = add_verb(
         verbs,
         "data show",

@@ -1,4 +1,4 @@
-"""`compiler diff`: what changed from one program to another, in words."""
+"""The verb `compiler diff`: the changes from one program to another, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.command_line.streams import put
 
 
 def diff(options: argparse.Namespace) -> int:
-    """Print what differs, one change a line, and give the exit code."""
+    """Print the differences, one change a line, and return the exit code."""
     groups = differences(well_formed(options.old), well_formed(options.new))
     for title, lines in groups:
         put("\n".join([sentence(title), *(sentence(f"  {line}") for line in lines)]))

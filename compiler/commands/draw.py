@@ -1,4 +1,4 @@
-"""`compiler draw`: the ops of an entry as a picture, by scopes."""
+"""The verb `compiler draw`: the ops of an entry as a picture, by scopes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRAWN = {".html": op_page, ".svg": layers_svg}
 
 
 def draw(options: argparse.Namespace) -> None:
-    """Write the picture of an entry as it was built, before passes: a page or an SVG, as the file is called."""
+    """Write the picture of an entry as built, before passes: a page or an SVG, by the suffix of the file."""
     drawn = DRAWN.get(PurePath(options.output).suffix)
     if drawn is None:
         raise UsageError(f"-o {options.output}: the name ends in neither .html nor .svg")

@@ -1,4 +1,4 @@
-"""The bytes of an arena that each engine of this machine takes for an entry, as the result line of a run has them."""
+"""The arena bytes of each engine of this machine for an entry, as in the result line of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENGINES = ("native", "reference")
 def engine_arenas(program: pb.ProgramDesc, threads: int) -> dict[str, Mapping[str, int]]:
     """Return the arena bytes of each compiled entry by the name of the engine, for runs on this many threads.
 
-    An entry of several sizes needs the arena of the largest one. An engine that cannot run here is left out.
+    An entry of several sizes needs the arena of the largest one. An engine that cannot run on this machine is omitted.
     """
     compiled = [entry.name for entry in program.entries if entry.bindings]
     found: dict[str, Mapping[str, int]] = {}

@@ -1,4 +1,4 @@
-"""`compiler freeze` and `compiler thaw`: other parameters trained, and compiled anew for the sizes that there are."""
+"""The verbs `compiler freeze` and `compiler thaw`: change the trained parameters and recompile for the same sizes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from runtime.step import spills
 
 
 def freeze(options: argparse.Namespace) -> None:
-    """Let the parameters that match train no longer."""
+    """Freeze the parameters that match."""
     _write_marked(options, trainable=False)
 
 
 def thaw(options: argparse.Namespace) -> None:
-    """Let frozen parameters that match train again."""
+    """Train frozen parameters that match again."""
     _write_marked(options, trainable=True)
 
 
 def _write_marked(options: argparse.Namespace, *, trainable: bool) -> None:
-    """Mark, compile, and write to the output; nothing is written if that cannot be done."""
+    """Mark, compile, and write to the output; nothing is written on an error."""
     program = well_formed(options.program)
     files = list(program.files)
     planned = any(op.recompute_of or spills(op.type) for block in program.blocks for op in block.ops)
@@ -59,7 +59,7 @@ def _require_sources(program: pb.ProgramDesc) -> None:
 
 
 def _require_trained(program: pb.ProgramDesc, names: list[str], *, trainable: bool) -> None:
-    """Raise CompileError if nothing is left to train, or something is to be trained for which there is no loss."""
+    """Raise CompileError if no parameter is left to train, or a parameter to train has no loss."""
     sources = [program.blocks[entry.source_block] for entry in program.entries]
     updated = {update.state for block in sources for update in block.updates}
     idle = [name for name in names if name not in updated]

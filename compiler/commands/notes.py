@@ -1,4 +1,4 @@
-"""What a user should know besides the result: a line on stderr, unless --quiet asks for none."""
+"""Notes to the user besides the result: a line on stderr, unless --quiet is given."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from runtime.command_line.streams import say
 
 
 def note(options: argparse.Namespace, text: str) -> None:
-    """Say it, printable and of bounded length."""
+    """Print a note, printable and of bounded length."""
     if not options.quiet:
         say(sentence(text))
 
 
 def note_files(options: argparse.Namespace, output: str, files: Iterable[pb.FileDesc]) -> None:
-    """Say which of the files that a program reads do not lie beside where it was written."""
+    """Print the files that a program reads and that are not beside its output."""
     for file in files:
         if not (Path(output).parent / file.path).exists():
             note(options, f"note: {output} reads {file.path}, which must lie beside it")

@@ -1,4 +1,4 @@
-"""`compiler ops`: the operators, a line each, or the whole reference."""
+"""The verb `compiler ops`: the operators, a line each, or the whole reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ops(options: argparse.Namespace) -> None:
 
 
 def _whole(name: str) -> str:
-    """Return a line, then how it is called, with defaults, and all that is said of it."""
+    """Return a line about an operator, its call with defaults, and its documentation."""
     line = _line(name)
     called = f"ops.{name}{without_annotations(signature(SPELLED[name]))}" if name in SPELLED else repr(find_op(name))
     more = cleandoc((SPELLED[name] if name in SPELLED else find_op(name)).__doc__ or "").partition("\n")[2].strip()

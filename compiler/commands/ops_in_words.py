@@ -1,4 +1,4 @@
-"""Ops and sizes as the views name them."""
+"""Ops and sizes as text for views."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from prograd_proto.text.words import STAGES, name, place
 
 
 def op_in_words(op: pb.OpDesc) -> str:
-    """Return `op 7 conv2d`."""
+    """Return an op as text, `op 7 conv2d`."""
     return f"op {op.id} {name(op.type)}"
 
 
 def stage_in_words(op: pb.OpDesc) -> str:
-    """Return `forward`; an op without a stage is of the forward pass."""
+    """Return the stage of an op, such as `forward`; an op without a stage is of the forward pass."""
     return STAGES.get(op.stage, "forward")
 
 
 def line_of(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
-    """Return the user's line, `train.py:31`; nothing if it is unknown."""
+    """Return the user's line, `train.py:31`; "" if it is unknown."""
     return place(program.locations[op.location - 1]) if 0 < op.location <= len(program.locations) else ""
 
 
 def size_in_words(nbytes: int) -> str:
-    """Return `1.81 MiB`, to three digits."""
+    """Return a size with three digits, `1.81 MiB`."""
     size, unit = float(nbytes), "bytes"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1000:

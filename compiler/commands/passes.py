@@ -1,4 +1,4 @@
-"""`compiler passes`: the tables of passes, with what each one does, requires and establishes, and why."""
+"""The verb `compiler passes`: the tables of passes, with the facts that each pass requires and establishes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLES = {table.name: table for table in (PASSES, PLANNING)}
 
 
 def passes(options: argparse.Namespace) -> None:
-    """Print the tables that are named, or else both: for a reader, for a program, or as a page of the documentation."""
+    """Print the named tables, or both: for a reader, for a program, or as a page of the documentation."""
     for name in options.tables:
         if name not in TABLES:
             known = " and ".join(TABLES)
@@ -48,7 +48,7 @@ def table_in_words(table: PassTable) -> Iterator[str]:
 
 
 def table_as_json(table: PassTable) -> dict[str, object]:
-    """Return the same, as JSON has it."""
+    """Return a table of passes as JSON values."""
     return {"given": dict(table.given), "passes": [_as_json(each) for each in table], "promises": dict(table.promises)}
 
 

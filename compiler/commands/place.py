@@ -1,4 +1,4 @@
-"""`compiler place`: the planner alone, from a table of buffers to a table with offsets."""
+"""The verb `compiler place`: the planner alone, from a table of buffers to a table with offsets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_BYTES: Final = 1 << 62
 
 
 def place(options: argparse.Namespace) -> None:
-    """Read the table, place, check, and write the table with offsets; nothing is written if it cannot be done."""
+    """Read the table, place, check, and write the table with offsets; nothing is written on an error."""
     buffers = read_buffers(options.buffers)
     capacity = 0 if options.capacity is None else options.capacity
     effort = replace(EXHAUSTIVE, moves=options.moves)
@@ -40,7 +40,7 @@ def place(options: argparse.Namespace) -> None:
 
 
 def read_buffers(path: str) -> list[Buffer]:
-    """Return the buffers of a CSV file; DataError names the line of what is wrong."""
+    """Return the buffers of a CSV file; raise DataError with the line number of an error."""
     try:
         with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
             return _buffers(path, file)
@@ -62,7 +62,7 @@ def table_of(buffers: Sequence[Buffer], offsets: Sequence[int]) -> str:
 
 
 def summary_of(buffers: Sequence[Buffer], placement: Placement, capacity: int = 0) -> str:
-    """Return one line about the arena: how far it came, and why it ended."""
+    """Return one line about the arena: its size, its bound, and the reason why the search ended."""
     above = placement.arena_bytes / (placement.lower_bound or 1) - 1 if placement.arena_bytes else 0
     return (
         f"OK buffers={len(buffers)} arena={placement.arena_bytes} lower_bound={placement.lower_bound} "

@@ -1,4 +1,4 @@
-"""`compiler plan`: the memory of every entry, planned with care, in words; and the program with these plans."""
+"""The verb `compiler plan`: thorough memory plans of every entry, in words, and the program with these plans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from runtime.command_line.streams import put
 
 
 def plan(options: argparse.Namespace) -> None:
-    """Plan, say what there is, and write the program if that is asked; nothing is written if it cannot be done."""
+    """Plan, print the report, and write the program if an output is given; nothing is written on an error."""
     if options.force and options.output is None:
         raise UsageError("--force is for -o")
     if options.spill and options.budget is None:
@@ -50,7 +50,7 @@ def plan(options: argparse.Namespace) -> None:
 
 
 def report_in_words(program: pb.ProgramDesc, report: MemoryReport) -> Iterator[str]:
-    """Return a line for each entry with each of its sizes, and below it what is to be said of its step."""
+    """Return a line for each entry with each of its sizes, followed by remarks on its step."""
     persistent = size_in_words(report.persistent)
     for memory in report.bindings:
         title, plan = binding_in_words(memory.entry, memory.binding), memory.plan
@@ -79,7 +79,7 @@ def _details(program: pb.ProgramDesc, memory: BindingMemory) -> Iterator[str]:
 
 
 def room_in_words(room: Room) -> str:
-    """How many times faster threads can be by what memory, and by what means."""
+    """Return the estimated speed-up of threads, the memory that it takes, and its means."""
     if room.free_gain < 1.005:
         return f"{room.threads} threads: no faster, in whatever memory"
     words = f"{room.threads} threads: at most {room.gain:.2f} times faster"

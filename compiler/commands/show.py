@@ -1,4 +1,4 @@
-"""`compiler show`: a program as text, or views of how an entry runs, on stdout or in files of their own."""
+"""The verb `compiler show`: a program as text, or views of an entry's execution, on stdout or in files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from runtime.files.output import write_output
 
 
 def show(options: argparse.Namespace) -> None:
-    """Show the views that the options name; if there are none, the program, or the block of an entry."""
+    """Show the views that the options name; by default the program, or the block of an entry."""
     if options.engine is not None:
         put("\n".join(engine_text(options)).removesuffix("\n"))
         return
     if _show_views(options):
         return
-    if options.entry is None:  # the text form is of any message, so that one sees what is wrong with it
+    if options.entry is None:  # the text form works for invalid programs too, to show their faults
         put(to_text(load(options.program)).removesuffix("\n"))
         return
     program = well_formed(options.program)
@@ -38,7 +38,7 @@ def show(options: argparse.Namespace) -> None:
 
 
 def _show_views(options: argparse.Namespace) -> bool:
-    """Show the views that the options name; whether there are any."""
+    """Show the views that the options name, and return True if there are any."""
     pictures = [(p, draw) for p, draw in ((options.html, memory_page), (options.svg, memory_svg)) if p is not None]
     _require_sense(options, [path for path, _ in pictures])
     if not (options.memory or options.order or pictures):

@@ -1,4 +1,4 @@
-"""`compiler show --engine`: how an engine computes a step of an entry, in words or as the code that it compiles."""
+"""The view `compiler show --engine`: the computation of an entry's step by an engine, in words or as code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.entries import bound_entries
 
 
 def engine_text(options: argparse.Namespace) -> Iterator[str]:
-    """Return the lines. Raises UsageError for options that contradict each other, or that the engine does not take."""
+    """Return the lines. Raise UsageError for contradictory options or those that the engine does not take."""
     others = [name for name in ("memory", "order", "html", "svg", "bound") if getattr(options, name)]
     if others:
         raise UsageError(f"--engine and --{others[0]} are two views; ask for one of them")

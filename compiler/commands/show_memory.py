@@ -1,4 +1,4 @@
-"""`compiler show --memory`: every buffer of a step, how long it lives, and who makes the peak."""
+"""The view `compiler show --memory`: every buffer of a step, its lifetime, and the buffers at the peak."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SORTS: Final[dict[str, Callable[[Resident], tuple[int, ...]]]] = {
     "bytes": lambda r: (-r.buffer.nbytes, r.offset, r.buffer.start),
     "time": lambda r: (r.buffer.start, r.offset),
 }
-"""Ways to sort the buffers: from the bottom of the arena up, the largest first, or as they are made."""
+"""Sort keys of the buffers: from the bottom of the arena up, the largest first, or by definition."""
 
 
 def memory_text(title: str, program: pb.ProgramDesc, memory: StepMemory, sort: str) -> str:
-    """Return the whole view, as text."""
+    """Return the whole view as text."""
     parts = [
         list(heading(title, program, memory)),
         ["needed at the peak", *_indented(_peak(program, memory))],
@@ -34,7 +34,7 @@ def memory_text(title: str, program: pb.ProgramDesc, memory: StepMemory, sort: s
 
 
 def heading(title: str, program: pb.ProgramDesc, memory: StepMemory) -> Iterator[str]:
-    """What there is, and where the peak is."""
+    """Return the heading: sizes, and the position of the peak."""
     arena, together = memory.plan.arena_bytes, sum(r.buffer.nbytes for r in memory.residents)
     yield f"{title}: {len(memory.block.ops)} ops, {len(memory.residents)} buffers"
     yield f"arena  {_exactly(arena)}{_quality(memory)}; the buffers have {size_in_words(together)} together"
@@ -47,7 +47,7 @@ def heading(title: str, program: pb.ProgramDesc, memory: StepMemory) -> Iterator
 
 
 def peak_in_words(program: pb.ProgramDesc, memory: StepMemory) -> str:
-    """When the most bytes are needed: at which op, of which stage, from which line."""
+    """Return the op, stage and line at which the most bytes are needed."""
     ops = memory.block.ops
     if memory.peak_op >= len(ops):
         return "at the end of the step"
@@ -64,14 +64,14 @@ def names_in_words(resident: Resident) -> str:
 
 
 def life_in_words(memory: StepMemory, resident: Resident) -> str:
-    """Return `ops 3 to 9 of 40`, counted from 1 in the order in which they run."""
+    """Return a lifetime, `ops 3 to 9 of 40`, counted from 1 in execution order."""
     count = len(memory.block.ops)
     first, last = resident.buffer.start // 2 + 1, (resident.buffer.stop - 1) // 2 + 1
     return f"op {first}" if first == last else f"{first} to {'the end' if last > count else last}"
 
 
 def maker(memory: StepMemory, resident: Resident, tenant: Tenant | None) -> pb.OpDesc | None:
-    """Return the op that defines the tensor, or for scratch the one that needs it; None for a feed."""
+    """Return the op that defines the tensor, or for scratch the op that needs it; None for a feed."""
     position = tenant.definition if tenant else resident.buffer.start // 2
     return memory.block.ops[position] if position >= 0 else None
 
@@ -151,7 +151,7 @@ def _states(memory: StepMemory) -> Iterator[str]:
 
 
 def _last(memory: StepMemory, position: int) -> str:
-    """Return the op at a position; nothing stands behind the last one but the end of the step."""
+    """Return the op at a position; the end of the step follows the last op."""
     ops = memory.block.ops
     return _at(ops[position], position) if position < len(ops) else "the end"
 

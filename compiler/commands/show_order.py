@@ -1,4 +1,4 @@
-"""`compiler show --order`: of every forward op, when it, its gradients, its derivatives and its updates run."""
+"""The view `compiler show --order`: when every forward op, its gradients, its derivatives and its updates run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def order_text(title: str, program: pb.ProgramDesc, block: Reading) -> str:
 
 
 def positions(numbers: Iterable[int]) -> str:
-    """Return `3, 7-9`, counted from 1."""
+    """Return positions, counted from 1, as in `3, 7-9`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:

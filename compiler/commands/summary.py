@@ -1,4 +1,4 @@
-"""`compiler summary`: what a program is, on one screen."""
+"""The verb `compiler summary`: a program on one screen."""
 
 from __future__ import annotations
 

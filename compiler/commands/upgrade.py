@@ -1,4 +1,4 @@
-"""`compiler upgrade`: a program of an older format or of older operators, written as this prograd writes it."""
+"""The verb `compiler upgrade`: rewrites a program of an older format or with older operators in the current one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runtime.command_line.streams import put
 
 
 def upgrade(options: argparse.Namespace) -> None:
-    """Upgrade, say what changed, and write the program if that is asked; where nothing changes, its very bytes."""
+    """Upgrade, print the changes, and write the program if an output is given; without changes, the same bytes."""
     if options.force and options.output is None:
         raise UsageError("--force is for -o")
     try:
@@ -43,7 +43,7 @@ def upgrade(options: argparse.Namespace) -> None:
 
 
 def changes_in_words(before: pb.ProgramDesc, after: pb.ProgramDesc) -> Iterator[str]:
-    """A line for the format, for each operator whose version or existence changed, and for each plan that is gone."""
+    """Return a line for the format, for each changed or removed operator, and for each dropped plan."""
     if before.format_version != after.format_version:
         yield f"format: version {before.format_version} -> {after.format_version}"
     old, new = ({op.type: op.version for op in program.operators} for program in (before, after))

@@ -1,7 +1,7 @@
-"""What differs between two programs, in words.
+"""Differences of two programs, in words.
 
-block_differences  what differs between two blocks, one sentence a line
-differences        what differs between two programs: states, data, the run, and each entry
-field_differences  what differs between two messages or values, one sentence a line: `w: trainable: true -> false`
-matched_ops        which op of one block is which op of another
+block_differences  differences of two blocks, one sentence a line
+differences        differences of two programs: states, data, the run, and each entry
+field_differences  differences of two messages or values, one sentence a line: `w: trainable: true -> false`
+matched_ops        correspondence of the ops of two blocks
 """

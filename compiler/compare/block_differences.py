@@ -1,8 +1,8 @@
-"""What differs between two blocks, one sentence a line.
+"""Differences of two blocks, one sentence a line.
 
-Ops are compared by what they are and what they read, whatever their tensors are called: names and ids follow from the
-order in which a program was built, so that other ones are counted and not listed. Of types only those are listed that
-do not follow from the types of operands.
+Ops are compared by their definition and their operands, not by the names of their tensors. Names and ids depend on the
+order in which a program was built, so changed ones are only counted. Types are listed only if they do not follow from
+the types of operands.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prograd_proto.text.writing import source
 
 
 def block_differences(a: pb.BlockDesc, b: pb.BlockDesc) -> Iterator[str]:
-    """Return the lines, first about what comes in, then ops in their order, then about what goes out."""
+    """Return the lines, first about inputs, then about ops in their order, then about outputs."""
     pair = _Pair(a, b, matched_ops(a.ops, b.ops))
     yield from _parameters(a, b)
     yield from _ops(pair)
@@ -30,14 +30,14 @@ def block_differences(a: pb.BlockDesc, b: pb.BlockDesc) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two blocks, and which op of the one is which of the other."""
+    """Two blocks, and the correspondence of their ops."""
 
     a: pb.BlockDesc
     b: pb.BlockDesc
     ops: list[tuple[int, int]]
 
     def renamed(self) -> dict[str, str]:
-        """What tensors of `a` are called in `b`, where they have a counterpart."""
+        """Return the names in `b` of the tensors of `a` that have a counterpart."""
         sources = {_source(p): p.tensor for p in self.b.parameters}
         now = {p.tensor: sources[_source(p)] for p in self.a.parameters if _source(p) in sources}
         for i, j in self.ops:
@@ -61,7 +61,7 @@ def _parameters(a: pb.BlockDesc, b: pb.BlockDesc) -> Iterator[str]:
 
 
 def _ops(pair: _Pair) -> Iterator[str]:
-    """What is gone, new or changed, in the order of the first block, what is new at its place in the second."""
+    """Return the removed, new and changed ops, in the order of the first block, new ones at their position."""
     partner = dict(pair.ops)
     new = set(range(len(pair.b.ops))) - set(partner.values())
     compare = _Comparison(pair)
@@ -80,7 +80,7 @@ def _ops(pair: _Pair) -> Iterator[str]:
 
 
 class _Comparison:
-    """Compares ops that are matched."""
+    """Comparison of matched ops."""
 
     def __init__(self, pair: _Pair) -> None:
         self._now = pair.renamed()
@@ -88,7 +88,7 @@ class _Comparison:
         self._types_a, self._types_b = ({t.name: t for t in block.tensors} for block in (pair.a, pair.b))
 
     def lines(self, a: pb.OpDesc, b: pb.OpDesc) -> Iterator[str]:
-        """What differs in an op, but for names."""
+        """Return the differences of an op, except for names."""
         what = f"{_op(a)}:"
         yield from changed(f"{what} type", name(a.type), name(b.type))
         yield from _attributes(what, a, b)

@@ -1,7 +1,7 @@
-"""What differs between two programs, in words: what they are, states, data, the run, and each entry with its plan.
+"""Differences of two programs, in words: identity, states, data, the run, and each entry with its plan.
 
-Not compared are the user's lines, the numbers of blocks, and the order in which tensors are described. Of an entry the
-blocks that run are compared; where those are equal, those that were built.
+The user's lines, the numbers of blocks, and the order of tensor descriptions are not compared. For an entry, the blocks
+that run are compared; if those are equal, the source blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prograd_proto.text.writing import sizes
 
 
 class Group(NamedTuple):
-    """What a part of the programs is called, and what differs in it."""
+    """A part of the programs by name, and its differences."""
 
     title: str
     lines: list[str]

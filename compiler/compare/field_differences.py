@@ -1,4 +1,4 @@
-"""What differs between two messages or values, one sentence a line: `w: trainable: true -> false`."""
+"""Differences of two messages or values, one sentence a line: `w: trainable: true -> false`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Field = Any
 """A FieldDescriptor; protobuf has two classes of that name."""
 
 LONGEST = 100
-"""Letters of a value; of a longer one the beginning is shown."""
+"""Upper bound on the characters of a value; a longer one is truncated."""
 
 
 def changed(what: str, a: object, b: object) -> Iterator[str]:
@@ -37,7 +37,7 @@ def field_differences(what: str, a: Message, b: Message, skip: Collection[str] =
 def by_key(
     what: str, a: Iterable[M], b: Iterable[M], key: Callable[[M], str], lines: Callable[[M, M], Iterator[str]]
 ) -> Iterator[str]:
-    """Items of two lists by their keys: those that are gone or new, the lines of those that both have, the order."""
+    """Return the removed and new items of two lists by key, the lines of the common ones, and the order."""
     before, after = ({key(item): item for item in items} for items in (a, b))
     for word in dict.fromkeys([*before, *after]):
         if word not in after:
@@ -52,7 +52,7 @@ def by_key(
 
 def _value(message: Message, field: Field) -> str:
     value: Any = getattr(message, field.name)
-    if hasattr(value, "append"):  # older protobufs have another word for a repeated field than newer ones
+    if hasattr(value, "append"):  # older protobufs have another name for a repeated field
         return f"[{', '.join(_item(item, field) for item in value)}]"
     return "none" if field.has_presence and not message.HasField(field.name) else _item(value, field)
 
@@ -72,5 +72,5 @@ def _item(value: Any, field: Field) -> str:
 
 
 def _prefix(field: Field) -> str:
-    """Return `STATE_KIND_`: what the enumerators of a field begin with."""
+    """Return the common prefix of the enumerators of a field, `STATE_KIND_`."""
     return "".join(f"_{c}" if c.isupper() else c for c in field.enum_type.name).lstrip("_").upper() + "_"

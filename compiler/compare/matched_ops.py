@@ -1,6 +1,6 @@
-"""Which op of one block is which op of another.
+"""Correspondence of the ops of two blocks.
 
-1. Ops of the same id, type and outputs are the same, if they help to differentiate the same op.
+1. Ops of the same id, type and outputs match, if they help to differentiate the same op.
 2. Of those left, ops that stand in the same order with the same type, attributes, stage and number of operands are the
    same: an op that was put in or taken out shifts the ids and names of all that follow.
 3. Where as many are left on both sides between two that are matched, they are matched by position: they changed.
@@ -16,7 +16,7 @@ from prograd_proto import program_pb2 as pb
 
 
 def matched_ops(a: Sequence[pb.OpDesc], b: Sequence[pb.OpDesc]) -> list[tuple[int, int]]:
-    """Pairs of positions, in the order of `a`; ops without a partner are in none."""
+    """Return pairs of positions, in the order of `a`; ops without a partner are in none."""
     place = {_identity(op): j for j, op in enumerate(b)}
     same = {i: place[_identity(op)] for i, op in enumerate(a) if _identity(op) in place}
     taken = set(same.values())
@@ -27,8 +27,8 @@ def matched_ops(a: Sequence[pb.OpDesc], b: Sequence[pb.OpDesc]) -> list[tuple[in
 
 
 def moved(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the fewest pairs without which the others stand in the same order."""
-    tails: list[int] = []  # of the increasing runs so far, by length: the smallest last position
+    """Return the fewest pairs without which the others are in the same order."""
+    tails: list[int] = []  # smallest last position of an increasing run, by its length
     at: list[int] = []
     before: list[int] = []
     for k, (_, j) in enumerate(pairs):

@@ -13,7 +13,7 @@ from runtime.errors import DataError
 
 
 def read_parquet(path: Path) -> dict[str, Array]:
-    """Return the columns of a Parquet file. Raises DataError if it cannot be read, UsageError without pyarrow."""
+    """Return the columns of a Parquet file. Raise DataError if it cannot be read, UsageError without pyarrow."""
     parquet = extra("pyarrow.parquet", "reading Parquet")
     try:
         with open_regular(path) as file:
@@ -31,7 +31,7 @@ def is_arrow(source: object) -> bool:
 
 
 def arrow_columns(source: Any) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:
-    """Return the columns of a frame for which `is_arrow` holds, and all values of those that have an order of them.
+    """Return the columns of a frame for which `is_arrow` holds, and the ordered categories of columns that have them.
 
     Raises DataError if it cannot be read, UsageError without pyarrow.
     """
@@ -47,7 +47,7 @@ def arrow_columns(source: Any) -> tuple[dict[str, Array], dict[str, tuple[str, .
 
 
 def _levels(table: Any) -> dict[str, tuple[str, ...]]:
-    """By column of ordered categories, all of them, in their order."""
+    """Return all categories, in their order, of each column with ordered categories."""
     found: dict[str, tuple[str, ...]] = {}
     for number, field in enumerate(table.schema):
         if getattr(field.type, "ordered", False):
@@ -67,7 +67,7 @@ def _columns(what: str, table: Any) -> dict[str, Array]:
 
 
 def _values(what: str, name: str, column: Any) -> list[Any]:
-    """Return the values of a column. Raises DataError for one that Python lacks, as a date in year 20000."""
+    """Return the values of a column. Raise DataError for one that Python lacks, such as a date in year 20000."""
     try:
         return column.to_pylist()
     except (ArithmeticError, NotImplementedError, TypeError, ValueError) as error:

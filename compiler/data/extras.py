@@ -9,7 +9,7 @@ from runtime.errors import UsageError
 
 
 def extra(module: str, what: str) -> ModuleType:
-    """Return a module of the extra `data`, imported. Raises UsageError if it is not installed."""
+    """Import and return a module of the extra `data`. Raise UsageError if it is not installed."""
     try:
         return import_module(module)
     except ImportError:

@@ -1,4 +1,4 @@
-"""What a column becomes: its kind, its vocabulary, its mean, and what stands for missing values.
+"""The encoding of a column: its kind, its vocabulary, its mean, and the replacement of missing values.
 
 Means, deviations, medians and words are those of the training rows alone. Values of classes are those of all rows.
 """
@@ -26,13 +26,13 @@ from runtime.rows.encoding.values import is_no_value, number_in, numbers_of, req
 _log = logging.getLogger("prograd")
 
 _COMMA: Final = re.compile(r"-?\d[\d.]*,\d[\d,]*")
-"""A number with a comma, for thousands or before its fraction."""
+"""A number with a comma, which separates thousands or the fraction."""
 
 _DATE: Final = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d\d?/\d\d?")
-"""Dates as people write them most."""
+"""Dates in the most common notations."""
 
 _MANY: Final = 1000
-"""Different texts that are still taken for classes unasked, however many rows there are."""
+"""Upper bound on the different texts of a column that become classes by default, for any number of rows."""
 
 
 def fitted(
@@ -43,17 +43,17 @@ def fitted(
     levels: tuple[str, ...] = (),
     row_name: Callable[[int], str] = "row {}".format,
 ) -> Column:
-    """Return how a column is encoded.
+    """Return the encoding of a column.
 
     Args:
         name: name of the column.
         raw: its values, [rows].
         training: int64 numbers of the training rows.
         options: see `PackOptions`.
-        levels: all its values, where the source has an order of them.
-        row_name: gives the words for a row in a warning, by its number.
+        levels: all its values, if the source orders them.
+        row_name: returns the text for a row in a warning, given its number.
 
-    Raises DataError for a missing value that nothing stands for, or texts that are none.
+    Raises DataError for a missing value without a replacement, or values of a text column that are no texts.
     """
     require_values(name, raw)
     if is_listed(raw):
@@ -79,14 +79,14 @@ def fitted(
 
 
 def is_number(raw: Array) -> bool:
-    """Return True if all values that are there are numbers."""
+    """Return True if all values that are not missing are numbers."""
     if raw.dtype.kind in "iufb":
         return True
     return all(is_no_value(text) or _is_number(text) for text in raw.tolist())
 
 
 def is_missing(raw: Array) -> Array:
-    """By row, whether there is no value."""
+    """Return for each row True if its value is missing."""
     if raw.dtype.kind == "f":
         return np.isnan(raw)
     if raw.dtype.kind == "O":
@@ -95,7 +95,7 @@ def is_missing(raw: Array) -> Array:
 
 
 def _list(name: str, rows: list[list[Any]], training: Array, options: PackOptions) -> Column:
-    """Of numbers, or of words: those of the first element decide."""
+    """Return the encoding of lists of numbers or of words; the first element decides which."""
     trained = [rows[row] for row in training]
     first = next((element for row in rows for element in row), 0)
     if isinstance(first, str):
@@ -103,7 +103,7 @@ def _list(name: str, rows: list[list[Any]], training: Array, options: PackOption
     whole = isinstance(first, int) and name not in options.names["standardise"]
     if whole and all(isinstance(element, int) for row in rows for element in row):
         return Column(name, "whole", listed=True)
-    elements_of(name, rows, whole=False)  # names the row of one that is none
+    elements_of(name, rows, whole=False)  # names the row with the wrong value
     if name not in options.names["standardise"]:
         return Column(name, "number", listed=True)
     known = elements_of(name, trained, whole=False)
@@ -121,7 +121,7 @@ def _is_number(text: str) -> bool:
 
 
 def _require_classes(name: str, texts: list[str]) -> None:
-    """Raise DataError for texts that are hardly meant as classes: numbers but for a few, and dates."""
+    """Raise DataError for texts that are unlikely to be classes: mostly numbers, or dates."""
     there = [(row, text) for row, text in enumerate(texts) if text]
     odd = [(row, text) for row, text in there if not _is_number(text)]
     classes, drop = _option("class", name), _option("drop", name)
@@ -202,7 +202,7 @@ def _say_rounded(name: str, numbers: Array, row_name: Callable[[int], str]) -> N
 
 
 def _are_whole(texts: list[str]) -> bool:
-    """Return True if all are whole numbers, which have an order of their own."""
+    """Return True if all texts are integers, which have an order of their own."""
     return all(text.removeprefix("-").isdecimal() and len(text) < 19 for text in texts)
 
 

@@ -1,4 +1,4 @@
-"""Folders of images: each folder in it is a class, and has the images of it."""
+"""Folders of images: each subfolder is a class with its images."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ MAX_PIXELS: Final = 1 << 26
 """Upper bound on the pixels of an image; decoding takes up to 12 bytes for each."""
 
 _WIDE: Final = ("I", "F")
-"""Modes of pillow in which a channel has more than 8 bits."""
+"""Pillow's modes with more than 8 bits in a channel."""
 
 
 def read_images(folder: Path, options: PackOptions, like: Images | None = None) -> tuple[Array, Array, Images]:
-    """uint8 [rows, height, width, channels], the names of the folders as texts, in the order of the paths, and sizes.
+    """Return images as uint8 [rows, height, width, channels], their folders' names, and their sizes.
 
-    `like` says what images are to be, so that new ones are as those that were packed.
+    The rows are in the order of the paths. With `like`, new images get the size and channels of those that were packed.
 
-    Raises DataError for a folder without images, an image that cannot be read, or one of another size;
-    UsageError without pillow.
+    Raises DataError for a folder without images, an image that cannot be read, or one of another size; UsageError
+    without pillow.
     """
     paths = _paths(folder)
     if not paths:
@@ -82,7 +82,7 @@ def _require_inside(folder: Path, root: Path, link: Path) -> None:
     """
     try:
         target = link.resolve(strict=True)
-    except (OSError, RuntimeError):  # nothing is there, or it is a loop
+    except (OSError, RuntimeError):  # a broken link, or a loop
         raise DataError(f"{link}: this link leads nowhere; remove it") from None
     if not target.is_relative_to(root):
         raise DataError(f"{link}: this link leads out of {folder}, to {target}; copy what it leads to into the folder")
@@ -113,14 +113,14 @@ def _require_classes(folder: Path, paths: list[Path]) -> None:
 
 
 def like_images(folder: Path, like: Encoding) -> Images:
-    """What the images of a packed file are. Raises DataError if it has none."""
+    """Return the sizes of the images of a packed file. Raise DataError if it has none."""
     if "image" not in like.images:
         raise DataError(f"{folder}: this is a folder of images, and the packed rows were made of none")
     return like.images["image"]
 
 
 def require_alike(name: str, array: Array, images: Images) -> None:
-    """Raises DataError unless an array is of images like those."""
+    """Raise DataError unless an array has images of these sizes."""
     shape = (images.height, images.width, images.channels)
     if array.shape[1:] != shape:
         raise DataError(
@@ -131,7 +131,7 @@ def require_alike(name: str, array: Array, images: Images) -> None:
 
 
 def _image(path: Path, size: tuple[int, int] | None, grey: bool) -> Array:
-    """uint8 [height, width, channels], turned as the camera says it was held."""
+    """Return an image as uint8 [height, width, channels], rotated by its orientation tag."""
     image, ops = extra("PIL.Image", "reading images"), extra("PIL.ImageOps", "reading images")
     try:
         with open_regular(path) as file, _opened(image, file) as opened:
@@ -153,9 +153,9 @@ def _image(path: Path, size: tuple[int, int] | None, grey: bool) -> Array:
 
 
 def _opened(image: Any, file: BinaryIO) -> Any:
-    """Open an image. Raises ValueError, before pixels are decoded, if there are more than `MAX_PIXELS`."""
+    """Open an image. Raise ValueError, before pixels are decoded, if there are more than `MAX_PIXELS`."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its own limit
+        warnings.simplefilter("ignore")  # Pillow's own limit
         opened = image.open(file)
     height, width = opened.height, opened.width
     if height * width > MAX_PIXELS:

@@ -1,4 +1,4 @@
-"""Checks that a column which an option names can be used by that option; a pattern may match others, and skips them."""
+"""Checks that an option can use the columns that it names; a pattern skips columns that the option cannot use."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _USES: Final[Mapping[str, tuple[Callable[[Column], bool], str]]] = {
         "columns of single numbers and of classes have values in place of missing ones",
     ),
 }
-"""By option, which columns it can use, and the end of the sentence that refuses others."""
+"""By option, a test of the columns that it can use, and the end of the sentence that refuses others."""
 
 
 def require_used(options: PackOptions, columns: Mapping[str, Column]) -> None:
-    """Raise UsageError for a column that an option names and cannot use, and log what patterns skipped.
+    """Raise UsageError for a column that an option names and cannot use, and log the columns that patterns skip.
 
-    `columns` are those that are kept, as they are encoded.
+    `columns` are the kept columns with their encoding.
     """
     for option, (is_used, which) in _USES.items():
         for pattern in options.named[option]:

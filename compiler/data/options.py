@@ -1,4 +1,4 @@
-"""What can be asked of packing."""
+"""Options of packing."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ WAYS: Final = ("random", "stratified", "time", "group")
 
 @dataclass(frozen=True)
 class PackOptions:
-    """How a source is packed. Names of columns may be patterns, as in "height_*".
+    """Options of packing a source. Names of columns may be patterns, as in "height_*".
 
     Attributes:
-        classes: columns whose values become numbers from 0 on, as labels do; columns of texts do anyway.
-        whole: columns of whole numbers that stay so, as int64.
-        text: columns of text by name, with how many bytes of each row are kept, or 0 for all: rows of unequal length.
-        words: columns of text by name, with how many words of each row are kept, or 0 for all.
-        drop: columns that are left out.
-        join: arrays [rows, columns] by name, with the columns of numbers that stand side by side in them.
-        standardise: columns of numbers that get mean 0 and deviation 1 over the training rows.
-        missing: for columns, what stands for a missing value: a number or a value, "mean", "median" or "most" of the
-            training rows, or "drop" for rows that are left out.
-        split: fractions of the rows by the name of a split; the first is what trains.
-        by: how rows come into splits: at random, with equal shares of each value of the column `of`, in its order, or
-            with all rows of one value of it together.
-        of: a column, unless rows come at random.
-        seed: of chance.
-        size: height and width of images; as they are unless given, and then all alike.
-        grey: images have one channel.
-        window: of a text file, bytes in a row; its lines are the rows unless given.
-        vocabulary: words that are kept of texts, at most.
+        classes: columns whose values become numbers from 0 on, like labels; columns of texts do so by default.
+        whole: columns of integers to keep as int64.
+        text: text columns by name, with the bytes to keep of each row, or 0 for all: rows of unequal length.
+        words: text columns by name, with the words to keep of each row, or 0 for all.
+        drop: columns to leave out.
+        join: arrays [rows, columns] by name, with the number columns that are concatenated in them.
+        standardise: number columns to scale to mean 0 and deviation 1 over the training rows.
+        missing: by column, the replacement of a missing value: a number or a value, "mean", "median" or "most" (the
+            most frequent value) of the training rows, or "drop" to leave out the row.
+        split: fractions of the rows by the name of a split; the first one is for training.
+        by: the assignment of rows to splits: at random, with equal shares of each value of the column `of`, in its
+            order, or with all rows of one value of it together.
+        of: the column for `by`; unused if rows are assigned at random.
+        seed: seed of the random assignment.
+        size: height and width of images; by default their own, which must be equal.
+        grey: True if images have one channel.
+        window: bytes in a row of a text file; by default its rows are its lines.
+        vocabulary: upper bound on the words that are kept of texts.
     """
 
     classes: Sequence[str] = ()
@@ -60,7 +60,7 @@ class PackOptions:
 
     @property
     def named(self) -> dict[str, list[str]]:
-        """By option, the names and patterns of columns that it was given, which are to be there."""
+        """Return the names and patterns of columns by option; the columns must exist."""
         joined = [pattern for patterns in self.join.values() for pattern in patterns]
         lists = {"classes": self.classes, "whole": self.whole, "drop": self.drop, "standardise": self.standardise}
         return {name: list(given) for name, given in lists.items()} | {
@@ -72,17 +72,17 @@ class PackOptions:
 
     @cached_property
     def names(self) -> dict[str, Names]:
-        """By option, the same to look names up."""
+        """Return the names and patterns by option, for look-up."""
         return {option: Names(given) for option, given in self.named.items()}
 
 
 def is_pattern(text: str, names: Container[str]) -> bool:
-    """Return True if a text stands for any number of columns; a column may have the very name of a pattern."""
+    """Return True if a text matches any number of columns; a column with exactly that name takes precedence."""
     return text not in names and any(letter in text for letter in "*?[")
 
 
 class Names:
-    """Names and patterns of columns; to look up a name takes the time of the patterns, and not of all names."""
+    """Names and patterns of columns; a look-up takes time in the patterns, not in all names."""
 
     def __init__(self, given: Iterable[str]) -> None:
         self._exact = dict.fromkeys(given)
@@ -99,7 +99,7 @@ class Names:
 
 
 def options_of(given: Mapping[str, Any]) -> PackOptions:
-    """Options as they are given in Python. Raises UsageError for one that there is not, or what is none."""
+    """Return options from Python arguments. Raise UsageError for an unknown option or an invalid value."""
     asked: dict[str, Any] = {}
     for name, value in given.items():
         if name not in _FORMS:
@@ -180,4 +180,4 @@ _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "window": (lambda value: None if value is None else _least(value), "64"),
     "vocabulary": (_least, "20_000"),
 }
-"""By option, what makes it of a value, and an example."""
+"""By option, its conversion from a value, and an example."""

@@ -1,10 +1,10 @@
-"""A source to arrays, with how they were made.
+"""Conversion of a source to arrays, with their encoding.
 
-1. The source is read as columns of values, and as arrays that stay as they are.
-2. Rows with a missing value that are to be left out are.
-3. Rows come into splits; the first one is what trains.
-4. Each column is looked at, and encoded as it is found to be.
-5. Columns of numbers that are to be joined stand side by side in one array.
+1. The source is read as columns of values, and as arrays that are not encoded.
+2. Rows with a missing value are left out where the options say so.
+3. Rows are assigned to splits; the first one is for training.
+4. The kind of each column is determined, and the column is encoded.
+5. Number columns to join are concatenated in one array.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from runtime.rows.encoding.values import numbers_of, texts_of
 
 
 class Source(NamedTuple):
-    """What a source has.
+    """The content of a source.
 
     Attributes:
         table: columns of values by name.
-        arrays: that are rows already.
-        images: what those arrays are that are images.
-        levels: all values of columns that have an order of their own.
-        numbers: int64 [rows], the number of each row in the source, or its line; None where rows count from 0.
-        in_lines: the numbers are lines of a text file.
+        arrays: arrays that are rows already, by name.
+        images: the sizes of the images among the arrays.
+        levels: all values of ordered columns, in their order.
+        numbers: int64 [rows], the number of each row in the source, or its line; None if rows count from 0.
+        in_lines: True if the numbers are lines of a text file.
     """
 
     table: dict[str, Array]
@@ -58,7 +58,7 @@ class Source(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Of all."""
+        """Return the names of all columns and arrays."""
         return [*self.table, *self.arrays]
 
     def row_name(self, row: int) -> str:
@@ -68,7 +68,7 @@ class Source(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """How many rows there are, their arrays, the numbers of the rows of each split, and how columns were encoded."""
+    """The number of rows, their arrays, the row numbers of each split, and the encodings of columns."""
 
     rows: int
     arrays: dict[str, Array]
@@ -77,9 +77,9 @@ class Packed(NamedTuple):
 
 
 def packed(source: object, options: PackOptions) -> Packed:
-    """Pack a file, a folder, a frame of pandas, or a mapping of columns.
+    """Return the packed rows of a file, a folder, a frame of pandas, or a mapping of columns.
 
-    Raises UsageError for options that name what is not there, DataError for what cannot be read or encoded.
+    Raises UsageError for options that name missing columns, DataError for a source that cannot be read or encoded.
     """
     found = read_source(source, options)
     _require_named(found, options)
@@ -109,9 +109,9 @@ def _packed(found: Source, options: PackOptions) -> Packed:
 
 
 def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Packed:
-    """Rows encoded as those of another file were; columns that they have besides are left out.
+    """Return rows encoded like those of another file; columns that it does not have are left out.
 
-    Raises DataError for a source that has none of its columns, or a value that has no number there.
+    Raises DataError for a source that has none of its columns, or a value without a number in the encoding.
     """
     found = _lists_that_are_meant(read_source(source, options, encoding), encoding)
     count = _rows(found)
@@ -128,9 +128,9 @@ def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Pac
 
 
 def read_source(source: object, options: PackOptions, like: Encoding | None = None) -> Source:
-    """Return the columns and arrays of a source; images as those of another file are, if it is given.
+    """Return the columns and arrays of a source; `like` has the sizes of images of another file.
 
-    Raises DataError if it cannot be read, UsageError if it is no such thing.
+    Raises DataError if it cannot be read, UsageError if it is no valid source.
     """
     if isinstance(source, Mapping):
         columns = as_columns(source)  # pyright: ignore[reportUnknownArgumentType]: names are looked at
@@ -179,7 +179,7 @@ def _of_lines(table: Table) -> Source:
 
 
 def _lists_that_are_meant(source: Source, like: Encoding) -> Source:
-    """With lists of one length in place of arrays [rows, length], where rows of unequal length were packed."""
+    """Return the source with arrays [rows, length] as lists where ragged rows were packed."""
     meant = [name for name, array in source.arrays.items() if array.ndim == 2 and name in like.columns]
     lists = {name: as_column(source.arrays[name].tolist()) for name in meant if like.columns[name].is_ragged}
     others = {name: array for name, array in source.arrays.items() if name not in lists}
@@ -187,14 +187,14 @@ def _lists_that_are_meant(source: Source, like: Encoding) -> Source:
 
 
 def _of_arrays(arrays: dict[str, Array]) -> Source:
-    """Arrays as they are, and texts on one axis as a column."""
+    """Return a source of arrays; texts on one axis become a column."""
     texts = {name for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "US"}
     table = {name: as_column(arrays[name].astype(np.str_).tolist()) for name in texts}
     return Source(table, {name: array for name, array in arrays.items() if name not in texts})
 
 
 def _require_of(path: Path, options: PackOptions, of: str) -> None:
-    """Raise UsageError for options of other sources than this: "folder", "lines" or any other."""
+    """Raise UsageError for options of other sources than this one: "folder", "lines" or any other."""
     for option, there, wanted, what in (
         ("size", options.size is not None, "folder", "folders of images"),
         ("grey", options.grey, "folder", "folders of images"),
@@ -244,7 +244,7 @@ def _require_named(source: Source, options: PackOptions) -> None:
 
 
 def _rows_that_stay(source: Source, options: PackOptions) -> Source:
-    """Without the rows that lack a value of columns for which they are to be left out."""
+    """Return the source without the rows that lack a value in columns with the replacement "drop"."""
     meant = Names(pattern for pattern, word in options.missing.items() if word == "drop")
     gone = [is_missing(raw) for name, raw in source.table.items() if name in meant]
     if not gone:
@@ -280,7 +280,7 @@ def _rows(source: Source) -> int:
 
 
 def _values(source: Source, options: PackOptions) -> Array | None:
-    """Of the column that splits go by."""
+    """Return the values of the column that splits depend on; None if there is none."""
     if options.of is None:
         return None
     raw: Any = source.table.get(options.of, source.arrays.get(options.of))

@@ -1,4 +1,4 @@
-"""What is in a file of rows: each array with its type, range and first values, and how it was made."""
+"""The content of a file of rows: the type, range, first values and encoding of each array."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from runtime.rows.stored_column import FileColumn as Rows
 from runtime.rows.stored_column import StoredColumn, rows_of
 
 _SHOWN = 8
-"""Values of a vocabulary, and numbers of a row."""
+"""Upper bound on the values shown of a vocabulary, and on the numbers shown of a row."""
 
 _BLOCK = 1 << 22
-"""Elements that are looked at at once."""
+"""Elements that are processed at once."""
 
 
 def lines_of(path: Path, rows: int) -> Iterator[str]:
-    """Return lines for the terminal, with so many rows as examples.
+    """Return lines for the terminal, with `rows` rows as examples.
 
     Raises UsageError for a file of another kind, DataError if it cannot be read.
     """
@@ -66,7 +66,7 @@ def _type(column: Rows, shape: tuple[int | str, ...]) -> TensorType:
 
 
 def _range(column: Rows) -> str:
-    """Return `from 0.1 to 7.9`, and how many are NaN."""
+    """Return the range, `from 0.1 to 7.9`, and the number of NaN."""
     low, high, missing = np.inf, -np.inf, 0
     for block in _blocks(column):
         if block.dtype.names:  # bfloat16
@@ -89,7 +89,7 @@ def _blocks(column: Rows) -> Iterator[Array]:
 
 
 def _made(name: str, column: Rows, unequal: RaggedColumn | None, encoding: Encoding, rows: int) -> Iterator[str]:
-    """How the array was made, and its first rows."""
+    """Return the encoding of the array, and its first rows."""
     if name in encoding.joined:
         yield f"columns: {_few(list(encoding.joined[name]))}"
         for member in encoding.joined[name]:
@@ -126,7 +126,7 @@ def _lengths(lengths: Array) -> str:
 
 
 def _first(column: Rows, unequal: RaggedColumn, rows: int) -> list[Array]:
-    """Return the first rows, each as long as it is."""
+    """Return the first rows, each with its own length."""
     ends: list[int] = np.cumsum([0, *unequal.lengths[:rows]]).tolist()
     elements = rows_of(column, np.arange(ends[-1]))
     return [elements[start:stop] for start, stop in pairwise(ends)]

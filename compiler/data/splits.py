@@ -1,4 +1,4 @@
-"""Which rows a split has: disjoint, and the same for the same seed on every machine."""
+"""Rows of each split: disjoint, and the same for the same seed on every machine."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from runtime.rows.encoding.row_errors import RowError
 from runtime.rows.encoding.values import shown
 
 _IN_ORDER: Final = re.compile(r"\d{4}-\d\d-\d\d($|[T ])")
-"""Dates and times whose order is that of their letters."""
+"""Dates and times whose order is that of their characters."""
 
 
 def split_rows(shares: Mapping[str, float], count: int, by: By, values: Array | None, seed: int) -> dict[str, Array]:
-    """Return the int64 numbers of the rows of each split, in rising order.
+    """Return the int64 row numbers of each split, in rising order.
 
     Args:
         shares: fractions of the rows by name, of at most 1 together.
-        count: of all rows.
-        by: how rows come into splits; see `PackOptions`.
-        values: of the column that this goes by, by row.
-        seed: of chance.
+        count: number of all rows.
+        by: the assignment of rows to splits; see `PackOptions`.
+        values: values of the column that the assignment depends on, by row.
+        seed: seed of the random assignment.
 
-    Raises UsageError for fractions that are none, or a split that gets no row.
+    Raises UsageError for invalid fractions, or a split that gets no row.
     """
     if not shares:
         return {}
@@ -52,7 +52,7 @@ def split_rows(shares: Mapping[str, float], count: int, by: By, values: Array | 
 
 
 def require_times(name: str, values: Array) -> None:
-    """Raise DataError for a column by which rows have no order in time."""
+    """Raise DataError for a column whose values are not ordered in time."""
     texts = values.dtype.kind == "O"
     missing = values == "" if texts else np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
     if missing.any():
@@ -77,13 +77,13 @@ def _known(values: Array | None) -> Array:
 
 
 def _cut(order: Array, shares: Mapping[str, float]) -> list[Array]:
-    """The rows in this order, cut by the shares; what is left of all rows by rounding goes to the nearest cut."""
+    """Return the rows in this order, split by the shares; rows left by rounding go to the nearest split."""
     stops = [round(share * len(order)) for share in accumulate(shares.values())]
     return [order[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
 
 
 def _stratified(values: Array, shares: Mapping[str, float], seed: int) -> list[Array]:
-    """Of the rows of each value the same shares."""
+    """Return splits with the same shares of the rows of each value."""
     order = permutation(seed, 0, len(values))
     _, kinds = np.unique(values, return_inverse=True)
     found: list[list[Array]] = [[] for _ in shares]
@@ -94,7 +94,7 @@ def _stratified(values: Array, shares: Mapping[str, float], seed: int) -> list[A
 
 
 def _grouped(values: Array, shares: Mapping[str, float], seed: int) -> list[Array]:
-    """Return all rows of a value in one split: groups in an order of chance, each to the split that lacks the most."""
+    """Return splits that keep all rows of a value together, in random order, each in the emptiest split."""
     _, groups = np.unique(values, return_inverse=True)
     sizes = np.bincount(groups)
     wanted = np.array([*shares.values(), max(0.0, 1 - sum(shares.values()))]) * len(values)

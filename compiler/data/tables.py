@@ -1,4 +1,4 @@
-"""Tables as columns: CSV by Python's own reader, frames of pandas, and NumPy's files as they are."""
+"""Tables as columns: CSV by Python's own reader, frames of pandas, and NumPy's files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXTS: Final = (str, bool, int, float, date, time, Decimal)
 
 
 def frame_columns(frame: Any) -> dict[str, Array]:
-    """Return the columns of a frame of pandas; its index is none of them."""
+    """Return the columns of a frame of pandas, without its index."""
     found: dict[str, Array] = {}
     for at, name in enumerate(frame.columns):
         if str(name) in found:
@@ -35,7 +35,7 @@ def frame_columns(frame: Any) -> dict[str, Array]:
 
 
 def levels_of(frame: Any) -> dict[str, tuple[str, ...]]:
-    """By column of categories, all of them, in their order."""
+    """Return all categories, in their order, of each categorical column."""
     found: dict[str, tuple[str, ...]] = {}
     for name, dtype in frame.dtypes.items():
         if hasattr(dtype, "categories") and hasattr(dtype, "ordered"):
@@ -45,9 +45,9 @@ def levels_of(frame: Any) -> dict[str, tuple[str, ...]]:
 
 
 def as_column(values: list[Any]) -> Array:
-    """Values of any kind as an array of numbers in which NaN is missing, of texts in which "" is, or of lists.
+    """Return values as an array of numbers with NaN for missing, of texts with "" for missing, or of lists.
 
-    What no row can be stays as it is, for who takes the column to refuse.
+    Values that no row can have are kept, for the caller to refuse.
     """
     values = [_plain(value) for value in values]
     there = [value for value in values if value is not None]
@@ -64,13 +64,13 @@ def _numbers(values: list[Any], there: list[Any]) -> Array:
         return np.array(values, np.int64)
     if not any(isinstance(value, int) and not -(1 << 53) <= value <= 1 << 53 for value in there):
         return np.array([np.nan if value is None else value for value in values], np.float64)
-    found = np.empty(len(values), object)  # float64 does not hold all of them: who encodes them names the row
+    found = np.empty(len(values), object)  # float64 does not hold all integers; the encoder names the row
     found[:] = ["" if value is None else str(value) for value in values]
     return found
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of Python for those of NumPy and pyarrow, and lists for what is like one."""
+    """Return a Python value for one of NumPy or pyarrow, and a list for a sequence."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]: of any dtype
     return [_plain(element) for element in value] if isinstance(value, tuple | list) else value  # pyright: ignore[reportUnknownVariableType]: likewise
@@ -93,7 +93,7 @@ def read_arrays_of(path: Path) -> dict[str, Array]:
 
 
 def as_columns(source: Mapping[Any, object]) -> dict[str, Array]:
-    """Lists and arrays of a mapping as columns: those of one axis as those of a table."""
+    """Return lists and arrays of a mapping as columns; those of one axis as columns of a table."""
     found: dict[str, Array] = {}
     for key, values in source.items():
         if not _is_column(values):
@@ -111,7 +111,7 @@ def _is_column(values: object) -> bool:
 
 
 def _array(values: object) -> Array | None:
-    """None for rows of unequal length."""
+    """Return an array, or None for rows of unequal length."""
     try:
         return np.asarray(values)
     except ValueError:

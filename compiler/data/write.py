@@ -1,4 +1,4 @@
-"""Arrays to a file of rows, whatever their order in memory and their dtype, as far as programs have it."""
+"""Writing of arrays to a file of rows, in any memory order and any dtype that programs can hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runtime.rows.ragged import RaggedColumn
 HEADER: Final = "__metadata__"
 
 _WIDER: Final = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
-"""What holds all numbers of dtypes that programs do not have."""
+"""Dtypes that hold all numbers of a dtype that programs do not have."""
 
 
 def write(
@@ -29,19 +29,19 @@ def write(
     metadata: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> None:
-    """Write a file of rows that `program.data` reads. If the very same is there already, that is well.
+    """Write a file of rows that `program.data` reads; an identical file is left as it is.
 
     Args:
-        path: of the file, as in "rows.safetensors".
-        arrays: by name; axis 0 counts the rows. Whatever NumPy takes: arrays of any order in memory, lists, or columns
-            of pandas. Rows of unequal length are two arrays: elements one behind the other, as `text`, and where each
-            row begins, and the end of the last, as `text.offsets`.
-        splits: numbers of rows by the name of a split.
+        path: path of the file, as in "rows.safetensors".
+        arrays: arrays by name; axis 0 counts the rows. Any input of NumPy: arrays in any memory order, lists, or
+            columns of pandas. Ragged rows are two arrays: the concatenated elements, as `text`, and the start of each
+            row and the end of the last, as `text.offsets`.
+        splits: row numbers by the name of a split.
         metadata: texts for the header.
-        force: replace a file that is there.
+        force: replace an existing file.
 
-    Raises DataError for arrays of other lengths, of dtypes that programs do not have, or a row number that is none;
-    UsageError if another file is there.
+    Raises DataError for arrays of unequal lengths, of dtypes that programs do not have, or an invalid row number;
+    UsageError if another file is at the path.
     """
     if not os.fspath(path).endswith(".safetensors"):
         raise UsageError(f"{os.fspath(path)}: the name of a file of rows ends in .safetensors")
@@ -64,7 +64,7 @@ def write(
 
 
 def as_rows(name: str, values: object) -> Array:
-    """Return an array whose elements lie in the order of its axes, of a dtype that programs have."""
+    """Return a contiguous array of a dtype that programs have."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -84,7 +84,7 @@ def as_rows(name: str, values: object) -> Array:
 
 
 def _counts(rows: Mapping[str, Array]) -> dict[str, int]:
-    """How many rows each array has; those of unequal length have as many as their offsets say."""
+    """Return the number of rows of each array; that of ragged rows is the number of their offsets less 1."""
     ragged = {
         name: RaggedColumn(name, rows[name], rows[name + OFFSETS], rows.get(name + PADDING))
         for name in rows

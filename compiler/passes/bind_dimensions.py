@@ -1,9 +1,9 @@
 """Pass: make a static block of every binding.
 
-1. The source blocks stay as they are, and so do the blocks inside their ops; all other blocks are made anew.
+1. The source blocks and the blocks inside their ops are not changed; all other blocks are replaced.
 2. A binding's block is a copy of its entry's source block with every symbol replaced by its size, in the types of
    tensors and in the attributes that are shapes. So are the blocks inside its ops: each binding has its own.
-3. So it is without symbols, too: what the passes after this one do to a block that runs can be done anew.
+3. A block without symbols is copied too, so later passes can be repeated on a fresh copy.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def bind_dimensions(program: Readings) -> None:
 
 
 def keep_sources(program: Readings) -> None:
-    """Leave out all blocks but those that were built and those inside their ops."""
+    """Delete all blocks but the source blocks and those inside their ops."""
     desc = program.desc
     numbers = program.with_sub_blocks(program.sources)
     if numbers == [*range(len(numbers))]:
@@ -60,14 +60,14 @@ def keep_sources(program: Readings) -> None:
 
 
 def only_sources(program: Readings) -> None:
-    """Leave out the bindings, and all blocks but those that were built and those inside their ops."""
+    """Delete the bindings, and all blocks but the source blocks and those inside their ops."""
     for entry in program.desc.entries:
         del entry.bindings[:]
     keep_sources(program)
 
 
 def symbols_of(program: Readings, number: int) -> list[str]:
-    """The symbols in the shapes of a block and of the blocks inside its ops, in the order of their first appearance."""
+    """Return the symbols of a block and of the blocks inside its ops, in order of appearance."""
     symbols: dict[str, None] = {}
     for each in program.with_sub_blocks([number]):
         block = program[each]
@@ -104,7 +104,7 @@ def _with_sizes(shape: Shape, sizes: Mapping[str, int], entry: str) -> Shape:
 
 
 def _require_addressable(block: Reading, now: Mapping[TensorType, TensorType], entry: str) -> None:
-    """Raise CompileError for a tensor that no run can hold: the offsets of a plan have 64 bits."""
+    """Raise CompileError for a tensor too large for any run: the offsets of a plan have 64 bits."""
     too_large = {old for old, type in now.items() if type.nbytes > MOST}
     for name, type in block.types.items() if too_large else ():
         if type in too_large:
@@ -116,7 +116,7 @@ def _symbols(shape: Shape) -> list[str]:
 
 
 def _shape(attribute: bytes) -> Shape:
-    """Return the shape that an attribute is; that of a scalar for one that is none."""
+    """Return the value of a shape attribute; () for any other attribute."""
     desc = pb.AttrDesc.FromString(attribute)
     return shape_of(desc.shape_value) if desc.HasField("shape_value") else ()
 

@@ -1,12 +1,11 @@
-"""Pass: drop what nobody reads.
+"""Pass: drop ops whose results nothing reads.
 
 1. A block's fetches, updates and results are needed.
-2. From the last op to the first: an op with a needed output is kept, or with an effect that others can see, and its
-   inputs are needed.
-3. All other ops go; so do tensors and parameters that nothing mentions any more, with what was declared of them.
+2. From the last op to the first: an op with a needed output or a visible effect is kept, and its inputs are needed.
+3. All other ops are dropped, with tensors and parameters that are no longer used, and their declarations.
    The descriptions of tensors are put in the order of their definitions.
-4. What an entry is fed is what its source block reads. A block that runs keeps all of its feeds, whatever sizes and
-   constants let it do without.
+4. The feeds of an entry are those that its source block reads. A block that runs keeps all of its feeds, even if
+   its sizes and constants make some of them unused.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from prograd_proto.blocks import Reading, Readings
 
 
 def eliminate_dead_ops(program: Readings) -> None:
-    """Drop what no fetch, update or result needs."""
+    """Drop ops that no fetch, update or result needs."""
     sources = program.sources
     for number in range(len(program)):
         drop_dead_ops(program[number], feeds=number in sources)
 
 
 def drop_dead_ops(block: Reading, *, feeds: bool = False) -> None:
-    """Drop dead ops, tensors and parameters from a block; feeds only if they are to go as well.
+    """Drop dead ops, tensors and parameters from a block; drop feeds only with `feeds`.
 
-    What a sub-block is given stays: its op counts by position what it gives.
+    The parameters of a sub-block stay: its op passes operands by position.
     """
     is_needed, read = needed(block)
     if not all(is_needed):
@@ -41,7 +40,7 @@ def drop_dead_ops(block: Reading, *, feeds: bool = False) -> None:
 
 
 def order_tensors(block: Reading) -> None:
-    """Let the descriptions of tensors be those of what is defined, in the order of the definitions."""
+    """Keep the descriptions of defined tensors only, in the order of the definitions."""
     order = [*block.parameter_names]
     for outputs, scratch in zip(block.outputs, block.scratch, strict=True):
         order += outputs

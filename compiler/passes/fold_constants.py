@@ -1,11 +1,11 @@
-"""Pass: compute while compiling what every step would compute alike.
+"""Pass: compute at compile time the values that are equal in every step.
 
 1. From the first op to the last: an op whose operands are all known is computed by the runtime's kernel, if its result
-   fits a constant and is the same on every machine. A `where` by a known condition that always chooses alike is the
-   operand that it chooses.
+   fits a constant and is the same on every machine. A `where` whose known condition always makes the same choice is
+   replaced by that operand.
 2. From the last op to the first: a known result that a remaining op or the end of the step reads becomes a constant,
    unless it would be much more to read than the op is to compute; then the op remains, and what it reads is read.
-3. What only led to constants goes.
+3. Ops that only led to constants are dropped.
 
 A program must not depend on the machine that compiled it. So an op is computed only if its operator is declared
 `exact`: IEEE 754 or the arithmetic of integers fixes its bits. There are no exponentials and their like, no sums of
@@ -30,15 +30,15 @@ from runtime.one_op import compute
 from runtime.step import effects_of
 
 PLAIN = FLOATS | INTEGERS | {"bool"}
-"""Dtypes whose arithmetic is fixed; floats that are only stored are computed with in another one."""
+"""Dtypes whose arithmetic is exactly specified; 16-bit floats are computed with in another dtype."""
 
 
 def fold_constants(program: Readings, *, small: int = 1024) -> None:
-    """Compute what is known while compiling, if it is small and the same on every machine.
+    """Compute known values at compile time, if they are small and the same on every machine.
 
     Args:
         program: its blocks that run are edited.
-        small: bytes of a constant that may stand in the place of any op; a larger one must be worth it.
+        small: bytes of a constant that may replace any op; a larger one must save more work than it adds.
     """
     for block in program.bound:
         _fold(block, small)
@@ -46,7 +46,7 @@ def fold_constants(program: Readings, *, small: int = 1024) -> None:
 
 def _fold(block: Reading, small: int) -> None:
     known: dict[str, pb.SmallTensor] = {}
-    values: dict[object, pb.SmallTensor] = {}  # by what was computed: each parameter may ask for the same anew
+    values: dict[object, pb.SmallTensor] = {}  # by computation: each parameter may need the same value
     is_exact = cache(_is_exact)
 
     def value_of(i: int) -> pb.SmallTensor | None:
@@ -73,7 +73,7 @@ def _fold(block: Reading, small: int) -> None:
 
 
 def _write(block: Reading, known: Mapping[str, pb.SmallTensor], small: int) -> bool:
-    """Let the known results that are read be constants; whether there are any."""
+    """Replace the known results that are read by constants; return True if there are any."""
     if not known:
         return False
     is_changed = False
@@ -95,7 +95,7 @@ def _write(block: Reading, known: Mapping[str, pb.SmallTensor], small: int) -> b
 
 
 def _is_worth(op: pb.OpDesc, data: bytes, small: int) -> bool:
-    """Return True if the elements may stand in the program instead of the op."""
+    """Return True if a constant with these elements may replace the op."""
     is_one_number = data[8:] == data[:-8]  # eight bytes are a whole number of elements of any dtype
     return len(data) <= small or not (is_one_number or find_op(op.type).traits.grows)
 
@@ -111,7 +111,7 @@ def _always_chosen(block: Reading, i: int, known: Mapping[str, pb.SmallTensor]) 
 
 
 def _is_exact(kind: Kind) -> bool:
-    """Return True if a small result follows from the operands' bits alone."""
+    """Return True if the operands' bits determine the bits of a small result."""
     exact = find_op(kind.op_type).traits.exact
     if not exact or effects_of(kind.op_type):
         return False
@@ -123,7 +123,7 @@ def _is_exact(kind: Kind) -> bool:
 
 
 def _has_nan(value: pb.SmallTensor) -> bool:
-    """Return True if a value has a NaN, or is of floats that are only stored."""
+    """Return True if a value has a NaN, or has 16-bit floats."""
     dtype = NAMES[value.dtype]
     if dtype not in FLOATS:
         return dtype not in PLAIN

@@ -1,4 +1,4 @@
-"""Pass, and the marks that it reads: frozen parameters are not trained, and what only trained them is not computed.
+"""Pass, and its marks: frozen parameters are not trained, and ops that only trained them are dropped.
 
 1. Freezing marks parameters; source blocks stay whole, updates of frozen parameters among them, so thawing gives back
    the program that was.
@@ -6,7 +6,7 @@
    fetch reads what such a parameter would become, it reads the parameter.
 3. A gradient that nothing else reads than the norm of several, by which others are limited, leaves that norm. It is
    known by its shape: the gradient times itself, summed and added, where its product with the limit is not needed.
-4. What is not needed any more is dropped: the gradients themselves.
+4. Ops that are no longer needed are dropped, such as the gradients themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def leave_frozen(program: Readings) -> None:
 
 
 def mark(states: Iterable[pb.StateDesc], patterns: Sequence[str], *, trainable: bool) -> list[str]:
-    """Mark the parameters whose names match a pattern, such as "encoder.*", as trainable or frozen; gives their names.
+    """Mark the parameters that match a pattern, such as "encoder.*", as trainable or frozen; return their names.
 
     Raises OpError for a pattern that no parameter matches.
     """
@@ -75,7 +75,7 @@ def _leave(block: Reading, frozen: Container[str], dropped: Container[str]) -> N
 
 
 def _leave_norms(block: pb.BlockDesc, dead: Sequence[pb.OpDesc]) -> None:
-    """Leave out of sums the squares of gradients whose product with what the sums give is dead."""
+    """Remove from sums the squares of gradients whose product with the sums' result is dead."""
     makers = {name: op for op in block.ops for name in op.outputs}
     nothing: set[str] = set()
     for product in dead:
@@ -88,7 +88,7 @@ def _leave_norms(block: pb.BlockDesc, dead: Sequence[pb.OpDesc]) -> None:
 
 
 def _leave_out(block: pb.BlockDesc, nothing: set[str]) -> None:
-    """Let additions of updates do without terms that are nothing."""
+    """Remove absent terms from the additions of updates."""
     instead: dict[str, str] = {}
     for op in block.ops:
         inputs = op.inputs[:] = [instead.get(name, name) for name in op.inputs]

@@ -1,4 +1,4 @@
-"""Pass: write down which version of each operator the program means."""
+"""Pass: record the version of each operator of the program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from registry.op import find_op
 
 
 def list_operators(program: Readings) -> None:
-    """Write down the version of each operator that is used."""
+    """Record the version of each operator that is used."""
     desc = program.desc
     types = {type for number in range(len(program)) for type in program[number].op_types}
     types |= {state.op.type for state in desc.states if state.WhichOneof("initial") == "op"}

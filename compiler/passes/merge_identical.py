@@ -1,14 +1,14 @@
-"""Pass: compute once what is computed twice.
+"""Pass: compute identical ops once.
 
 1. Two ops are identical if their types, operands, attributes and random streams are equal: they give equal bits. Ops
    that draw random numbers are identical only if they share a stream, ops with effects never. The order of operands
-   counts, also in a sum: which of two NaNs it hands on depends on it.
+   matters, also in a sum: it determines which of two NaNs is the result.
 2. The first one is kept, under its names, and all readers of the others read it.
-3. It counts to the earliest stage among them: what the forward pass needs is a part of the forward pass, whoever else
-   uses it. It goes by the id of the one that was built first, and helps to differentiate what that one helped to,
-   which was there before all of them; none if one of an earlier stage helps none.
+3. Its stage is the earliest among them: an op that the forward pass needs belongs to the forward pass. Its id is that
+   of the one that was built first, and so is the op that it helps to differentiate, which precedes all of them; none
+   if one of an earlier stage helps none.
 4. A merged value is live from its first use to its last. If that raises the peak of the block, ops of low cost are
-   not merged, as many of them as it takes.
+   left unmerged until it does not.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from prograd_proto.blocks import Reading, Readings
 from runtime.step import effects_of, is_view
 
 SLACK: Final = 1000
-"""What is kept of identical ops is not looked at if all of it has less bytes than the largest result by this factor."""
+"""Ratio of the largest result's bytes to those of all merged results, above which the peak is not checked."""
 
 SMALL: Final = 64
-"""Bytes that are kept without a look: the least that a buffer takes."""
+"""Bytes of results that are merged without a check of the peak: the least that a buffer takes."""
 
 
 def merge_identical(program: Readings, *, most_tried: int = 16) -> None:
     """Keep the first of ops that are equal in type, operands, attributes and random stream.
 
-    Not where that takes memory and the op is cheap.
+    Cheap ops whose merging raises the peak are left unmerged.
 
     Args:
         program: its blocks that run are edited.
-        most_tried: ops of a block that are tried one by one where the peak would rise; further ones stay.
+        most_tried: ops of a block that are tried one by one if the peak would rise; further ones stay.
     """
     for block in program.bound:
         merged, before = _merge(block)
@@ -54,10 +54,10 @@ def merge_identical(program: Readings, *, most_tried: int = 16) -> None:
 
 
 def _merge(block: Reading, stay: Collection[int] = ()) -> tuple[Set[int], pb.BlockDesc | None]:
-    """Leave out identical ops but those of these ids; gives the ids of those left out, and the block before that."""
-    readers: dict[object, int] = {}  # the first of a type that reads these operands; few ops are not alone
+    """Merge identical ops except those of these ids; return the ids of removed ops and the block before."""
+    readers: dict[object, int] = {}  # the first op of a type with these operands; few ops have duplicates
     first: dict[object, int] = {}
-    alike: dict[int, list[pb.OpDesc]] = {}  # by the id of an op that is kept, it and what it stands for
+    alike: dict[int, list[pb.OpDesc]] = {}  # by the id of a kept op, the op and those that it replaces
     before: pb.BlockDesc | None = None
 
     def visit(i: int) -> Sequence[str] | None:
@@ -72,7 +72,7 @@ def _merge(block: Reading, stay: Collection[int] = ()) -> tuple[Set[int], pb.Blo
         if block.ids[i] in stay:
             first[what] = i
             return None
-        if before is None:  # nothing is edited before the first is left out
+        if before is None:  # nothing is edited before the first removal
             before = pb.BlockDesc()
             before.CopyFrom(block.desc)
         alike.setdefault(block.ids[kept], [_copy(block.ops[kept])]).append(_copy(block.ops[i]))
@@ -85,7 +85,7 @@ def _merge(block: Reading, stay: Collection[int] = ()) -> tuple[Set[int], pb.Blo
 
 
 def _name_anew(block: Reading, alike: Mapping[int, Sequence[pb.OpDesc]]) -> None:
-    """Let the kept ops count for all that they stand for."""
+    """Let the kept ops take the stage, id and link of the ops that they replace."""
     now: dict[int, int] = {}
     for ops in alike.values():
         now.update(dict.fromkeys([op.id for op in ops], min(op.id for op in ops)))
@@ -108,7 +108,7 @@ def _copy(op: pb.OpDesc) -> pb.OpDesc:
 
 
 def _that_stay(block: pb.BlockDesc, merged: Set[int], most_tried: int) -> set[int]:
-    """Return the ids of those ops, of the ones that merging leaves out, without which the peak would be higher."""
+    """Return the ids of the merged ops that must stay unmerged to keep the peak low."""
     cheap = _cheap(block, merged)
     stay = set(cheap)
     if not cheap or _peak(block) <= (least := _peak(block, stay)):
@@ -121,9 +121,9 @@ def _that_stay(block: pb.BlockDesc, merged: Set[int], most_tried: int) -> set[in
 
 
 def _cheap(block: pb.BlockDesc, merged: Set[int]) -> list[int]:
-    """Those of the merged ops that make many bytes for what computing them again takes, in order.
+    """Return the merged ops with many bytes for the cost of recomputing them, in order.
 
-    What reads the results of an op that stays has to stay too, so that is to be cheap as well.
+    The readers of the results of an op that stays must stay too, so they must be cheap as well.
     """
     tensors = {tensor.name: tensor for tensor in block.tensors}
     cheap: dict[int, int] = {}
@@ -149,7 +149,7 @@ def _makes_bytes(op: pb.OpDesc) -> bool:
 
 
 def _peak(block: pb.BlockDesc, stay: Collection[int] = ()) -> int:
-    """The bytes that the block needs in its best order when all identical ops but those of these ids are merged."""
+    """Return the bytes of the block in its best order, with all identical ops merged but those of these ids."""
     copy = pb.BlockDesc()
     copy.CopyFrom(block)
     trial = Reading(copy)

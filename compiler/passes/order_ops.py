@@ -27,7 +27,7 @@ Candidate = Callable[[Reading, StepGraph], Order]
 
 
 def order_ops(program: Readings) -> None:
-    """Put the ops into the order, of a few, that needs the least memory: updates follow their gradients at once."""
+    """Put the ops into the order, among a few, that needs the least memory; updates follow their gradients."""
     for block in program.bound:
         graph = step_graph(block)
         best, least = best_order(block, graph)
@@ -57,24 +57,24 @@ def as_written(block: Reading, graph: StepGraph) -> Order:
 
 
 def updates_first(block: Reading, graph: StepGraph) -> Order:
-    """Return the order of the source, but every update as soon as it can run: its gradient dies at once."""
+    """Return the order of the source with every update as early as possible: its gradient dies at once."""
     return with_updates_first(block, graph, as_written(block, graph))
 
 
 def with_updates_first(block: Reading, graph: StepGraph, order: Order) -> Order:
-    """Return an order, but every update as soon as it can run."""
+    """Return an order with every update as early as possible."""
     stages = block.stages
     early = [stage == pb.STAGE_UPDATE for stage in stages]
     if not any(early):
         return order
-    for i in reversed(range(len(early))):  # what an update needs beside its gradient, for instance its rate
+    for i in reversed(range(len(early))):  # operands of an update besides its gradient, such as its rate
         for j in graph.before[i] if early[i] else ():
             early[j] = early[j] or (stages[j] == pb.STAGE_FORWARD and _serves_early(graph, j, early))
     return _ranked(graph, [*(i for i in order if early[i]), *(i for i in order if not early[i])])
 
 
 def on_demand(block: Reading, graph: StepGraph) -> Order:
-    """Each op before the first one that needs it, starting from the updates in the order in which they can run."""
+    """Return an order with each op before the first one that needs it, starting from the updates."""
     order: dict[int, None] = {}
     for goal in updates_first(block, graph):
         stack = [(goal, iter(graph.before[goal]))] if _is_goal(block, graph, goal) and goal not in order else []
@@ -91,7 +91,7 @@ def on_demand(block: Reading, graph: StepGraph) -> Order:
 
 
 def frees_most(block: Reading, graph: StepGraph) -> Order:
-    """Of the ops that are ready the one that leaves the fewest bytes, then the first in the source."""
+    """Return a list schedule that picks the ready op with the fewest live bytes, then the first in the source."""
     missing = [len(ops) + last for ops, last in zip(graph.readers, graph.lasts, strict=True)]
     made = [sum(graph.nbytes[value] for value in writes if graph.readers[value]) for writes in graph.writes]
 
@@ -127,7 +127,7 @@ def _serves_early(graph: StepGraph, i: int, early: list[bool]) -> bool:
 
 
 def _ranked(graph: StepGraph, ranking: Sequence[int]) -> Order:
-    """Of the ops that are ready always the first of the ranking."""
+    """Return a list schedule that picks the ready op of the best rank."""
     rank = dict(zip(ranking, range(len(ranking)), strict=True))
     waits = [len(before) for before in graph.before]
     after = graph.after
@@ -145,7 +145,7 @@ def _ranked(graph: StepGraph, ranking: Sequence[int]) -> Order:
 
 
 def _is_goal(block: Reading, graph: StepGraph, i: int) -> bool:
-    """Return True if nothing but the end of the step needs the op, as an update or a fetch."""
+    """Return True if only the end of the step needs the op, as an update or a fetch."""
     return block.stages[i] == pb.STAGE_UPDATE or not any(graph.readers[value] for value in graph.writes[i])
 
 

@@ -14,13 +14,13 @@ from prograd_proto.spelling import closest
 
 @dataclass(frozen=True)
 class Option:
-    """What can be set of a pass.
+    """An option of a pass.
 
     Attributes:
-        name: of the parameter.
-        type: as its annotation says, such as `int | None`.
-        value: its default, or what it is set to.
-        meaning: what the docstring says of it.
+        name: name of the parameter.
+        type: its annotation, such as `int | None`.
+        value: its default, or its set value.
+        meaning: its description in the docstring.
     """
 
     name: str
@@ -44,7 +44,7 @@ def options_of(function: Callable[..., object]) -> dict[str, Option]:
 
 
 def require_fitting(name: str, settings: Mapping[str, object], options: Mapping[str, Option]) -> None:
-    """Raise CompileError for a setting of a pass that is none of its options, or has another type."""
+    """Raise CompileError for a setting that is no option of a pass or has another type."""
     for key, value in settings.items():
         if key not in options:
             known = f"; its options are {', '.join(options)}" if options else "; it has none"
@@ -54,7 +54,7 @@ def require_fitting(name: str, settings: Mapping[str, object], options: Mapping[
 
 
 def option_from_text(name: str, option: Option, text: str) -> object:
-    """Return the value of an option that is written as text, `true`, `12`, `0.5` or `none`."""
+    """Return the value of an option from text: `true`, `12`, `0.5` or `none`."""
     for known, word in ((True, "true"), (False, "false"), (None, "none")):
         if text == word and _fits(known, option.type):
             return known
@@ -70,12 +70,12 @@ def option_from_text(name: str, option: Option, text: str) -> object:
 
 def _fits(value: object, type: Any) -> bool:
     types = getattr(type, "__args__", (type,))
-    if isinstance(value, bool):  # in Python that is a whole number, too
+    if isinstance(value, bool):  # bool is a subclass of int
         return bool in types
     return isinstance(value, (*types, *((int,) if float in types else ())))
 
 
 def _meaning(name: str, doc: str) -> str:
-    """What a docstring in Google's form says of an argument."""
+    """Return the description of an argument in a docstring in Google's form."""
     found = re.search(rf"^    {name}: (.*(?:\n {{8}}.*)*)", doc, re.MULTILINE)
     return " ".join(found[1].split()) if found else ""

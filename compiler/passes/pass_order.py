@@ -1,7 +1,7 @@
-"""Whether the order of passes holds: every fact that one requires holds before it.
+"""Check of the order of passes: every fact that a pass requires holds before it.
 
-From the first pass to the last the facts that hold are followed: those that a pass invalidates go, those that it
-establishes come.
+The facts that hold are tracked from the first pass to the last: a pass removes those that it invalidates and adds those
+that it establishes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from compiler.passes.pass_table import Pass
 
 Reasons = Mapping[str, str]
-"""By fact, why."""
+"""Reasons by fact."""
 
 
 def require_order(table: str, passes: Sequence[Pass], given: Reasons, promises: Reasons) -> None:
-    """Raise CompileError, with the name of the table, for the first pass that cannot be where it is.
+    """Raise CompileError, with the name of the table, for the first pass that is in a wrong position.
 
     Args:
         table: its name.
@@ -45,7 +45,7 @@ def require_order(table: str, passes: Sequence[Pass], given: Reasons, promises: 
 
 
 def facts_after(each: Pass, holding: Reasons) -> dict[str, str]:
-    """Return the facts that hold after a pass, if these hold before it."""
+    """Return the facts that hold after a pass, given those before it."""
     return {fact: why for fact, why in holding.items() if fact not in each.invalidates} | dict(each.establishes)
 
 
@@ -74,7 +74,7 @@ def _require_known_facts(table: str, passes: Sequence[Pass], given: Reasons, pro
 
 
 def _why_not(passes: Sequence[Pass], fact: str, before: int) -> str:
-    """Why a known fact does not hold before the pass of that number, and what would be right."""
+    """Return the reason why a known fact does not hold before the pass of that number, and a remedy."""
     makers = " or ".join(each.name for each in passes if fact in each.establishes)
     for each in reversed(passes[:before]):
         if fact in each.invalidates:

@@ -1,7 +1,7 @@
-"""What a pass is, and what a table of passes is: their order, checked where the table is written.
+"""The classes of a pass and of a table of passes; the order is checked when a table is made.
 
-A fact is something that holds of a program between two passes, such as "bound": what runs is static. A pass requires
-facts, establishes some and invalidates others, each with the reason. A table whose order does not hold cannot be made.
+A fact is a property of a program between two passes, such as "bound": the blocks that run are static. A pass requires
+facts, establishes some and invalidates others, each with the reason. A table with a wrong order cannot be made.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from prograd_proto.spelling import closest
 
 @dataclass(frozen=True)
 class Pass:
-    """A function that edits a program in place, and its place among others.
+    """A function that edits a program in place, and its position among others.
 
     Attributes:
         function: called with the program, and with its options as keywords; the pass has its name.
-        requires: what must hold before it, and what it is for.
-        establishes: what holds from it on, and what that means.
-        invalidates: what need not hold any more.
-        settings: options that have another value than the default that the function's signature states.
+        requires: facts that must hold before it, with the reasons.
+        establishes: facts that hold from it on, with their meaning.
+        invalidates: facts that may no longer hold, with the reasons.
+        settings: options whose value differs from the default in the function's signature.
     """
 
     function: Callable[..., object]
@@ -35,7 +35,7 @@ class Pass:
 
     @property
     def name(self) -> str:
-        """The name of the function, which for our own is that of the file."""
+        """The name of the function, which for built-in passes is that of the file."""
         return self.function.__name__
 
     @property
@@ -45,39 +45,39 @@ class Pass:
 
     @property
     def reasons(self) -> list[tuple[str, str, str]]:
-        """What it says of facts: "requires", "establishes" or "invalidates", the fact, and why."""
+        """The facts of the pass: "requires", "establishes" or "invalidates", the fact, and the reason."""
         words = {"requires": self.requires, "establishes": self.establishes, "invalidates": self.invalidates}
         return [(word, fact, why) for word, facts in words.items() for fact, why in facts.items()]
 
     @property
     def options(self) -> dict[str, Option]:
-        """What can be set, with the values that are."""
+        """The options, with their current values."""
         return {
             name: replace(option, value=self.settings.get(name, option.value))
             for name, option in options_of(self.function).items()
         }
 
     def not_asking(self, facts: Container[str]) -> Pass:
-        """Return the pass without what it says of these facts."""
+        """Return the pass without its requirements of these facts."""
         requires = {fact: why for fact, why in self.requires.items() if fact not in facts}
         invalidates = {fact: why for fact, why in self.invalidates.items() if fact not in facts}
         return replace(self, requires=requires, invalidates=invalidates)
 
     def with_settings(self, settings: Mapping[str, object]) -> Pass:
-        """Return the pass with these options set; raises CompileError for an unknown one or a value of another type."""
+        """Return the pass with these options set; raise CompileError for an unknown one or a wrong type."""
         require_fitting(self.name, settings, options_of(self.function))
         return replace(self, settings={**self.settings, **settings})
 
 
 @dataclass(frozen=True)
 class PassTable:
-    """Passes in their order. Raises CompileError if the order does not hold.
+    """Passes in their order. Raises CompileError if the order is wrong.
 
     Attributes:
         name: the verb that runs them.
         passes: from the first to the last.
         given: the facts that hold before the first.
-        promises: the facts that are to hold after the last, and what for.
+        promises: the facts that must hold after the last, and their purpose.
     """
 
     name: str
@@ -98,7 +98,7 @@ class PassTable:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What holds after the last pass, and what it means."""
+        """The facts that hold after the last pass, with their meaning."""
         facts = dict(self.given)
         for each in self.passes:
             facts = facts_after(each, facts)
@@ -109,9 +109,9 @@ class PassTable:
         return tuple(self.passes[self.position(name)] for name in names)
 
     def without(self, *names: str) -> PassTable:
-        """Return the table without the passes of these names; the others no longer ask for what only those established.
+        """Return the table without these passes; the others no longer require facts that only those established.
 
-        Raises CompileError if what comes out would lack what is promised.
+        Raises CompileError if the result lacks a promised fact.
         """
         left_out = self.only(*names)
         passes = [each for each in self.passes if each not in left_out]
@@ -144,7 +144,7 @@ class PassTable:
         return replace(self, passes=passes)
 
     def position(self, name: str) -> int:
-        """Where the pass of that name is; raises CompileError if there is none."""
+        """Return the position of the pass of that name; raise CompileError if there is none."""
         names = self.names
         if name not in names:
             raise CompileError(f"there is no pass {name!r}{closest(name, names)}; the passes are {', '.join(names)}")

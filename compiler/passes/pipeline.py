@@ -1,10 +1,10 @@
-"""The passes that `compile` runs, in order: a list to read aloud.
+"""The passes that `compile` runs, in order.
 
-Gradients and updates are appended while the program is built, because users look at them and build on them. What
-is left changes how the program is written down, never what it computes.
+Gradients and updates are appended while the program is built, because users look at them and build on them. The passes
+change the representation of the program, never its results.
 
-Beside each pass stands what it requires of the program, what it establishes and what it invalidates, with the reasons.
-An order that does not hold is refused where it is written, here: while this file is imported.
+Beside each pass are the facts that it requires, establishes and invalidates, with the reasons. A wrong order is refused
+when this file is imported.
 """
 
 from __future__ import annotations

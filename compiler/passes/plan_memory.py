@@ -1,9 +1,9 @@
 """Pass: give every binding the plan of its memory.
 
 1. The buffers of a bound block and their lifetimes, scratch included, follow from its ops and their order.
-2. `runtime.placement` places them in one arena; the plan says how large it is, where each buffer begins, and what no
-   plan for this order can go below.
-3. The runtime checks the plan and allocates just that, once. A fetch that the program does not declare is not in the
+2. `runtime.placement` places them in one arena; the plan has its size, the offset of each buffer, and a lower bound
+   for any plan of this order.
+3. The runtime checks the plan and allocates exactly that, once. A fetch that the program does not declare is not in the
    plan; the runtime then places anew.
 """
 
@@ -21,15 +21,15 @@ from runtime.step import aliases_of, buffers_of, scratch_of, spilled_of, spills
 from runtime.target import TARGET
 
 MOST_BYTES: Final = 1 << 62
-"""Of an arena, and with it of every offset."""
+"""Upper bound on the bytes of an arena, and on every offset."""
 
 
 def plan_memory(program: Readings, *, thorough: bool = False) -> None:
-    """Place everything that dies within a step in one arena, and write the plan into the binding.
+    """Place all buffers that die within a step in one arena, and write the plan into the binding.
 
     Args:
         program: its blocks that run are as they will run.
-        thorough: search longer for a small arena: seconds, where the quick ways miss the bound.
+        thorough: search longer for a small arena: for seconds, if the quick methods miss the lower bound.
     """
     effort = THOROUGH if thorough else QUICK
     plans: dict[int, pb.MemoryPlan] = {}
@@ -47,7 +47,7 @@ def plan_of(block: Reading, effort: Effort = QUICK) -> pb.MemoryPlan:
 
 
 def plan_from(block: Reading, buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
-    """The plan that puts a block's buffers at the offsets of a placement, once they are checked; and what it spills."""
+    """Return the checked plan of a block's buffers at the offsets of a placement, and of its spilled buffers."""
     check_placement(buffers, placed.offsets, placed.arena_bytes)
     if placed.arena_bytes > MOST_BYTES:
         raise CompileError(f"a step takes {placed.arena_bytes} bytes, more than the {MOST_BYTES} that a plan can say")
@@ -64,7 +64,7 @@ def plan_from(block: Reading, buffers: Sequence[Buffer], placed: Placement) -> p
 
 @question(of_marks=True)
 def block_buffers(block: Reading) -> list[Buffer]:
-    """The buffers of a block with static types and without sub-blocks, scratch included; else raises ProgramError."""
+    """Return the buffers of a static block, scratch included; raise ProgramError for one with sub-blocks."""
     require_flat(block, "a plan of memory")
     scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(block, TARGET)]
     return buffers_of(block, aliases_of(block), scratch)
@@ -72,7 +72,7 @@ def block_buffers(block: Reading) -> list[Buffer]:
 
 @question(of_marks=True)
 def spilled_buffers(block: Reading) -> list[Buffer]:
-    """Return the buffers of a block with static types that lie in the file beside the arena."""
+    """Return the buffers of a static block that are in the file beside the arena."""
     return spilled_of(block, aliases_of(block)) if any(map(spills, set(block.op_types))) else []
 
 

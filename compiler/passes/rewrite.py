@@ -1,11 +1,11 @@
-"""One walk over a block that leaves out ops: what merging, simplifying and folding have in common.
+"""One walk over a block that removes ops, shared by merging, simplifying and folding.
 
 1. The ops are visited in order, so that all operands of an op are final when it is visited. A visitor leaves the op,
    edits it, or gives tensors of its outputs' types that have the same bits: those take the outputs' place.
-2. Whatever read a replaced tensor reads the other one: later ops, fetches, updates, results and links of gradients.
-3. A tensor with a declared lifespan keeps its op as it is and its readers: nothing takes its place, and it takes the
-   place of nothing.
-4. Ops, tensors and parameters that are no longer needed go. Marks of what is written in place go too, since a tensor
+2. All readers of a replaced tensor read the other one: later ops, fetches, updates, results and links of gradients.
+3. A tensor with a declared lifespan keeps its op as it is and its readers: it is not replaced, and it replaces
+   nothing.
+4. Ops, tensors and parameters that are no longer needed are dropped. In-place marks are dropped too, since a tensor
    may now be read later than before; `share_memory` sets them anew.
 """
 
@@ -20,14 +20,14 @@ from prograd_proto.blocks import Reading
 EDITED: Sequence[str] = ()
 
 Visitor = Callable[[int], Sequence[str] | None]
-"""From the position of an op to what was done with it.
+"""A function from the position of an op to the change that it made.
 
-Tensors take the place of its outputs, its message was `EDITED`, or None: it stays as it is.
+It returns tensors that replace the op's outputs, `EDITED` if it changed the op's message, or None.
 """
 
 
 def rewrite(block: Reading, visit: Visitor, then: Callable[[], bool] = lambda: False) -> None:
-    """Walk over a block, edited in place; `then` is called before what is dead is dropped: whether it edited more."""
+    """Walk over a block, edited in place; call `then` before dead code removal: it returns True if it edited more."""
     is_changed, now = _visited(block, _careful(block, visit))
     if now:
         _read_at_the_end(block, now)
@@ -41,7 +41,7 @@ def rewrite(block: Reading, visit: Visitor, then: Callable[[], bool] = lambda: F
 
 
 def _visited(block: Reading, visit: Visitor) -> tuple[bool, dict[str, str]]:
-    """Visit the ops in order; whether something was changed, and what is to be read instead of what."""
+    """Visit the ops in order; return True if something was changed, and the replacements of tensors."""
     is_changed = False
     now: dict[str, str] = {}
     for i in range(len(block.ops)):
@@ -60,7 +60,7 @@ def _visited(block: Reading, visit: Visitor) -> tuple[bool, dict[str, str]]:
 
 
 def _careful(block: Reading, visit: Visitor) -> Visitor:
-    """Return the visitor, without what it does to tensors with a declared lifespan or their readers."""
+    """Return the visitor without its changes to tensors with a declared lifespan or their readers."""
     declared = {name for name, tensor in zip(block.names, block.tensors, strict=True) if tensor.lifespan}
     return _sparing(block, visit, declared) if declared else visit
 
@@ -82,7 +82,7 @@ def _sparing(block: Reading, visit: Visitor, declared: Set[str]) -> Visitor:
 
 
 def computation(block: Reading, i: int) -> object:
-    """What decides the bits of the outputs of op number i."""
+    """Return a key of the inputs that determine the output bits of op number i."""
     return (
         block.op_types[i],
         block.ops[i].random_stream,
@@ -106,9 +106,9 @@ def _read_at_the_end(block: Reading, now: Mapping[str, str]) -> None:
 
 
 def _keep_links(block: Reading, now: Mapping[str, str]) -> None:
-    """Let a tensor that replaces a gradient be known as that gradient.
+    """Record a tensor that replaces a gradient as that gradient.
 
-    It can be known as one only: as that of a state if it is one's, else as what it was known as first.
+    It can have one such link only: that of a state if there is one, else its first one.
     """
     states = block.state_of
     tensors = dict(zip(block.names, block.tensors, strict=True))

@@ -1,4 +1,4 @@
-"""Apply passes to a program, and find the one that is at fault if something is wrong."""
+"""Application of passes to a program, with a search for the faulty pass after an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import Readings
 
 AfterPass = Callable[[str, pb.ProgramDesc], None]
-"""Called with the name of a pass and the program as the pass left it."""
+"""A callback with the name of a pass and the program as the pass left it."""
 
 
 def run_passes(
@@ -26,24 +26,24 @@ def run_passes(
     well_formed: set[bytes] | None = None,
     readings: Readings | None = None,
 ) -> dict[str, object]:
-    """Apply the passes to the program, and verify what they leave.
+    """Apply the passes to the program, and verify the result.
 
-    If something is wrong then, what was there before is verified, and the passes are applied to it again with a look
-    after each: verifying takes longer than most passes, and only a fault needs to be traced to one.
+    If it is malformed, the original program is verified, and the passes are applied to it again with a check after
+    each. Verifying takes longer than most passes, so this is done only after an error.
 
     Args:
         program: edited in place.
         passes: in order.
         after: called with each pass's name and the program as the pass left it.
-        well_formed: what `verify` knows already of blocks, and learns.
-        readings: of the program's blocks, as far as there are some; the passes keep them true.
+        well_formed: digests of blocks that `verify` found well formed; it adds new ones.
+        readings: existing readings of the program's blocks; the passes update them.
 
     Returns:
-        By the names of the passes, what they have to say; None of most.
+        The results of the passes by name; most are None.
 
     Raises:
         CompileError: a pass failed or left a malformed program; the message names the pass.
-        LimitError: a pass could not do what it was asked for within a limit.
+        LimitError: a pass could not meet its request within a limit.
     """
     passes = tuple(passes)
     well_formed = set() if well_formed is None else well_formed
@@ -57,9 +57,9 @@ def run_passes(
                 said[each.name] = _apply(each, readings)
                 if after is not None:
                     after(each.name, program)
-            verify(Readings(program), well_formed)  # read anew: a pass may have said too little of what it edited
+            verify(Readings(program), well_formed)  # read again: a pass may have missed a notification of an edit
         except LimitError:
-            raise  # of what was asked, and nobody's fault
+            raise  # a limit of the request, not a fault
         except Exception:
             _find_the_fault(before, passes)
             raise
@@ -67,13 +67,16 @@ def run_passes(
 
 
 def _apply(each: Pass, program: Readings) -> object:
-    """Return the one place where a pass is called."""
+    """Call a pass; this is the only place that does."""
     return each.function(program, **each.settings)
 
 
 @contextmanager
 def no_garbage_collection() -> Generator[None]:
-    """Passes make many objects that live and few that die: looking for garbage among them is a quarter of the time."""
+    """Disable garbage collection, which would take a quarter of the time of the passes.
+
+    Passes make many objects that live and few that die.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -84,7 +87,7 @@ def no_garbage_collection() -> Generator[None]:
 
 
 def _find_the_fault(program: pb.ProgramDesc, passes: Iterable[Pass]) -> None:
-    """Raise CompileError that names the first pass that fails or leaves a malformed program; none if it was that."""
+    """Raise CompileError that names the first pass that fails or leaves a malformed program; "none" for the input."""
     verify(Readings(program))
     readings = Readings(program)
     for each in passes:

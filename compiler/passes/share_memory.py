@@ -1,10 +1,10 @@
 """Pass: let tensors share memory where that changes no value.
 
-1. An op whose kernel makes a view lies in the memory of its operand, whatever else reads either.
+1. The output of a view op is in the memory of its operand, whatever else reads either.
 2. Any other op writes an output over an operand where the in-place law allows it (`runtime.step.in_place`).
-3. Over a state that gets a new value elsewhere it writes only what is gone before the end of the step. Where an operand
-   in the arena would do as well, the state is written over: that takes no memory.
-4. Both are written into the op. Where an update is not in place the runtime copies at the end of the step.
+3. A state that gets a new value elsewhere is only overwritten by values that die before the end of the step. A state
+   is preferred over an operand in the arena, because that takes no memory.
+4. Both are recorded in the op. If an update is not in place, the runtime copies it at the end of the step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Pairs = Sequence[tuple[int, int]]
 
 
 def share_memory(program: Readings) -> None:
-    """Mark views, and outputs that may be written over an operand: nothing reads its old value afterwards."""
+    """Mark views, and outputs that may overwrite an operand, because nothing reads its old value afterwards."""
     for block in program.bound:
         share_in_block(block)
 
@@ -33,23 +33,23 @@ def share_in_block(block: Reading) -> None:
 
 
 class _Sharing:
-    """One walk over a block: in the memory of which tensor each one lies."""
+    """One walk over a block that finds the tensor in whose memory each one is."""
 
     def __init__(self, block: Reading) -> None:
         self._block = block
         self._end = len(block.ops)
         law = InPlaceLaw(block, views_of(block), TARGET)
         self._begins, self._last_reads = law.begins, law.last_reads
-        self._roots: dict[str, str] = {}  # of tensors that lie in the memory of another
+        self._roots: dict[str, str] = {}  # tensors in the memory of another one
         self._becomes = _new_values(block, law.begins)
 
     def view(self, i: int) -> Pairs:
-        """Return the pair of a view, which is put where its operand lies."""
+        """Return the pair of a view, whose memory is that of its operand."""
         self._roots[self._block.outputs[i][0]] = self._root(self._block.inputs[i][0])
         return ((0, 0),)
 
     def taken(self, i: int, pairs: Pairs) -> Pairs:
-        """Those of the possible pairs of an op that are in place, in order; its outputs are put where they then lie."""
+        """Return the possible pairs of an op that are in place, in order, and record the memory of its outputs."""
         inputs, outputs, becomes, last_reads = (
             self._block.inputs[i],
             self._block.outputs[i],
@@ -74,6 +74,6 @@ class _Sharing:
 
 
 def _new_values(block: Reading, begins: dict[str, str]) -> dict[str, str]:
-    """By tensor of a state that the block updates: what becomes its value, or what that is a view of."""
+    """Return the new value of each state that the block updates, or the tensor of which that is a view."""
     becomes = {state: begins.get(tensor, tensor) for state, tensor in block.updates.items()}
     return {tensor: becomes[state] for tensor, state in block.state_of.items() if state in becomes}

@@ -18,7 +18,7 @@ from registry.op import Op, find_op, rule_names
 
 
 def use_inference_forms(program: Readings) -> None:
-    """Entries that update nothing that lives on get the inference forms: dropout becomes its input."""
+    """Use inference forms in entries that update no lasting state: dropout becomes its input."""
     for entry in program.desc.entries:
         block = program[entry.source_block]
         has_forms = any(find_op(type).inference_rule for type in set(block.op_types))
@@ -53,7 +53,7 @@ def _rewritten(entry: str, old: pb.BlockDesc) -> pb.BlockDesc:
 
 
 def inference_form(block: Block, definition: Op[..., object], op: pb.OpDesc, inputs: list[str]) -> list[Value | None]:
-    """Append the inference form of an op that reads these; gives its results, None for one that only training has."""
+    """Append the inference form of an op; return its results, None for one that only training has."""
     rule = definition.inference_rule
     assert rule is not None, "the caller has looked"
     values = [block.value(name) if name else None for name in inputs]
@@ -62,12 +62,12 @@ def inference_form(block: Block, definition: Op[..., object], op: pb.OpDesc, inp
     with block.on_behalf_of(stage=op.stage, op=op):
         result = rule(**{name: scope[name] for name in rule_names(rule)})
     for new in block.desc.ops[first:]:
-        new.gradient_of = op.gradient_of  # they stand for the op, and do not differentiate it
+        new.gradient_of = op.gradient_of  # they replace the op, and do not differentiate it
     return [result] if isinstance(result, Value) else list(result)
 
 
 def present(entry: str, name: str, now: dict[str, str | None]) -> str:
-    """What is read in the place of a tensor; raises CompileError if only training has it."""
+    """Return the tensor that replaces another one; raise CompileError if only training has it."""
     found = now.get(name, name)
     if found is None:
         raise CompileError(f"entry {entry!r} needs %{name}, which exists only while training")

@@ -1,4 +1,4 @@
-"""The rules of a well-formed program, one function a rule; `run_passes` says when they are looked at.
+"""The rules of a well-formed program, one function a rule; `run_passes` decides when to check them.
 
 A broken rule is a fault of the pass before it, or of a program that was edited by hand: the message quotes the rule.
 """
@@ -32,15 +32,15 @@ from runtime.target import TARGET
 T = TypeVar("T", int, str)
 
 MAX_TENSOR_BYTES: Final = 1 << 40
-"""A tebibyte: no runtime takes a larger tensor, and sums of many such sizes still are numbers of 64 bits."""
+"""Upper bound on the bytes of a tensor, a tebibyte; sums of many such sizes fit into 64 bits."""
 
 
 def verify(program: Readings, known: set[bytes] | None = None) -> None:
     """Raise CompileError with the first broken rule and where it is broken.
 
     Args:
-        program: any program, freshly read: what is wrong may be that a pass did not say what it edited.
-        known: digests of blocks that were found well formed; they are not read again, new ones are added.
+        program: any program, freshly read, because the error may be a missed notification of an edit.
+        known: digests of blocks that were found well formed; they are skipped, and new ones are added.
     """
     for rule in PROGRAM_RULES:
         _report(rule, rule(program))
@@ -53,7 +53,7 @@ def verify(program: Readings, known: set[bytes] | None = None) -> None:
 
 
 def digests(program: pb.ProgramDesc) -> list[bytes]:
-    """Of each block a digest of all that its rules look at."""
+    """Return a digest of each block with everything that its rules check."""
     around = b"".join(state.SerializeToString() for state in program.states)
     return [hashlib.sha256(around + block.SerializeToString()).digest() for block in program.blocks]
 
@@ -180,7 +180,7 @@ def types_are_as_inferred(program: Readings, block: Reading) -> Iterator[str]:
 
 
 def _why_not(kind: Kind, operands: Sequence[str]) -> str | None:
-    """Why an op of a kind with these operands is not as its operator is declared; None if it is."""
+    """Return the reason why an op of a kind with these operands is not valid for its operator; None if it is."""
     definition = find_op(kind.op_type)
     attributes = kind.attributes
     kinds = [(attribute.name, attribute_kind(attribute)) for attribute in kind.messages]

@@ -160,14 +160,14 @@ def test_ops_lists_operators_and_knows_near_misses(capsys):
     assert (code, out) == (
         0,
         "matmul(a, b, transpose_a, transpose_b): "
-        "The matrix product a @ b over the last two axes, either operand transposed first if asked.\n"
+        "Return the matrix product a @ b over the last two axes; the flags transpose an operand first.\n"
         "  ops.matmul(a, b, *, transpose_a=False, transpose_b=False) -> y\n"
         "  Leading axes broadcast as in NumPy; both operands have at least two axes.\n",
     )
     code, out, _ = run(capsys, "ops", "flip")
     assert code == 0
     line, call = out.splitlines()
-    assert line == "flip(x, axes): The elements in the opposite order along `axes`, all of them if empty."
+    assert line == "flip(x, axes): Return x with the elements reversed along `axes`; along all axes if empty."
     assert call == "  ops.flip(x, *, axes=())"
     assert run(capsys, "ops", "matmull") == (
         2,

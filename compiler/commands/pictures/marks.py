@@ -1,4 +1,4 @@
-"""Colours of stages, and words with nothing in them that is a mark of the language."""
+"""Colours of stages, and text escaped for HTML."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ STAGE_COLOURS: Final = {"forward": "#4c86c6", "gradient": "#e0863c", "derivative
 
 
 def safe(words: str) -> str:
-    """Words with nothing in them that is a mark of the language, or that paper cannot show."""
+    """Return text escaped for HTML, without characters that cannot be shown."""
     return escape("\n".join(map(sentence, words.split("\n"))), quote=True)

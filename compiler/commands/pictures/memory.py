@@ -1,8 +1,8 @@
-"""The arena over time as a picture: an SVG, alone or in a page, that needs nothing but itself.
+"""The arena over time as a self-contained picture: an SVG, alone or in a page.
 
-Ops go from left to right in the order in which they run, bytes from the bottom up. A rectangle is a buffer, the line
-what is needed at each moment; hovering gives a buffer's tensors, size, life and line. The colours of text and lines
-are read on light and on dark paper alike.
+Ops go from left to right in execution order, bytes from the bottom up. A rectangle is a buffer, and the line shows the
+bytes needed at each moment. Hovering over a buffer shows its tensors, size, lifetime and source line. The colours of
+text and lines are readable on light and dark backgrounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from prograd_proto.text.words import LIFESPANS, tensor
 WIDTH: Final = 1280
 TOP, BOTTOM, LEFT, RIGHT = 84, 600, 84, 1256
 BAND: Final = 14
-LETTER: Final = 6.4  # pixels of a letter of a label
+LETTER: Final = 6.4  # width of a label's character in pixels
 COLOURS: Final = dict(zip(KINDS, ("#3fa787", "#4c86c6", "#e0863c", "#a877c9", "#9aa3ad"), strict=True))
 STYLE: Final = """
 svg { font: 12px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; }
@@ -53,7 +53,7 @@ def memory_svg(title: str, program: pb.ProgramDesc, memory: StepMemory) -> str:
 
 
 def memory_page(title: str, program: pb.ProgramDesc, memory: StepMemory) -> str:
-    """Return the picture in an HTML page, above a table of what is needed at the peak."""
+    """Return the picture in an HTML page, above a table of the buffers at the peak."""
     rows = "\n".join(_row(program, memory, resident) for resident in memory.at_peak())
     head = "".join(f"<th>{word}</th>" for word in ("bytes", "lifespan", "kind", "tensor", "defined by", "line"))
     return (
@@ -65,7 +65,7 @@ def memory_page(title: str, program: pb.ProgramDesc, memory: StepMemory) -> str:
 
 @dataclass(frozen=True)
 class _Scale:
-    """From ticks and bytes to pixels."""
+    """The map from ticks and bytes to pixels."""
 
     ticks: int
     bytes: int
@@ -110,7 +110,7 @@ def _legend(memory: StepMemory) -> Iterator[str]:
 
 
 def _bytes_axis(scale: _Scale) -> Iterator[str]:
-    """Return lines at round numbers of the unit that suits the arena."""
+    """Return lines at round numbers of a suitable unit."""
     unit, word = next(
         (u, w) for u, w in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")) if scale.bytes >= u
     )
@@ -142,7 +142,7 @@ def _rectangle(program: pb.ProgramDesc, memory: StepMemory, scale: _Scale, resid
 
 
 def _label(scale: _Scale, resident: Resident) -> Iterator[str]:
-    """Return the name of the first tensor, where there is room for it."""
+    """Return the name of the first tensor, if there is space for it."""
     x, top = scale.x(resident.buffer.start), scale.y(resident.offset + resident.buffer.nbytes)
     width, height = scale.x(resident.buffer.stop) - x, scale.y(resident.offset) - top
     label = tensor(resident.tenants[0].tensor) if resident.tenants else resident.buffer.name
@@ -167,7 +167,7 @@ def _needed_line(memory: StepMemory, scale: _Scale) -> Iterator[str]:
 
 
 def _stages(program: pb.ProgramDesc, memory: StepMemory, scale: _Scale) -> Iterator[str]:
-    """Return the band below the ops: runs of one stage, and every so many ops a number."""
+    """Return the band below the ops: runs of one stage, and op numbers at regular intervals."""
     ops = memory.block.ops
     words = [stage_in_words(op) for op in ops]
     first = 0

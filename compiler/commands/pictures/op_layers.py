@@ -1,9 +1,9 @@
-"""The ops of an entry as an SVG of layers: what reads something stands below it.
+"""The ops of an entry as an SVG of layers: readers stand below the ops that they read from.
 
-A box is a run of ops, one after another in the program, of one scope and one stage, with the constants that it is the
-first to read; other readers of a constant have no line to it. As the ops of a block are in an order in which they can
-run, what such boxes read of each other has no circle. A box stands in the layer that the longest way to it leads to,
-boxes of one scope and one stage in one layer are one, and a box stands about where what it reads stands.
+A box is a run of consecutive ops of one scope and one stage, with the constants that it is the first to read; other
+readers of a constant have no line to it. The ops of a block are in an executable order, so the reads between such boxes
+have no cycle. A box is in the layer given by the longest path to it. Boxes of one scope and one stage in one layer are
+merged. A box is near the horizontal position of the boxes that it reads from.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.text.words import name, tensor
 
 BOX, HEIGHT, ACROSS, DOWN, EDGE, TOP = 210, 40, 234, 84, 24, 76
-LETTERS: Final = 30  # of a label that fits into a box
-SHOWN: Final = 12  # ops that the hover of a box tells of
+LETTERS: Final = 30  # characters of a label that fit into a box
+SHOWN: Final = 12  # ops that hovering over a box lists
 STYLE: Final = """
 svg { font: 12px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; }
 text { fill: #6b7480; }
@@ -91,19 +91,19 @@ def _boxes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[_Box]:
 
 
 def _unread(block: pb.BlockDesc) -> set[str]:
-    """Tensors that no op reads."""
+    """Return the tensors that no op reads."""
     return {output for op in block.ops for output in op.outputs} - {read for op in block.ops for read in op.inputs}
 
 
 def _laid_out(boxes: list[_Box]) -> list[_Box]:
-    """Return the boxes with their layers, those of one scope and stage in one layer as one, and in their columns."""
+    """Return the boxes with layers and columns, merged by scope and stage within a layer."""
     for box in boxes:
         box.layer = 1 + max((boxes[read].layer for read in box.reads), default=-1)
-    first: dict[int, int] = {}  # the layer of what reads a box
+    first: dict[int, int] = {}  # the layer of the readers of a box
     for box in boxes:
         first |= {read: min(box.layer, first.get(read, box.layer)) for read in box.reads}
     for number, box in enumerate(boxes):
-        if not box.reads:  # it may as well stand right above its reader
+        if not box.reads:  # place it right above its reader
             box.layer = first.get(number, 1) - 1
     one = _as_one(sorted(boxes, key=lambda box: box.layer), boxes)
     for _, layer in groupby(one, lambda box: box.layer):
@@ -115,7 +115,7 @@ def _laid_out(boxes: list[_Box]) -> list[_Box]:
 
 
 def _as_one(by_layer: Sequence[_Box], numbered: Sequence[_Box]) -> list[_Box]:
-    """Boxes by layer, in which those of one scope and stage are one."""
+    """Return boxes by layer, merged by scope and stage."""
     place: dict[tuple[int, str, str], int] = {}
     for box in by_layer:
         place.setdefault((box.layer, box.scope, box.stage), len(place))

@@ -1,7 +1,7 @@
-"""The ops of an entry as a page: scopes that open and close, and of each op what it reads.
+"""The ops of an entry as a page: scopes that can be opened and closed, and the operands of each op.
 
-Stages are told apart by colour. A name that an op reads leads to the op that makes it, and says of which state or
-feed it is where none does.
+Colours distinguish stages. The name of an operand links to the op that defines it; for a state or a feed, the page
+names it instead.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from prograd_proto.blocks.walk import inside
 from prograd_proto.text.words import name, tensor
 
 DEEPEST: Final = 16
-"""Scopes within scopes; more dots than that stay in the name of the innermost."""
+"""Upper bound on the depth of scopes; further dots stay in the name of the innermost."""
 
 OPEN: Final = 40
-"""Ops of a block whose scopes are all open at first."""
+"""Upper bound on the ops of a block whose scopes are all open at first."""
 
 STYLE: Final = """
 :root { color-scheme: light dark; }
@@ -54,7 +54,7 @@ def op_page(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
 
 @dataclass
 class _Scope:
-    """A scope with its ops, those in scopes within it among them in their places."""
+    """A scope with its ops and the scopes within it, in order."""
 
     parts: list[int | str] = field(default_factory=list[int | str])  # ops by position, and scopes by name
     within: dict[str, _Scope] = field(default_factory=dict[str, "_Scope"])

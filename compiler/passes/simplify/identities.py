@@ -1,6 +1,6 @@
-"""Rules of `simplify` for arithmetic and logic: neutral operands, and functions that are applied twice.
+"""Rules of `simplify` for arithmetic and logic: identity operands, and functions that are applied twice.
 
-What looks as if it belonged here and does not, since it changes bits:
+Rules that are missing because they would change bits:
 
 x + 0.0 and x - (-0.0)      -0.0 becomes 0.0
 x * 0, x - x, x / x         NaN and infinities give NaN; 0 * -1 is -0.0
@@ -22,56 +22,56 @@ from prograd_proto.dtypes import INTEGERS
 
 
 def times_one(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """X * 1 and 1 * x are x: the product is exact, and NaN, infinities and the sign of a zero are handed on."""
+    """Replace x * 1 and 1 * x by x: the product is exact and keeps NaN, infinities and the sign of zero."""
     return _without(scope, op, 1, either=True)
 
 
 def divided_by_one(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """X / 1 is x: the quotient is exact; of integers, which `floor_div` divides, as well."""
+    """Replace x / 1 by x: the quotient is exact, also that of integers by `floor_div`."""
     if op.type == "floor_div" and scope.result(op).dtype not in INTEGERS:
         return None  # floats are rounded down
     return _without(scope, op, 1)
 
 
 def plus_minus_zero(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """X + (-0.0) and -0.0 + x are x, also for x = 0.0 and x = -0.0; integers have one zero, and x + 0 is x."""
+    """Replace x + (-0.0) and -0.0 + x by x, which is exact for both zeros; for integers also x + 0."""
     return _without(scope, op, 0 if scope.result(op).dtype in INTEGERS else -0.0, either=True)
 
 
 def minus_zero(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """X - 0.0 is x, also for x = 0.0 and x = -0.0."""
+    """Replace x - 0.0 by x, which is exact for both zeros."""
     return _without(scope, op, 0)
 
 
 def with_no_bits(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """X | 0, x ^ 0, `x or false` and `x xor false` are x, either way round: no bit is set or turned."""
+    """Replace x | 0, x ^ 0, `x or false` and `x xor false`, either way round, by x: no bit changes."""
     return _without(scope, op, 0, either=True)
 
 
 def with_truth(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """`x and true` is x, either way round."""
+    """Replace `x and true`, either way round, by x."""
     return _without(scope, op, 1, either=True)
 
 
 def shifted_nowhere(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """X << 0 and x >> 0 are x."""
+    """Replace x << 0 and x >> 0 by x."""
     return _without(scope, op, 0)
 
 
 def undone(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """-(-x), `not not x` and ~~x are x: of a float one bit is turned twice, also of a NaN; integers wrap twice."""
+    """Replace -(-x), `not not x` and ~~x by x: the sign bit flips twice, also of a NaN; integers wrap twice."""
     inner = scope.inner(op, op.type)
     return inner.inputs if inner is not None else None
 
 
 def done_already(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """abs(abs(x)) is abs(x), and rounding what is rounded in the same way leaves it: NaN and -0.0 as well."""
+    """Replace abs(abs(x)) by abs(x), and a repeated rounding by one, which is exact for NaN and -0.0."""
     inner = scope.inner(op, op.type)
     return inner.outputs if inner is not None else None
 
 
 def chosen_always(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """`where` of what is true everywhere, or nowhere, is the one or the other: it copies."""
+    """Replace `where` with a condition that is true everywhere, or nowhere, by the operand that it copies."""
     condition, x, y = op.inputs
     for held, kept in ((1, x), (0, y)):
         if scope.holds(condition, held) and scope.type(kept) == scope.result(op):
@@ -80,7 +80,7 @@ def chosen_always(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 
 
 def without_bounds(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """clip(x) without a bound is x: it copies."""
+    """Replace clip(x) without a bound by x, which it copies."""
     return [op.inputs[0]] if not any(op.inputs[1:]) else None
 
 
@@ -111,7 +111,7 @@ IDENTITIES: dict[str, tuple[Rewrite, ...]] = {
 
 
 def _without(scope: Scope, op: pb.OpDesc, neutral: float, *, either: bool = False) -> Sequence[str] | None:
-    """The other operand, if the second one (or either) is all neutral and the result is not larger for it."""
+    """Return the other operand if the second one (or either) is the identity and the result has its shape."""
     x, other = op.inputs
     for kept, left_out in ((x, other), (other, x)) if either else ((x, other),):
         if scope.holds(left_out, neutral) and scope.type(kept) == scope.result(op):

@@ -1,7 +1,7 @@
-"""Rules of `simplify` for ops that move elements and compute nothing: no bit of an element is in danger.
+"""Rules of `simplify` for ops that move elements and compute nothing, so no bit of an element changes.
 
-Reductions are here as far as they reduce single elements. A sum of floats is not among them: NumPy starts it at 0.0,
-and 0.0 + -0.0 is 0.0. Transposed operands of `matmul` stay copies: BLAS may add in another order for another layout.
+Reductions of single elements are included. A sum of floats is not among them: NumPy starts it at 0.0, and 0.0 + -0.0 is
+0.0. Transposed operands of `matmul` stay copies: BLAS may add in another order for another layout.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ Axes = Sequence[int]
 
 
 def copies(scope: Scope, op: pb.OpDesc) -> Sequence[str]:
-    """identity(x) and stop_gradient(x) are x: gradients are ops already when passes run."""
+    """Replace identity(x) and stop_gradient(x) by x: gradients are ops already when passes run."""
     return op.inputs
 
 
 def changes_nothing(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """A cast to the dtype of x, and a reshape, broadcast or padding to the shape of x, is x: all keep the order."""
+    """Replace a cast to the dtype of x, and a reshape, broadcast or padding to the shape of x, by x."""
     return op.inputs if scope.result(op) == scope.type(op.inputs[0]) else None
 
 
 def reshaped_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """reshape(reshape(x)) is one reshape of x: both keep the row-major order."""
+    """Replace reshape(reshape(x)) by one reshape of x: both keep the row-major order."""
     return _through(scope, op)
 
 
 def repeated_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """broadcast_to(broadcast_to(x)) is one broadcast of x: the shapes are aligned at their ends both times."""
+    """Replace broadcast_to(broadcast_to(x)) by one broadcast of x: both align shapes at their ends."""
     return _through(scope, op)
 
 
 def transposed_in_place(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """A transpose that keeps the order of the axes longer than 1 moves no element: it is a reshape."""
+    """Replace a transpose that keeps the order of the axes longer than 1 by a reshape: no element moves."""
     axes, shape = _ints(op, "axes"), scope.type(op.inputs[0]).static_shape
     if any(a > b for a, b in pairwise(axis for axis in axes if shape[axis] != 1)):
         return None
@@ -46,7 +46,7 @@ def transposed_in_place(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 
 
 def transposed_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """transpose(transpose(x, a), b) is transpose(x, c) with c[i] = a[b[i]]."""
+    """Replace transpose(transpose(x, a), b) by transpose(x, c) with c[i] = a[b[i]]."""
     inner = scope.inner(op, "transpose")
     if inner is None:
         return None
@@ -55,7 +55,7 @@ def transposed_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 
 
 def sliced_whole(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """A slice, or an unslice, of all elements in their order is x."""
+    """Replace a slice, or an unslice, of all elements in their order by x."""
     if scope.result(op) != scope.type(op.inputs[0]):
         return None
     shape = scope.result(op).static_shape
@@ -64,7 +64,7 @@ def sliced_whole(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 
 
 def sliced_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """A slice of a slice is one slice of x: a range of a range is a range. Reversed twice it is whole."""
+    """Replace a slice of a slice by one slice of x: a range of a range is a range, and two reversals cancel."""
     inner = scope.inner(op, "slice")
     if inner is None:
         return None
@@ -86,7 +86,7 @@ def sliced_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 
 
 def padded_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """pad(pad(x)) with one value is one padding of x with the sums of the widths."""
+    """Replace pad(pad(x)) with one value by one padding of x with the sums of the widths."""
     inner = scope.inner(op, "pad")
     if inner is None or inner.attributes[2].SerializeToString() != op.attributes[2].SerializeToString():
         return None
@@ -97,19 +97,19 @@ def padded_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 
 
 def joined_alone(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """A concat of one tensor, or of one and others without elements, is that tensor."""
+    """Replace a concat of one tensor, or of one and others without elements, by that tensor."""
     result = scope.result(op)
     whole = [name for name in op.inputs if scope.type(name) == result]
     return whole[:1] if whole and (len(op.inputs) == 1 or 0 not in result.shape) else None
 
 
 def split_alone(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """The one piece of a split into one is x."""
+    """Replace a split into one piece by x."""
     return op.inputs if len(op.outputs) == 1 else None
 
 
 def split_where_joined(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """A split of a concat along its axis into the extents that were joined gives what was joined."""
+    """Replace a split of a concat along its axis into the concatenated extents by the concat's operands."""
     inner = scope.inner(op, "concat")
     if inner is None or _axis(scope, inner) != _axis(scope, op):
         return None
@@ -118,7 +118,7 @@ def split_where_joined(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 
 
 def joined_where_split(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """A concat of all pieces of a split in their order and along its axis is what was split."""
+    """Replace a concat of all pieces of a split, in their order and along its axis, by the split's operand."""
     inner = scope.inner(op, "split")
     if inner is None or list(inner.outputs) != list(op.inputs) or _axis(scope, inner) != _axis(scope, op):
         return None
@@ -126,7 +126,7 @@ def joined_where_split(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 
 
 def reduced_of_one(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """A reduction of single elements that is no sum of floats is a reshape: 1 * x is x, 0 + x is x, x is largest."""
+    """Replace a reduction of single elements, except sums of floats, by a reshape: 1 * x and 0 + x are x."""
     x, result = scope.type(op.inputs[0]), scope.result(op)
     gone = _ints(op, "axes") or range(x.rank)
     if x.dtype != result.dtype or any(x.shape[axis] != 1 for axis in gone):
@@ -158,7 +158,7 @@ REARRANGEMENTS: dict[str, tuple[Rewrite, ...]] = {
 
 
 def _through(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """Let an op read what the op of its type before it reads."""
+    """Let an op read the operand of the op of its type before it."""
     inner = scope.inner(op, op.type)
     if inner is None:
         return None
@@ -171,19 +171,19 @@ def _ints(op: pb.OpDesc, name: str) -> tuple[int, ...]:
 
 
 def _axis(scope: Scope, op: pb.OpDesc) -> int:
-    """The axis of a concat or a split, from the front."""
+    """Return the axis of a concat or a split, from the front."""
     [axis] = [a.int_value for a in op.attributes if a.name == "axis"]
     return axis % scope.type(op.inputs[0]).rank
 
 
 def _ranges(op: pb.OpDesc) -> dict[int, range]:
-    """The positions that a slice takes along each of its axes."""
+    """Return the positions of a slice along each of its axes."""
     starts, stops, strides = (_ints(op, name) for name in ("starts", "stops", "strides"))
     return {axis: range(*ends) for axis, *ends in zip(_ints(op, "axes"), starts, stops, strides, strict=True)}
 
 
 def _as_slice(places: range) -> slice:
-    """The slice that takes these positions of a sequence, none of which is counted from the end."""
+    """Return the slice with these positions of a sequence, none of which is counted from the end."""
     if not places:
         return slice(0, 0)
     stop = places[-1] + (1 if places.step > 0 else -1)

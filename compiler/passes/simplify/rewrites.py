@@ -1,4 +1,4 @@
-"""What a rule of `simplify` is: a rewrite of one op; what it can ask, and how it writes an op anew."""
+"""The type of a rule of `simplify`, its questions about a block, and the replacement of an op."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from registry.op import find_op
 
 
 class Scope:
-    """What a rule may ask of a block: types, and the ops behind tensors."""
+    """The questions of a rule about a block: types, and the ops that define tensors."""
 
     def __init__(self, block: Reading) -> None:
         self._types = block.types
-        self._makers = block.use_def.makers  # no rule lets another op define a tensor
+        self._makers = block.use_def.makers  # no rule changes the op that defines a tensor
         self._ops = block.ops
 
     def type(self, name: str) -> TensorType:
-        """The type of a tensor."""
+        """Return the type of a tensor."""
         return self._types[name]
 
     def result(self, op: pb.OpDesc) -> TensorType:
-        """The type of an op's first output."""
+        """Return the type of an op's first output."""
         return self.type(op.outputs[0])
 
     def inner(self, op: pb.OpDesc, *types: str) -> pb.OpDesc | None:
-        """The op behind the first operand, if it is of one of these types."""
+        """Return the op that defines the first operand, if it is of one of these types."""
         maker = self._maker(op.inputs[0])
         return maker if maker is not None and maker.type in types else None
 
     def holds(self, name: str, number: float) -> bool:
-        """Whether every element of a tensor is known to be that number, the sign of a zero included."""
+        """Return True if every element of a tensor is known to be that number, including the sign of a zero."""
         maker = self._maker(name)
         while maker is not None and find_op(maker.type).traits.repeats:
             maker = self._maker(maker.inputs[0])
@@ -53,17 +53,17 @@ class Scope:
         return False
 
     def _maker(self, name: str) -> pb.OpDesc | None:
-        """The op that defines a tensor, as rules left it; None for a parameter."""
+        """Return the op that defines a tensor, after earlier rules; None for a parameter."""
         i = self._makers.get(name)
         return None if i is None else self._ops[i]
 
 
 Rewrite = Callable[[Scope, pb.OpDesc], Sequence[str] | None]
-"""Tensors that have the bits of the op's outputs, `EDITED` if it is another op now, None if it stays as it is."""
+"""A rule: returns tensors with the bits of the op's outputs, `EDITED` if it changed the op, or None."""
 
 
 def write_anew(op: pb.OpDesc, type: str, operand: str, **attributes: Attribute) -> Sequence[str]:
-    """Let an op, under its id and its names, be one of that type with one operand."""
+    """Turn an op, with its id and names, into one of that type with one operand."""
     specs = find_op(type).signature.attributes
     op.type, op.inputs[:] = type, [operand]
     del op.attributes[:]
