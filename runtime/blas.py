@@ -1,7 +1,7 @@
 """Limits BLAS to one thread: OpenBLAS changes bits with its thread count; parallelism comes from scheduling ops.
 
-The commands set OPENBLAS_NUM_THREADS before NumPy is imported. In a process that imported NumPy before, the
-library that NumPy loaded is asked directly.
+The commands set OPENBLAS_NUM_THREADS before NumPy is imported. In a process that imported NumPy before, this module
+calls the library that NumPy loaded.
 """
 
 from __future__ import annotations

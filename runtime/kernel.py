@@ -1,12 +1,12 @@
 """Kernels of the reference engine: the NumPy function that computes an op, declared beside the rule of its contract.
 
-A kernel is `f(x, w, *, axis, out, scratch)`: inputs by position (None is an absent optional one), attributes by
-name and without defaults, because the file has them all. `out` is the output array, or a list of them when the
-rule gives several; `scratch` is the list of arrays that the rule asked for. A kernel with a parameter
-`random_stream` gets the op's stream. It writes into `out` and allocates only small temporaries.
+A kernel is `f(x, w, *, axis, out, scratch)`: inputs by position (None is an absent optional one), attributes by name
+and without defaults, because the file has them all. `out` is the output array, or a list of them when the rule returns
+several. `scratch` is the list of arrays that the rule asked for. A kernel with a parameter `random_stream` gets the
+op's stream. It writes into `out` and allocates only small temporaries.
 
-The declaration makes both: the operator's contract (`runtime.contract`), which any engine and the check of a file
-go by, and the kernel, which is this engine's alone, with its scratch and the outputs that it can write in place.
+The declaration makes both the operator's contract (`runtime.contract`) and the kernel. Any engine and the check of a
+file use the contract. The kernel, with its scratch and the outputs that it can write in place, belongs to this engine.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def why_too_many(threads: int) -> str | None:
 
 
 def usable_cores(root: Path = ROOT) -> int:
-    """Return how many cores this process may use; `root` is the folder that has `sys` and `proc`."""
+    """Return the number of cores that this process may use; `root` is the folder that has `sys` and `proc`."""
     allowed = _affinity()
     quota = cpu_quota(root)
     cores = physical_cores(allowed, root)
@@ -41,7 +41,7 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def physical_cores(allowed: set[int], root: Path = ROOT) -> int:
-    """Return how many physical cores these logical CPUs lie on; a CPU of unknown siblings counts as a core."""
+    """Return the number of physical cores of these logical CPUs; a CPU of unknown siblings counts as a core."""
     left, cores = set(allowed), 0
     while left:
         cpu = min(left)

@@ -85,7 +85,7 @@ class _Standing:
         self._from = self._first.copy()
 
     def height(self) -> int:
-        """The end of the highest item."""
+        """Return the end of the highest item."""
         return int((self.offsets + self._size).max())
 
     def reach(self, target: int, moves: int, is_over: Callable[[], bool]) -> tuple[bool, int]:

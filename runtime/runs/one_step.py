@@ -51,7 +51,7 @@ class OneStep:
         self._scripts: dict[_Key, Script] = {}
 
     def __call__(self, entry: str | None, given: object, fetch: Sequence[str]) -> dict[str, Array]:
-        """Make a step of an entry, the training entry if None, and return what it fetches by name.
+        """Make a step of an entry, the training entry if None, and return its fetches by name.
 
         Raises DataError for rows that no binding takes. Raises UsageError if the total number of steps is needed and
         unknown, or for rows that are no mapping of arrays by feed.

@@ -45,7 +45,7 @@ Path_ = str | os.PathLike[str]
 
 
 def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
-    """Load and check a program file, and give its states their initial values.
+    """Load and check a program file, and set its states to their initial values.
 
     `plugins` are used first, as by `use_plugin`: the program imports nothing by itself. `options` are those of `Run`,
     without `program` and `folder`. A file of initial values that is missing or differs is an error when the values are

@@ -48,8 +48,8 @@ def large_json(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> dict[str,
         bound: entry whose feeds they are for.
         memory: asked before an array is allocated.
 
-    Raises ValueError for what is not JSON, DataError for what does not fit a feed, ResourceLimit if it does not fit
-    into the memory.
+    Raises ValueError for malformed JSON, DataError for an array that does not fit its feed, ResourceLimit if it does
+    not fit into the memory.
     """
     view = memoryview(body)
     start = _skip_blanks(body, 0)
@@ -128,7 +128,7 @@ def _fill(out: Array, view: memoryview, bound: BoundEntry, feed: Feed) -> None:
 
 
 def _extent(view: memoryview, start: int) -> tuple[int, int]:
-    """Return where the list that begins at a byte ends, and how many brackets, commas and quotes it has."""
+    """Return the end of the list that begins at a byte, and the number of its brackets, commas and quotes."""
     depth = marks = 0
     for at in range(start, len(view), SMALL):
         part = np.frombuffer(view[at : at + SMALL], np.uint8)

@@ -11,8 +11,8 @@ Rows are computed together only where the results equal those of separate steps 
 every feed and every fetch, and a step of one row, so that any number of rows can be computed. A request of more rows
 than `together` is computed as by `predict`.
 
-Steps run on a thread of their own, so that the server listens meanwhile. If the largest step takes less time than the
-switch of threads, steps of few rows run in the server's loop.
+Steps run on a thread of their own, so that the server listens meanwhile. If the largest step takes less than
+`QUICK` seconds, steps of few rows run in the server's loop.
 """
 
 from __future__ import annotations

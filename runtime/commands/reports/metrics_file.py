@@ -166,7 +166,7 @@ class MetricsFile:
         return end
 
     def _require_beginning(self, line: bytes, first: int) -> None:
-        """Raise UsageError if a whole line follows the steps before the first checkpoint: it is of another run."""
+        """Raise UsageError if a whole line follows the steps before the first checkpoint: another run wrote it."""
         if line.endswith(b"\n"):
             raise UsageError(
                 f"{self._path}: there is no checkpoint yet, and the file has more than the {first} steps before the "

@@ -99,7 +99,7 @@ def read_description(path: Path) -> dict[str, Any]:
 def resume(checkpoint: Checkpoint, sha256: str, states: States) -> Position:
     """Restore all states, and return the position of the run.
 
-    Raises ProgramError if the checkpoint is of another program, DataError if it is of no program or not whole.
+    Raises ProgramError if the checkpoint is of another program, DataError if it names no program or is not whole.
     """
     path, tensors, about = checkpoint
     if not about:

@@ -200,7 +200,7 @@ def categorical_rule(logits: TensorType, seed: TensorType, step: TensorType) -> 
 def categorical(
     logits: Array, seed: Array, step: Array, *, out: Array, scratch: list[Array], random_stream: int
 ) -> None:
-    """Draw the class as the number of cumulative probabilities that are at most a uniform number of their sum."""
+    """Draw the class as the number of cumulative probabilities that are at most a uniform share of their sum."""
     *scratch, u, largest, sums, is_below = scratch
     x, chosen = as_matrix(logits), out.reshape(-1)
     for words, values, part, piece in drawn(seed, step, random_stream, u, 2, scratch):

@@ -39,7 +39,7 @@ class Tasks:
 
 
 def tasks_of(before: Sequence[set[int]], seconds: Sequence[float], threads: int, *, tiny: float = TINY) -> Tasks | None:
-    """The tasks of a step, or None if running them on several threads is not worth it.
+    """Return the tasks of a step, or None if running them on several threads is not worth it.
 
     Args:
         before: for each op the earlier ops that must be done before it starts.
