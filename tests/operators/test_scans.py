@@ -81,6 +81,12 @@ def test_a_scan_of_nothing_is_nothing():
     assert evaluate(ops.linear_scan, np.zeros((3, 0)), np.zeros((3, 0))).shape == (3, 0)
 
 
+@pytest.mark.parametrize("first", [NAN, INF, -INF])
+def test_the_first_factor_of_a_linear_scan_is_multiplied_by_zero(first: float):
+    a, b = np.array([first, 0.5, 0.5]), np.ones(3)
+    assert np.isnan(evaluate(lambda a, b: ops.linear_scan(a, b, axis=0), a, b)).all()
+
+
 def test_min_and_argmin_take_the_least_and_the_first_of_equals():
     x = np.array([[1.0, -2.0, -2.0], [5.0, 0.0, 0.0]])
     assert evaluate(lambda x: ops.min(x, axes=(1,)), x).tolist() == [-2, 0]
