@@ -1,14 +1,14 @@
-"""Planning a finished program with care: budgets, values that wait in a file, room for threads.
+"""Thorough planning of a finished program: budgets, values spilled to a file, space for threads.
 
-give_room          lay out memory so that several threads find more to do at once
+give_room          lay out memory so that several threads find more ops to run at once
 keep_budget        let no arena be larger than a budget
-pipeline           the passes that `plan` runs on a finished program, in order: a second list to read aloud
-plan_program       plan the memory of a finished program with care, within a budget if there is one
-planned_bytes      which bytes each op of a block touches, as its plan places them
-prefetch           start to bring values back from the file before they are needed
-rematerialise      lower the peak of a step by computing values again, or by moving them to a file
-timeline           a step in which ops are repeated and values spilled: its graph, its order, what is live
-simulated_threads  ops on several threads, by what they are estimated to cost: when each one starts and stops
-time_limit         a limit of seconds for a search that could go on: what has been found by then counts
-write_timeline     from a timeline back to a block: repeated ops get ids and tensors of their own
+pipeline           the passes that `plan` runs on a finished program, in order
+plan_program       plan the memory of a finished program, within a budget if there is one
+planned_bytes      the bytes that each op of a block touches, by its plan
+prefetch           reload spilled values before they are needed
+rematerialise      lower the peak of a step by recomputing values, or by spilling them to a file
+timeline           a step with recomputed ops and spilled values: its graph, its order, its live bytes
+simulated_threads  simulation of ops on several threads by estimated cost: the start and end of each op
+time_limit         a limit of seconds for a search; the best result within it counts
+write_timeline     conversion of a timeline to a block: recomputed ops get ids and tensors of their own
 """

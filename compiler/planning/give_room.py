@@ -1,19 +1,19 @@
 """Pass: lay out memory so that independent ops can run on several threads at once.
 
-A plan that reuses memory tightly makes independent ops wait for each other: one may write over bytes only after
-another has read them. So:
+A plan that reuses memory tightly makes independent ops wait for each other: an op may overwrite bytes only after
+another one has read them. The algorithm is:
 
-1. Threads, two, four and so on up to those that are asked for, are simulated on the ops; a free one takes the first op
-   in the list that is ready. The order in which ops start becomes the order of the list, and a buffer lasts until no op
-   that runs at the same time can need it. One thread is tried too: it leaves the list as it is.
-2. On top of that buffers last none, one, two, four, eight and so on ops longer, up to a limit of bytes. What is right
-   for buffers that last longer is right for those that the block has, so the runtime has nothing new to check.
-3. Each plan is judged by the bytes that its ops read and write: all operations through those of the time on so many
-   threads. Of the plans that come close to the best, and are no worse than the tight one, the one with the smallest
-   arena is taken.
+1. Runs on one, two, four and so on up to the requested number of threads are simulated; a free thread takes the first
+   ready op of the list. The order in which ops start becomes the order of the list, and a buffer lasts until no op
+   that runs at the same time can need it. One thread leaves the list as it is.
+2. Buffers last zero, one, two, four, eight and so on ops longer, up to a limit of bytes. A placement of buffers that
+   last longer is valid for the block's own buffers, so the runtime needs no new check.
+3. Each plan is rated by its speed-up: all operations divided by those of the critical path on the threads, given the
+   bytes that its ops share. Among the plans that are close to the best, and no worse than the tight one, the one with
+   the smallest arena is chosen.
 
-A block with ops that run again, or that move what is spilled, keeps its order: a thread that is free would run them as
-soon as it can, and then nothing is gained by them.
+A block with recomputed ops, spills or reloads keeps its order: a free thread would run them as early as possible, which
+would defeat their purpose.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from runtime.placement import THOROUGH, Buffer, place
 from runtime.step import dependencies, spills
 
 CLOSE: Final = 0.98
-"""Of the best estimate: what gains no more than this lacks is not worth memory."""
+"""Fraction of the best estimated speed-up that a plan with a smaller arena must reach."""
 
 LIMIT: Final = 1.5
-"""Times the tight arena; as much as room may take unless a budget says otherwise."""
+"""Upper bound on an arena with space for threads, as a multiple of the tight arena, without a budget."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """A plan for threads, and what it is worth.
+    """A plan for threads, and its estimated speed-up.
 
     Attributes:
-        plan: of the block as it is now.
-        threads: for how many.
-        gain: how many times faster they can be than one, by estimated operations.
-        of_order: the order of the list is that in which so many threads start ops; 1 is the order that there was.
-        longer: buffers last so many more ops.
-        tight: the plan without room.
-        tight_gain: how many times faster they can be with that.
-        free_gain: how many times faster they could be if only what ops read ordered them.
+        plan: plan of the block as it is now.
+        threads: number of threads.
+        gain: estimated speed-up over one thread, by operations.
+        of_order: number of simulated threads whose order of starts is the order of the list; 1 is the original order.
+        longer: number of ops by which buffers last longer.
+        tight: the plan without additional space.
+        tight_gain: estimated speed-up with that plan.
+        free_gain: estimated speed-up if only data dependencies ordered the ops.
     """
 
     plan: pb.MemoryPlan
@@ -68,14 +68,14 @@ class Room:
 
 
 def give_room(program: Readings, *, threads: int = 1, budget: int | None = None) -> dict[int, Room]:
-    """Give several threads an order and a placement in which they wait less; nothing for one.
+    """Give several threads an order and a placement in which they wait less; no effect for one thread.
 
     Args:
         program: its bindings are planned.
-        threads: how many are to run ops.
-        budget: bytes that no arena may exceed; without, each may take half as much again.
+        threads: number of threads that run ops.
+        budget: bytes that no arena may exceed; by default each may take half as much again.
 
-    Returns what that is worth, by the number of the block.
+    Returns the plans with their estimated speed-up, by the number of the block.
     """
     rooms: dict[int, Room] = {}
     if threads == 1:
@@ -83,7 +83,7 @@ def give_room(program: Readings, *, threads: int = 1, budget: int | None = None)
     for entry in program.desc.entries:
         for binding in entry.bindings:
             tight = pb.MemoryPlan()
-            tight.CopyFrom(binding.plan)  # which changes
+            tight.CopyFrom(binding.plan)  # gets a new order
             room = make_room(program[binding.block], tight, threads, budget)
             binding.plan.CopyFrom(room.plan)
             rooms[binding.block] = room
@@ -91,13 +91,13 @@ def give_room(program: Readings, *, threads: int = 1, budget: int | None = None)
 
 
 def make_room(block: Reading, tight: pb.MemoryPlan, threads: int, limit: int | None = None) -> Room:
-    """Return a plan of a bound block in which threads have room; the order of its ops may change.
+    """Return a plan of a bound block with space for threads; the order of its ops may change.
 
     Args:
         block: with static types.
-        tight: its plan for the least memory; what it takes is allowed.
-        threads: how many are to run ops.
-        limit: bytes that the arena may have; unless given, `LIMIT` times the tight arena.
+        tight: its plan for the least memory, which is always allowed.
+        threads: number of threads that run ops.
+        limit: upper bound on the arena in bytes; by default `LIMIT` times the tight arena.
     """
     limit = int(LIMIT * tight.arena_bytes) if limit is None else limit
     free = times_faster(step_graph(block).before, operations_of(block), threads)
@@ -123,7 +123,7 @@ class _Way:
 
 
 def _counts(block: Reading, threads: int) -> Iterator[int]:
-    """1, 2, 4 and so on, and `threads`; more than there are ops start them all at once."""
+    """Yield 1, 2, 4 and so on, and `threads`; more threads than ops start all ops at once."""
     most = min(threads, len(block.ops))
     if any(op.recompute_of for op in block.ops) or any(map(spills, block.op_types)):
         most = 1
@@ -135,7 +135,7 @@ def _counts(block: Reading, threads: int) -> Iterator[int]:
 
 
 def _ways(block: Reading, count: int, threads: int, limit: int, free: float) -> Iterator[_Way]:
-    """The plans within the limit in which ops start as so many threads start them; none after one without a wait."""
+    """Yield the plans within the limit for the order of starts on `count` threads; none follow one without waits."""
     block, until = _started_by(block, count)
     buffers = block_buffers(block)
     bound = place(buffers).lower_bound
@@ -153,9 +153,9 @@ def _ways(block: Reading, count: int, threads: int, limit: int, free: float) -> 
 
 
 def _started_by(block: Reading, threads: int) -> tuple[Reading, dict[str, int]]:
-    """Return a block with its ops as threads start them, and up to which of them each buffer must last.
+    """Return a block with its ops as threads start them, and the last op for which each buffer must last.
 
-    That is the first one that starts when all that touch the buffer have stopped.
+    That is the first op that starts when all ops that touch the buffer have ended.
     """
     graph, costs = step_graph(block), operations_of(block)
     run = run_on(threads, graph.before, costs)
@@ -172,10 +172,10 @@ def _started_by(block: Reading, threads: int) -> tuple[Reading, dict[str, int]]:
 
 
 def _lasting(buffers: Sequence[Buffer], until: dict[str, int], longer: int, end: int) -> list[Buffer]:
-    """Buffers that last until those ops, and some more."""
+    """Return buffers that last until those ops, and `longer` ops more."""
     return [b._replace(stop=max(b.stop, 2 * min(until.get(b.name, 0) + longer, end))) for b in buffers]
 
 
 def _gain(block: Reading, plan: pb.MemoryPlan, threads: int) -> float:
-    """How many times faster threads are than one, if ops wait for the bytes that they share by the plan."""
+    """Return the estimated speed-up of threads, if ops wait for the bytes that they share by the plan."""
     return times_faster(dependencies(touched_by_plan(block, plan)), operations_of(block), threads)

@@ -1,11 +1,11 @@
 """Pass: let no arena be larger than a budget.
 
-1. The plan of the block as it is will do if its arena is small enough.
-2. Else values are computed again, or moved to a file if that is allowed (`rematerialise`), until the peak is no higher
-   than the budget. The arena may be above the peak; then the peak is lowered by what is too much, and the block placed
-   again.
-3. What comes back from the file is started early if there is room (`prefetch`), and else as late as possible.
-4. The block is changed only if the budget is met. A limit of time ends the search; what it has found by then is tried.
+1. The plan of the unchanged block is used if its arena is small enough.
+2. Otherwise values are recomputed, or spilled to a file if that is allowed (`rematerialise`), until the peak is no
+   higher than the budget. The arena may be larger than the peak; then the peak is lowered by the excess, and the block
+   is placed again.
+3. Reloads start early if there is space (`prefetch`), and otherwise as late as possible.
+4. The block is changed only if the budget is met. A time limit ends the search; the best result by then is tried.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from prograd_proto.wording import as_asked
 from runtime.placement import THOROUGH
 
 SECONDS: Final = 60.0
-"""Of the search for a way to keep a budget, unless another limit is given."""
+"""Default time limit in seconds of the search for a way to keep a budget."""
 
 
 def keep_budget(
     program: Readings, *, budget: int | None = None, spill: bool = False, seconds: float | None = SECONDS
 ) -> None:
-    """Let ops run again, or values wait in a file, until every arena keeps the budget; nothing without one.
+    """Recompute or spill values until every arena keeps the budget; no effect without a budget.
 
-    Placing is part of it: what is too much of an arena is what the next attempt has to save.
+    Each attempt is placed; the excess of the arena is the saving of the next attempt.
 
     Args:
         program: its bindings are planned.
         budget: bytes that no arena may exceed.
-        spill: whether values may wait in a file.
-        seconds: after these no further way is looked for; none for no limit.
+        spill: True if values may be spilled to a file.
+        seconds: time limit of the search; None for no limit.
 
-    Raises LimitError if the budget cannot be kept, or not within the seconds; it says how far it came.
+    Raises LimitError, with the best result, if the budget cannot be met, or not within the time limit.
     """
     if budget is None:
         return
@@ -67,10 +67,10 @@ def plan_within(
     spilling: bool = False,
     limit: TimeLimit | None = None,
 ) -> pb.MemoryPlan:
-    """Return the plan of a bound block, some of whose ops may run again, or whose values may wait in a file.
+    """Return the plan of a bound block within a budget, with recomputed or spilled values if needed.
 
-    It is the given plan of the block as it is if that will do. Raises LimitError if the budget cannot be met, or not
-    before the limit of time is over.
+    It is the given plan of the unchanged block if that suffices. Raises LimitError if the budget cannot be met, or not
+    within the time limit.
     """
     limit = limit or TimeLimit()
     if plan.arena_bytes <= budget:

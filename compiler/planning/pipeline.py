@@ -1,7 +1,7 @@
-"""The passes that `plan` runs on a finished program, in order: a second list to read aloud.
+"""The passes that `plan` runs on a finished program, in order.
 
-With a budget or for several threads the program's blocks are bound anew first, by the passes of `compile`: what an
-earlier plan did to their ops is forgotten. Else the ops stay as they are, and only their memory is planned.
+With a budget or for several threads, the program's blocks are first bound again by the passes of `compile`, which drops
+the changes of an earlier plan to their ops. Otherwise the ops are not changed, and only their memory is planned.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PLANNING = PassTable(
 
 
 def passes_to_plan(passes: PassTable = PASSES, planning: PassTable = PLANNING, *, anew: bool) -> tuple[Pass, ...]:
-    """Return the passes that plan a program: all, after those that bind its blocks anew, or the first one alone."""
+    """Return the passes that plan a program: with `anew` all, after those that bind its blocks; else the first."""
     if not anew:
         return planning.only("plan_memory")
     return (*(each for each in passes if each.name != "plan_memory"), *planning)

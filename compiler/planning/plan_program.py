@@ -1,4 +1,4 @@
-"""Plan the memory of a finished program with care, within a budget if there is one."""
+"""Thorough memory planning of a finished program, within a budget if there is one."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def plan_program(
     after: AfterPass | None = None,
     passes: PassTable = PASSES,
 ) -> MemoryReport:
-    """Plan every binding of a compiled program, edited in place; untouched if that fails.
+    """Plan every binding of a compiled program, edited in place; on an error it is unchanged.
 
-    With neither a budget nor several threads the ops stay as they are. Else what an earlier plan did to them is
-    forgotten first.
+    Without a budget and with one thread the ops are not changed. Otherwise the changes of an earlier plan are dropped
+    first.
 
     Args:
         program: well formed.
         budget: bytes that no arena may exceed.
-        threads: how many are to run ops; more than one get room, within the budget or else within a limit.
-        spill: values may wait in a file to keep the budget; the runtime is told in which folder it is.
-        seconds: after these no further way to keep the budget is looked for; None for no limit.
+        threads: number of threads that run ops; several get space, within the budget or else within a limit.
+        spill: True if values may be spilled to a file to keep the budget; the run names its folder.
+        seconds: time limit of the search for a way to keep the budget; None for no limit.
         after: called with each pass's name and the program as the pass left it.
-        passes: those by which the program was compiled.
+        passes: the passes that compiled the program.
 
     Raises:
-        CompileError: the number of threads, the budget or the seconds are none.
-        LimitError: the budget cannot be met, or not within the seconds; it says how far it came.
+        CompileError: the number of threads, the budget or the seconds are invalid.
+        LimitError: the budget cannot be met, or not within the time limit; it has the best result.
     """
     if budget is not None and not hasattr(budget, "__index__"):
         raise CompileError(f"budget={budget!r}: a budget is a whole number of bytes")
@@ -67,7 +67,7 @@ def plan_program(
     planned = pb.ProgramDesc()
     planned.CopyFrom(program)
     readings = Readings(planned)
-    well_formed = None if anew else set(digests(planned))  # blocks that are not edited need no second look
+    well_formed = None if anew else set(digests(planned))  # blocks that are not edited need no second check
     steps = passes_to_plan(passes, planning, anew=anew)
     with no_garbage_collection():
         said = run_passes(planned, steps, after=after, well_formed=well_formed, readings=readings)

@@ -1,4 +1,4 @@
-"""Which bytes each op of a block touches, as its plan places them."""
+"""The bytes that each op of a block touches, by its plan."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from runtime.target import TARGET
 
 
 def touched_by_plan(block: Reading, plan: pb.MemoryPlan) -> list[Touched]:
-    """Return the bytes that each op reads and writes: of the arena, behind it those of the file and then of states.
+    """Return the bytes that each op reads and writes: those of the arena, then of the file, then of states.
 
-    Views and constants touch none, as they have nothing to compute.
+    Views and constants touch none, because they compute nothing.
     """
     scratch = scratch_of(block, TARGET)
     sizes = {name: type.nbytes for name, type in (*block.types.items(), *(named for row in scratch for named in row))}
@@ -42,7 +42,7 @@ def touched_by_plan(block: Reading, plan: pb.MemoryPlan) -> list[Touched]:
 
 
 def buffers_of_ops(block: Reading) -> list[set[str]]:
-    """Of each op the buffers that it reads, writes and takes as scratch."""
+    """Return the buffers that each op reads, writes and takes as scratch."""
     storage = aliases_of(block).storage
     return [
         {storage[name].root for name in (*block.inputs[i], *block.outputs[i]) if name} | {name for name, _ in row}

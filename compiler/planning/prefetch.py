@@ -1,9 +1,9 @@
-"""Start to bring values back from the file before they are needed.
+"""Reload spilled values before they are needed.
 
-1. A reload is put in right before the first use of its value, where it takes the least memory. The runtime copies on a
-   thread of its own, so every op between a reload and the first use hides some of its latency.
+1. A reload is inserted right before the first use of its value, where it takes the least memory. The runtime copies on
+   a thread of its own, so every op between a reload and the first use hides some of its latency.
 2. Each reload, in their order, moves ahead of earlier ops as long as its value and what is live at them fit into the
-   budget, and until the ops in between cost twice the operations of the copy (`MOVING`).
+   budget, and until the ops in between cost `AHEAD` times the operations of the copy (`MOVING`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from compiler.planning.time_limit import TimeLimit
 from compiler.planning.timeline import MOVING, RELOAD, Timeline
 
 AHEAD: Final = 2
-"""How many times the operations of a copy are to run between its start and its use: storage may be slow."""
+"""Operations between the start and the use of a copy, as a multiple of its own: storage may be slow."""
 
 
 def prefetch(timeline: Timeline, costs: Sequence[int], budget: int, limit: TimeLimit | None = None) -> Timeline:
-    """The timeline with its reloads earlier, where that needs no more bytes than the budget; until time is over."""
+    """Return the timeline with earlier reloads, as far as the budget in bytes and the time limit allow."""
     for i in [i for i in timeline.order if timeline.ops[i] == RELOAD]:
         if limit is not None and limit.is_over:
             break

@@ -1,21 +1,21 @@
-"""Lower the peak of a step by computing values again instead of keeping them, or by moving them to a file meanwhile.
+"""Lower the peak of a step by recomputing values instead of keeping them, or by spilling them to a file.
 
-1. The op at which the peak is reached is looked at. A value that is live across it, and no operand of it unless the op
-   could write over it, need not be kept: the op that made it is repeated right before the value's next use, and that
-   use and all later ones read the new value.
-2. Operands of the repeated op whose live range ended before are kept live until then, or rematerialised too by
-   repeating their ops; and where one of these is repeated again later on, the earlier repetition may serve both.
-   If spilling is allowed, the value may go to the file once it is defined instead, and come back right before its next
-   use. That also helps with what is fed, and with what the end of the step reads.
+1. Consider the op at which the peak is reached. A value that is live across it, and no operand of it unless the op
+   could overwrite it, need not be kept: the op that computed it is repeated right before the value's next use, and
+   that use and all later ones read the new value.
+2. Operands of the repeated op whose live range ended earlier are kept live until then, or rematerialised too by
+   repeating their ops. If one of these is repeated again later, the earlier repetition may serve both. If spilling is
+   allowed, the value may instead be spilled to the file once it is defined, and reloaded right before its next use.
+   That also works for feeds, and for values that the end of the step reads.
 3. Each of these choices is tried on the graph, where the true peak is measured, with scratch and results in place.
-   Only those count that lower the peak, or leave fewer ops at it: the peak never rises. The one of the highest worth is
-   taken, and that is repeated until the budget is met or nothing helps.
+   Only choices that lower the peak, or leave fewer ops at it, count: the peak never rises. The choice of the highest
+   worth is applied, and the search continues until the budget is met or no choice helps.
 4. The worth of a choice is first the bytes above the budget that it frees, summed over the step, for each operation
-   that it adds, those for moving bytes included. Where the search with this measure ends above the budget or adds many
-   operations, other measures are tried, and the result with the lowest cost is taken.
+   that it adds, those for moving bytes included. If the search with this measure ends above the budget or adds many
+   operations, other measures are tried, and the result with the lowest cost is chosen.
 
 A choice builds on those before it: a repeated op reads its operands like any other op, so they can be rematerialised
-for it in turn, and a chain of layers comes to be computed again as a whole.
+for it in turn. A chain of layers is eventually recomputed as a whole.
 
 The idea of trading operations for memory by the true peak is that of XLA's rematerialisation and of Kirisame et al.,
 "Dynamic tensor rematerialization" (2021). A repeated op has the bits of the first: random numbers are counted, and
@@ -31,14 +31,17 @@ from compiler.planning.time_limit import TimeLimit
 from compiler.planning.timeline import Choice, Timeline, repeat, spill
 
 MOST_TRIED = 24
-"""Values that are tried at one peak, the most bytes for an operation first."""
+"""Upper bound on the values that are tried at one peak; those with the most bytes for an operation come first."""
 
 LONG = 1000
-"""Ops of a step. A trial takes as long as the step has ops, and the choices are many: in a longer step the first one
-of each kind that lowers the peak is weighed, without a look at what else would."""
+"""Number of ops of a step above which the search is greedy.
+
+A trial takes time in the ops of the step, and there are many choices. In a longer step, the first choice of each kind
+that lowers the peak is used without comparing further ones.
+"""
 
 CHEAP = 1.2
-"""Times the operations of the step without repetitions: what costs no more is not compared with other ways."""
+"""Cost, as a multiple of the step without repetitions, below which no other measures are tried."""
 
 
 def lower(
@@ -52,11 +55,11 @@ def lower(
     """Return a timeline that needs no more bytes than the budget, or else the lowest that was found.
 
     Args:
-        timeline: the peak of what is returned is no higher.
+        timeline: the start of the search; the peak of the result is no higher.
         costs: the operations of each op of the block.
         budget: bytes.
-        spilling: whether values may go to a file.
-        limit: of time; what has been found when it is over is returned.
+        spilling: True if values may be spilled to a file.
+        limit: time limit; the best result by then is returned.
     """
     limit = limit or TimeLimit()
     best, cheap = None, CHEAP * timeline.cost(costs)
@@ -90,24 +93,24 @@ def _lowered(
 
 
 def by_step(timeline: Timeline, trial: Timeline, budget: int, cost: int) -> float:
-    """Return the bytes above the budget that go, summed over the step, for an operation."""
+    """Return the freed bytes above the budget, summed over the step, per operation."""
     return by_bytes(timeline, trial, budget, cost) / cost
 
 
 def by_peak(timeline: Timeline, trial: Timeline, budget: int, cost: int) -> float:
-    """Return the bytes that go at the peak, for an operation."""
+    """Return the freed bytes at the peak per operation."""
     running = timeline.order[timeline.live.index(timeline.peak)]
     left = trial.live[trial.position[running]] if running in trial.position else trial.peak
     return (timeline.peak - left) / cost
 
 
 def by_bytes(timeline: Timeline, trial: Timeline, budget: int, cost: int) -> float:
-    """Return the bytes above the budget that go, summed over the step, at any cost."""
+    """Return the freed bytes above the budget, summed over the step, at any cost."""
     return _excess(timeline, budget) - _excess(trial, budget)
 
 
 Worth = Callable[[Timeline, Timeline, int, int], float]
-"""What a choice is worth: from the timeline, the timeline with it, the budget, and the operations that it adds."""
+"""The worth of a choice, given the timeline before and after it, the budget, and the operations that it adds."""
 
 WORTHS: tuple[Worth, ...] = (by_step, by_peak, by_bytes)
 
@@ -127,7 +130,7 @@ def _excess(timeline: Timeline, budget: int) -> int:
 
 
 def _repeated(timeline: Timeline, costs: Sequence[int]) -> Iterator[Timeline]:
-    """What comes of making a value again."""
+    """Yield the timelines with one more recomputed value."""
     seen: set[tuple[int, ...]] = set()
     made_again: list[tuple[float, Choice]] = []
     for kept, choice in _kept_across(timeline):
@@ -145,7 +148,7 @@ def _repeated(timeline: Timeline, costs: Sequence[int]) -> Iterator[Timeline]:
 
 
 def _spilled(timeline: Timeline) -> Iterator[Timeline]:
-    """What comes of moving a value to the file and back."""
+    """Yield the timelines with one more spilled value."""
     nbytes = timeline.graph.nbytes
     choices = [choice for _, choice in _kept_across(timeline)]
     for choice in sorted(choices, key=lambda choice: -nbytes[choice.value])[:MOST_TRIED]:
@@ -153,13 +156,13 @@ def _spilled(timeline: Timeline) -> Iterator[Timeline]:
 
 
 def _kept_across(timeline: Timeline) -> Iterator[tuple[int, Choice]]:
-    """Return the values that the peak keeps for later and does not use, and where they are next used."""
+    """Yield the values that are live across the peak without being used there, and their next uses."""
     if not timeline.order:
         return
     graph, position, now = timeline.graph, timeline.position, timeline.live.index(timeline.peak)
     running, end = timeline.order[now], len(timeline.order)
     used = {*graph.reads[running], *graph.writes[running]}
-    used -= {read for _, read in graph.over[running]}  # if it goes, the op may write over it
+    used -= {read for _, read in graph.over[running]}  # if it is not kept, the op may overwrite it
     for value, maker in enumerate(timeline.made_by):
         if value in used or not graph.nbytes[value] or position.get(maker, now) >= now:
             continue

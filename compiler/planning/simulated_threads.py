@@ -1,7 +1,7 @@
-"""Ops on several threads, by what they are estimated to cost: when each one starts and stops.
+"""Simulation of ops on several threads by estimated cost: the start and end of each op.
 
-A thread that is free takes, of the ops whose predecessors are done, the one of the lowest rank (Graham's list
-scheduling, 1969). The moments are operations (`compiler.analyses.costs`), so they are the same on every machine.
+A free thread takes, among the ops whose predecessors are done, the one of the lowest rank (Graham's list scheduling,
+1969). Times are in operations (`compiler.analyses.costs`), so they are the same on every machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class SimulatedRun(NamedTuple):
-    """The order in which ops start, those that start at once by rank, and of each op the two moments."""
+    """The order in which ops start, by rank if they start at once, and the start and end of each op."""
 
     order: list[int]
     start: list[int]
@@ -20,7 +20,7 @@ class SimulatedRun(NamedTuple):
 
 
 def times_faster(before: Sequence[Collection[int]], costs: Sequence[int], threads: int) -> float:
-    """Return all costs through the time on so many threads, which begin with the longest way to the end; 1 at least."""
+    """Return the speed-up of threads that take the op with the longest path to the end first; at least 1."""
     run = run_on(threads, before, costs, [-way for way in _ways_to_the_end(before, costs)])
     return sum(costs) / max(1, *run.stop) if any(costs) else 1.0
 
@@ -28,20 +28,20 @@ def times_faster(before: Sequence[Collection[int]], costs: Sequence[int], thread
 def run_on(
     threads: int, before: Sequence[Collection[int]], costs: Sequence[int], ranks: Sequence[int] | None = None
 ) -> SimulatedRun:
-    """Let threads run ops, each after those before it.
+    """Return a simulated run of the ops on threads, each op after those before it.
 
     Args:
-        threads: 1 or more.
-        before: of each op the earlier ops that must be done before it starts.
-        costs: of each op.
-        ranks: what is taken first, and of two of one rank the earlier op; unless given, the order of the list.
+        threads: number of threads, at least 1.
+        before: the predecessors of each op, which must be done before it starts.
+        costs: the operations of each op.
+        ranks: priority of each op, lowest first; ties go to the earlier op. The default is the order of the list.
     """
     ranks = ranks or [0] * len(costs)
     after = _after(before)
     waits = [len(needed) for needed in before]
     ready = [(ranks[i], i) for i, count in enumerate(waits) if not count]
     heapify(ready)
-    running: list[tuple[int, int]] = []  # when each op stops
+    running: list[tuple[int, int]] = []  # end of each op
     run = SimulatedRun([], [0] * len(costs), [0] * len(costs))
     now = 0
     while ready or running:
@@ -69,7 +69,7 @@ def _after(before: Sequence[Collection[int]]) -> list[list[int]]:
 
 
 def _ways_to_the_end(before: Sequence[Collection[int]], costs: Sequence[int]) -> list[int]:
-    """Of each op its cost, and that of the longest way through what waits for it."""
+    """Return the cost of each op plus that of the longest path through its successors."""
     ways = list(costs)
     for i, after in reversed(list(enumerate(_after(before)))):
         ways[i] += max((ways[j] for j in after), default=0)

@@ -1,4 +1,4 @@
-"""A limit of seconds for a search that could go on: what has been found by then counts."""
+"""A time limit for a search; the best result within it counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from time import monotonic
 
 
 class TimeLimit:
-    """So many seconds from now on; None is no limit."""
+    """A limit of seconds from now on; None is no limit."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self.seconds = seconds
@@ -14,5 +14,5 @@ class TimeLimit:
 
     @property
     def is_over(self) -> bool:
-        """Whether the seconds have passed."""
+        """Return True if the seconds have passed."""
         return self._end is not None and monotonic() > self._end

@@ -1,8 +1,8 @@
-"""A step in which ops are repeated and values spilled: its graph, its order, what is live at each op; and one change.
+"""A step with recomputed ops and spilled values: its graph, its order, its live bytes; and single changes of it.
 
-The numbers of the block's ops and values stay. Repeated ops and copies of values have numbers behind them, so what is
-known of an op is known of its repetitions. A spill defines a copy of a value in the file, which takes nothing of the
-arena; a reload defines a copy in the arena again. Nothing is written to the block: see `write_timeline`.
+The numbers of the block's ops and values do not change. Repeated ops and copies of values have numbers behind them. A
+spill defines a copy of a value in the file, which takes no bytes of the arena; a reload defines a copy in the arena
+again. Nothing is written to the block: see `write_timeline`.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from typing import Final, NamedTuple
 from compiler.analyses.step_graph import StepGraph
 
 SPILL: Final = -1
-"""In the place of an op of the block: what copies a value to the file, as soon as it is there."""
+"""Marker, in place of an op of the block, for the copy of a value to the file once it is defined."""
 
 RELOAD: Final = -2
-"""In the place of an op of the block: what copies it back."""
+"""Marker, in place of an op of the block, for the copy of a value back from the file."""
 
 MOVING: Final = 8
-"""Operations for a byte that goes to the file, or back: a storage of 1 GB/s beside 8 billion operations a second."""
+"""Operations per byte spilled or reloaded: 1 GB/s of storage at 8 billion operations a second."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """A graph some of whose ops repeat earlier ones or move values, and the order in which they run."""
+    """A graph with ops that repeat earlier ones or move values, and the order in which they run."""
 
     graph: StepGraph
     order: list[int]
-    ops: list[int]  # of each op: the op of the block that it is or repeats, else SPILL or RELOAD
-    values: list[int]  # of each value: the value of the block that it is or has the bits of; of a spilled one, itself
-    made_by: list[int]  # of each value: the op that writes it, -1 if it is there at the start
-    spilled: dict[int, int] = field(default_factory=dict[int, int])  # by value of the block, the one in the file
+    ops: list[int]  # for each op, the op of the block that it is or repeats, else SPILL or RELOAD
+    values: list[int]  # for each value, the value of the block with its bits; for a spilled one, itself
+    made_by: list[int]  # for each value, the op that writes it, -1 if it exists at the start
+    spilled: dict[int, int] = field(default_factory=dict[int, int])  # spilled copy by value of the block
 
     @cached_property
     def live(self) -> list[int]:
@@ -47,24 +47,24 @@ class Timeline:
 
     @cached_property
     def position(self) -> dict[int, int]:
-        """Where in the order each op runs; -1, what is there at the start, is before it."""
+        """The position of each op in the order; -1, for values that exist at the start, is before it."""
         return {i: at for at, i in enumerate(self.order)} | {-1: -1}
 
     @cached_property
     def copies(self) -> list[list[int]]:
-        """Of each value of the block: it and its copies, as far as they are made at all."""
-        found: list[list[int]] = [[] for _ in self.values]  # a spilled value is of its own kind
+        """The copies of each value of the block, itself included, as far as they are computed."""
+        found: list[list[int]] = [[] for _ in self.values]  # a spilled value stands for itself
         for value, original in enumerate(self.values):
             if self.made_by[value] in self.position:
                 found[original].append(value)
         return found
 
     def cost(self, costs: Sequence[int]) -> int:
-        """The operations of the step, from those of each op of the block; bytes that are moved count as `MOVING`."""
+        """Return the operations of the step, given those of each op of the block; moved bytes count `MOVING`."""
         return sum(costs[self.ops[i]] if self.ops[i] >= 0 else MOVING * self.moved(i) for i in self.order)
 
     def may_repeat(self, value: int) -> bool:
-        """Return True if a value of the block may be made again: an op makes it that has no effects."""
+        """Return True if a value of the block may be recomputed: an op without effects computes it."""
         return self.made_by[value] != -1 and self.made_by[value] not in self.graph.once
 
     def moved(self, i: int) -> int:
@@ -74,16 +74,16 @@ class Timeline:
 
 
 class Choice(NamedTuple):
-    """`value`, of the block, is made again right before the op that runs at `position`, or comes back from the file."""
+    """Recompute or reload `value`, of the block, right before the op that runs at `position`."""
 
     value: int
     position: int  # len(order) is the end of the step
-    kept: float = 0.0  # an operand is kept longer if it has at most so many times the value's bytes, else made again
-    merge: bool = False  # whether what is made again later on is left out and read from here
+    kept: float = 0.0  # keep an operand with at most this multiple of the value's bytes, else recompute it
+    merge: bool = False  # True: drop later repetitions and read from here
 
 
 def timeline_of(graph: StepGraph) -> Timeline:
-    """Return the block as it is: nothing repeated, in its own order."""
+    """Return the timeline of a block without repetitions, in its own order."""
     made_by = [-1] * len(graph.nbytes)
     for i, written in enumerate(graph.writes):
         for value in written:
@@ -93,7 +93,7 @@ def timeline_of(graph: StepGraph) -> Timeline:
 
 
 def repeat(timeline: Timeline, choice: Choice) -> Timeline:
-    """Return the timeline with the value made again; the given one stays as it is."""
+    """Return the timeline with the value recomputed; the input is not modified."""
     chosen, source = _closure(timeline, choice)
     edit = _Edit(timeline, choice.position)
     edit.insert(chosen, source)
@@ -102,17 +102,17 @@ def repeat(timeline: Timeline, choice: Choice) -> Timeline:
 
 
 def spill(timeline: Timeline, choice: Choice) -> Timeline:
-    """Return the timeline with the value in the file until the position; the given one stays as it is."""
+    """Return the timeline with the value in the file until the position; the input is not modified."""
     slot = timeline.spilled.get(choice.value)
     if slot is not None and timeline.position[timeline.made_by[slot]] >= choice.position:
-        return timeline  # a later copy went to the file
+        return timeline  # a later copy was spilled
     edit = _Edit(timeline, choice.position)
     edit.move(choice.value)
     return edit.done()
 
 
 def _closure(timeline: Timeline, choice: Choice) -> tuple[list[int], dict[int, int]]:
-    """The ops of the block to repeat, in order, and for each value that they read from elsewhere the copy to read."""
+    """Return the ops of the block to repeat, in order, and the copies of the other values that they read."""
     graph, position = timeline.graph, timeline.position
     source: dict[int, int] = {}
     chosen: set[int] = set()
@@ -141,7 +141,7 @@ def _is_kept(timeline: Timeline, value: int, at: int) -> bool:
 
 
 class _Edit:
-    """A copy of a timeline, while ops are put in before a position."""
+    """A copy of a timeline, while ops are inserted before a position."""
 
     def __init__(self, timeline: Timeline, at: int) -> None:
         old = timeline.graph
@@ -159,12 +159,12 @@ class _Edit:
         )
         self._ops, self._values, self._made_by = list(timeline.ops), list(timeline.values), list(timeline.made_by)
         self._spilled = dict(timeline.spilled)
-        self._order = [*timeline.order[:at]]  # and what is put in
-        self._new_of: dict[int, int] = {}  # value of the block -> the copy that is made here
+        self._order = [*timeline.order[:at]]  # and inserted ops
+        self._new_of: dict[int, int] = {}  # value of the block -> the copy that is computed here
         self._left: list[int] = []  # values that have lost a reader
 
     def insert(self, chosen: Sequence[int], source: Mapping[int, int]) -> None:
-        """Repeat ops of the block, which read what is made here or else the copies of `source`."""
+        """Repeat ops of the block, which read values computed here or else the copies of `source`."""
         graph, values = self._graph, self._old.values
         for op in chosen:
             now = {value: self._here(value, source) for value in (values[read] for read in graph.reads[op])}
@@ -174,7 +174,7 @@ class _Edit:
             self._order.append(clone)
 
     def redirect(self, chosen: Sequence[int], *, merge: bool) -> None:
-        """Let the ops from the position on read the copies that are made here."""
+        """Let the ops from the position on read the copies that are computed here."""
         graph, position = self._graph, self._old.position
         for value in [value for op in chosen for value in graph.writes[op]]:
             for copy in self._old.copies[value]:
@@ -186,7 +186,7 @@ class _Edit:
                         self._read_instead(reader, copy, self._new_of[value])
 
     def move(self, value: int) -> None:
-        """Let a value of the block go to the file as soon as it is there, and come back at the position."""
+        """Spill a value of the block once it is defined, and reload it at the position."""
         graph, position, made_by = self._graph, self._old.position, self._old.made_by
         copies = [copy for copy in self._old.copies[value] if position[made_by[copy]] < self._at]
         if value not in self._spilled:
@@ -232,7 +232,7 @@ class _Edit:
         self._order.insert(self._old.position[maker] + 1, spill)
 
     def _add(self, op: int, reads: list[int], scratch: int = 0) -> int:
-        """The number of a new op that repeats one of the block, or moves a value; what it writes is to be added."""
+        """Add an op that repeats one of the block or moves a value, without its writes, and return its number."""
         graph, number = self._graph, len(self._ops)
         self._ops.append(op)
         graph.reads.append(reads)

@@ -1,11 +1,11 @@
-"""From a timeline back to a block: repeated ops get ids and tensors of their own.
+"""Conversion of a timeline to a block: recomputed ops get ids and tensors of their own.
 
-1. The first time that an op runs it is the op itself; every other time it is a copy, which says so in `recompute_of`,
-   draws from the same random stream, counts to the same stage and has the same line.
-2. A view is made again wherever the value that it looks at was.
-3. What goes to the file and comes back is written as the ops `spill` and `reload`; what the end of the step reads is
-   the copy that lasts until then.
-4. Marks of what is in place go: `share_memory` sets them anew.
+1. The first run of an op is the op itself. Every other run is a copy, which names it in `recompute_of`, draws from the
+   same random stream, and has the same stage and line.
+2. A view is repeated wherever its value was.
+3. Values are moved to the file and back by the ops `spill` and `reload`; the end of the step reads the copy that lasts
+   until then.
+4. In-place marks are dropped: `share_memory` sets them again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runtime.step import is_view
 
 
 def write_timeline(block: Reading, timeline: Timeline) -> None:
-    """Let the ops of a block, from which the timeline was made, run as the timeline says."""
+    """Let the ops of a block, from which the timeline was made, run as in the timeline."""
     writer = _Writer(block, timeline)
     for i in timeline.order:
         writer.write(i)
@@ -35,7 +35,7 @@ def write_timeline(block: Reading, timeline: Timeline) -> None:
 
 @dataclass
 class _Writer:
-    """What was written so far, and the tensor that has each value."""
+    """The ops written so far, and the tensor of each value."""
 
     block: Reading
     timeline: Timeline
@@ -47,7 +47,7 @@ class _Writer:
         self._types = {tensor.name: tensor for tensor in self.block.tensors}
         self._view = {op.outputs[0]: op for op in self.block.ops if is_view(op.type)}
         self._tensor = {(self._value_of[p.tensor], p.tensor): p.tensor for p in self.block.parameters}
-        self._root: dict[int, str] = {}  # the tensor that a value begins with; the others are views of it
+        self._root: dict[int, str] = {}  # the first tensor of a value; the others are views of it
         for name, value in self._value_of.items():
             self._root.setdefault(value, name)
         self._taken = set(self._types)
@@ -72,7 +72,7 @@ class _Writer:
             end.tensor = self._read(end.tensor, lasting)
 
     def _move(self, i: int) -> None:
-        """Write an op that copies a value to the file or back, with the stage and the line of what made the value."""
+        """Write an op that copies a value to the file or back, with the stage and the line of the value's op."""
         timeline = self.timeline
         [read], [written] = timeline.graph.reads[i], timeline.graph.writes[i]
         spills = timeline.ops[i] == SPILL
@@ -89,7 +89,7 @@ class _Writer:
         self.ops.append(op)
 
     def _append(self, desc: pb.OpDesc, values: dict[int, int], written: list[int]) -> None:
-        """Append an op, or a copy if it is there, that reads and writes these values."""
+        """Append an op, or a copy if it is already used, that reads and writes these values."""
         op = pb.OpDesc()
         op.CopyFrom(desc)
         del op.in_place[:], op.inputs[:], op.outputs[:]
@@ -126,7 +126,7 @@ class _Writer:
 
 
 def _name_first_ones(block: Reading) -> None:
-    """Let the first repetition of an op that nothing needed before be the op that the others repeat."""
+    """Let the first repetition of an op that nothing needed before become the op that others repeat."""
     first = {op.id: op.id for op in block.ops if not op.recompute_of}
     for op in block.ops:
         if op.recompute_of:

@@ -1,7 +1,7 @@
-"""The operator reference, made from what the registry knows: `compiler ops --markdown > docs/ops.md`.
+"""The operator reference, generated from the registry: `compiler ops --markdown > docs/ops.md`.
 
-operand_types  which dtypes an operator takes and gives
-passes         the page about passes, made from their tables
+operand_types  the dtypes of an operator's operands and results
+passes         the page about passes, generated from their tables
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ they are `compiler.ops.<name>`.
 
 
 CHECKED_ORDER = 3
-"""Up to which order the tests hold gradients to differences: every sample that says no other."""
+"""Highest order of derivatives that the tests compare with differences, unless a sample has another one."""
 
 Entry = Op[..., Any] | Callable[..., Any]
-"""An operator, or a function that is spelled with operators."""
+"""An operator, or a function composed of operators."""
 
 
 def reference() -> str:
-    """Return all operators by family, as Markdown, and in each family after them what is spelled with others."""
+    """Return the reference as Markdown: operators by family, each followed by functions composed of them."""
     entries: list[Entry] = sorted([*OPS.values(), *SPELLED.values()], key=_family)
     families = [(family, list(group)) for family, group in groupby(entries, key=_family)]
     contents = [
@@ -76,7 +76,7 @@ def _section(family: str, entries: list[Entry]) -> Iterator[str]:
 
 
 def signature(entry: Entry) -> str:
-    """Return an operator as it is called, with the names of its outputs; a function with what it gives."""
+    """Return the call of an operator with the names of its outputs, or that of a function with its result."""
     return _op_signature(OPS[entry.name]) if isinstance(entry, Op) else _function_signature(entry)
 
 
@@ -119,7 +119,7 @@ def _remarks(op: Op[..., Any]) -> Iterator[str]:
 
 
 def _types(op: Op[..., Any], rules: DtypeRules) -> Iterator[str]:
-    """Names with the dtypes that they may have, those with the same words together."""
+    """Return names with their dtypes, grouped if they have the same ones."""
     shown = [*rules.operands, *rules.attributes, *rules.outputs]
     names = [rule.name.partition("[")[0] for rule in shown]
     told: dict[str, dict[str, None]] = {}
@@ -144,7 +144,7 @@ def _dtype_words(rule: DtypeRule, names: list[str]) -> str:
 
 
 def _either(dtypes: Collection[str]) -> str:
-    """These dtypes, or all but some if that is shorter."""
+    """Return these dtypes as text, or "all but" the others if that is shorter."""
     without = [dtype for dtype in DTYPES if dtype not in dtypes]
     if len(without) > 2:
         return _listed([dtype for dtype in DTYPES if dtype in dtypes], "or")
@@ -177,14 +177,14 @@ def _checked(op: Op[..., Any]) -> str:
 
 
 def _used(rule: Callable[..., Any]) -> list[str]:
-    """Return the parameters that the rule's body mentions; a rule in one expression has some that it does not need."""
+    """Return the parameters that the rule's body mentions; rules of one expression may not need all of them."""
     loaded: list[Any] = [instruction.argval for instruction in dis.get_instructions(rule)]
     loaded += [name for names in loaded if isinstance(names, tuple) for name in cast("tuple[Any, ...]", names)]
     return [name for name in rule_names(rule) if name in loaded]
 
 
 def _never(op: Op[..., Any], rule: Callable[..., Any]) -> set[str]:
-    """Return the inputs for which the rule is annotated to give None, such as indices."""
+    """Return the inputs whose gradient is None by the rule's annotation, such as indices."""
     returned = str(rule.__annotations__.get("return", ""))
     parts = returned.removeprefix("tuple[").removesuffix("]").split(", ")
     return {name for name, part in zip(op.signature.inputs, parts, strict=False) if part == "None"}
@@ -207,7 +207,7 @@ def _attribute(op: Op[..., Any], name: str, spec: AttributeSpec) -> str:
 
 
 def _prose(doc: str | None) -> str:
-    """Return a docstring with its paragraphs in a line each."""
+    """Return a docstring with one line for each paragraph."""
     paragraphs = (doc or "").strip().split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 

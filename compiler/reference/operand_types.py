@@ -1,10 +1,10 @@
-"""Which dtypes an operator takes and gives, found by asking its own inference about small operands.
+"""The dtypes of an operator's operands and results, found by calling its inference with small operands.
 
 1. Find one call that inference accepts: all operands of one small shape, or those of the operator's `example`; for
    each a dtype.
-2. Ask about other dtypes in its place: every combination for up to three operands; for more, those that give operands
-   which have one dtype in the call another one together, and one operand a dtype of its own.
-3. Say it as a rule for each operand in turn: these dtypes, that of an operand before it, or either.
+2. Try other dtypes: every combination for up to three operands; for more, change all operands of one dtype together,
+   and one operand alone.
+3. Derive a rule for each operand in turn: these dtypes, that of an operand before it, or either.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from registry import Op, OpError
 
 DTYPES = tuple(ITEM_BYTES)
 PRODUCT = 3
-"""Up to so many operands every combination of dtypes is tried."""
+"""Upper bound on the operands for which every combination of dtypes is tried."""
 
 Dtypes = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class DtypeRule:
-    """What one dtype may be: one of these, or that of an item before it.
+    """A rule for one dtype: one of a set, or that of an item before it.
 
     Attributes:
         name: of an input, an attribute or an output.
         among: dtypes that it has whatever the others are.
-        like: the place of an earlier item whose dtype it has too, None if there is none.
-        unlike: dtypes of that earlier item that it cannot have too, and is one of `among` instead.
+        like: the position of an earlier item whose dtype it has too, None if there is none.
+        unlike: dtypes of that earlier item that it cannot have; it then has one of `among`.
     """
 
     name: str
@@ -44,13 +44,13 @@ class DtypeRule:
     unlike: frozenset[str] = frozenset()
 
     def accepts(self, dtype: str, before: Dtypes) -> bool:
-        """Return True if it may be that dtype, after those."""
+        """Return True if the item may have that dtype, after those."""
         return dtype in self.among or (self.like is not None and before[self.like] == dtype)
 
 
 @dataclass(frozen=True)
 class DtypeRules:
-    """What an operator takes and gives: a rule for each operand, each dtype attribute and each output.
+    """The dtypes of an operator: a rule for each operand, each dtype attribute and each output.
 
     Attributes:
         operands: of inputs, in order; a variadic one stands twice.
@@ -70,7 +70,7 @@ class DtypeRules:
 
 @dataclass(frozen=True)
 class Call:
-    """Operands without dtypes, and attributes without those that are a dtype or a tensor."""
+    """A call without dtypes: the shapes of operands, and attributes that are neither a dtype nor a tensor."""
 
     op: Op[..., Any]
     shapes: tuple[Shape, ...]
@@ -78,11 +78,11 @@ class Call:
 
     @property
     def names(self) -> list[str]:
-        """Of what has a dtype to choose: the operands, and attributes that are a dtype or a tensor."""
+        """Return the names of items with a dtype to choose: operands, and attributes that are a dtype or a tensor."""
         return [*self.op.signature.flat_input_names(len(self.shapes)), *_dtype_attributes(self.op)]
 
     def outputs(self, dtypes: Dtypes) -> Dtypes | None:
-        """Return the dtypes of the results, None where inference refuses the call."""
+        """Return the dtypes of the results, None if inference refuses the call."""
         count = len(self.shapes)
         inputs = [TensorType(dtype, shape) for dtype, shape in zip(dtypes[:count], self.shapes, strict=True)]
         kinds = self.op.signature.attributes
@@ -98,7 +98,7 @@ class Call:
 
 
 def dtype_rules(op: Op[..., Any]) -> DtypeRules | None:
-    """Return the dtypes that an operator takes and gives; None if no call is found that it accepts, or no rules fit."""
+    """Return the dtypes of an operator; None if no accepted call is found, or no rules fit."""
     for call in _calls(op):
         for start in _starts(len(call.names)):
             if call.outputs(start) is not None:
@@ -119,7 +119,7 @@ def _rules(call: Call, start: Dtypes) -> DtypeRules | None:
 
 
 def _tried(start: Dtypes) -> Iterator[Dtypes]:
-    """Dtypes to ask about, around some that are accepted."""
+    """Yield dtypes to try, derived from accepted ones."""
     if len(start) <= PRODUCT:
         yield from product(DTYPES, repeat=len(start))
         return
@@ -135,7 +135,7 @@ def _tried(start: Dtypes) -> Iterator[Dtypes]:
 
 
 def _rule(name: str, place: int, accepted: list[Dtypes]) -> DtypeRule:
-    """Return the rule that fits what was accepted; an output's dtype may be that of any operand or attribute."""
+    """Return the rule that fits the accepted dtypes; an output's dtype may be that of any operand or attribute."""
     values = [frozenset(dtypes[i] for dtypes in accepted) for i in range(place + 1)]
     rules = [DtypeRule(name, values[place])]
     for other in range(place):
@@ -148,7 +148,7 @@ def _rule(name: str, place: int, accepted: list[Dtypes]) -> DtypeRule:
 
 
 def _starts(count: int) -> Iterator[Dtypes]:
-    """Return one dtype for all, then others for one operand, then for two."""
+    """Yield one dtype for all operands, then others for one operand, then for two."""
     usual: Dtypes = ("float32", "int64", "bool", "float64")
     for places in (places for size in range(3) for places in combinations(range(count), size)):
         for base, *others in product(usual, repeat=1 + len(places)):
@@ -159,7 +159,7 @@ def _starts(count: int) -> Iterator[Dtypes]:
 
 
 def _calls(op: Op[..., Any]) -> Iterator[Call]:
-    """Calls that inference may accept: the operator's own example, or operands of one shape with attributes to go."""
+    """Yield calls that inference may accept: the operator's example, or operands of one shape."""
     if op.traits.example is not None:
         yield Call(op, op.traits.example.shapes, _defaults(op) | op.traits.example.attributes)
         return
@@ -178,7 +178,7 @@ def _dtype_attributes(op: Op[..., Any]) -> list[str]:
 
 
 def _guess(kind: str, shape: Shape) -> Attribute:
-    """Return an attribute of that kind which is likely to go with operands of a shape."""
+    """Return an attribute of that kind which is likely to be valid for operands of a shape."""
     guesses: dict[str, Attribute] = {"bool": False, "int": 1, "float": 1.0, "string": "", "dtype": "float32"}
     guesses |= {"shape": shape, "ints": (1,) * len(shape), "floats": (1.0,) * len(shape), "strings": ()}
     guesses["tensor"] = _zero("float32")
@@ -190,4 +190,4 @@ def _zero(dtype: str) -> pb.SmallTensor:
 
 
 SQUARES: tuple[Shape, ...] = ((2, 2), (), (2,), (2, 2, 2), (2, 2, 2, 2))
-"""Shapes for all operands of a call."""
+"""Common shapes of all operands of a call."""

@@ -1,4 +1,4 @@
-"""The page of the documentation about passes, made from their tables: `compiler passes --markdown > docs/passes.md`."""
+"""The documentation page about passes, generated from their tables: `compiler passes --markdown > docs/passes.md`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ does in detail stands at the top of its file, which has its name.
 
 
 def passes_page(tables: Iterable[PassTable]) -> str:
-    """Return the page, as Markdown."""
+    """Return the page as Markdown."""
     return "\n".join([HEAD, *(line for table in tables for line in _table(table))])
 
 

@@ -1,17 +1,17 @@
-"""What minimizing appends: gradients, clipping, updates by optimizers, rates, averages; and metrics.
+"""Training: gradients, clipping, updates by optimizers, rates and averages, appended by `minimize`; and metrics.
 
-averages             moving averages of parameters: kept while training, computed with elsewhere
+averages             moving averages of parameters: updated in training, used in other entries
 backward             reverse-mode differentiation: append the ops that compute gradients
 clipping             limits of gradients, as ops
-descent              what minimizing a loss appends: gradients of the parameters, and the optimizers' updates of them
-inference_gradients  gradients outside training are those of what is computed there
+descent              gradients of the parameters, and their updates by optimizers
+inference_gradients  gradients of inference forms, outside training
 initialisers         initial values of states, each an op that the runtime runs once, or a tensor of a file
-optimizers           which update an optimizer appends for each parameter, with which slots and rate;
+optimizers           the update, slots and rate of each optimizer;
                      updates are operators, whose formulas and settings are in registry/ops
-parameter_groups     which optimizer trains which parameters, and at which steps
+parameter_groups     the optimizer and the steps of each group of parameters
 schedules            learning rates as ops on the states `step` and `total_steps`
-settings             what optimizers are asked for under names that other libraries have for their settings
-trust_ratios         optimizers that look at a whole parameter at once: LAMB, LARS, Adafactor
-weighted_means       means over steps, weighted by what counts in each
-metrics/             a room of its own
+settings             names of other libraries for the settings of optimizers
+trust_ratios         optimizers with statistics of a whole parameter: LAMB, LARS, Adafactor
+weighted_means       means over steps, weighted by the terms that count in each
+metrics/             metrics over the rows of an epoch
 """

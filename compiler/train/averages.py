@@ -1,4 +1,4 @@
-"""Moving averages of parameters: kept while training, computed with elsewhere."""
+"""Moving averages of parameters: updated in training, used in other entries."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Average:
     """The average of one parameter.
 
     Attributes:
-        state: that holds it.
-        decay: how much of it stays.
-        every: the steps between two that count.
-        entries: in which it stands in for the parameter.
+        state: name of the state that holds it.
+        decay: weight of the old average.
+        every: the period in steps.
+        entries: the entries in which it replaces the parameter.
     """
 
     state: str
@@ -30,7 +30,7 @@ class Average:
 
 
 def append_averages(desc: pb.BlockDesc, averages: Mapping[str, Average]) -> None:
-    """Let the finished training block bring the averages towards what its updates make of the parameters."""
+    """Append updates of the averages by the parameters' new values to the finished training block."""
     if not averages:
         return
     block = Block(desc)
@@ -47,7 +47,7 @@ def append_averages(desc: pb.BlockDesc, averages: Mapping[str, Average]) -> None
 
 
 def averaged_parameters(desc: pb.BlockDesc, entry: str, averages: Mapping[str, Average]) -> None:
-    """Let the averages stand in for the parameters, if they do in that entry."""
+    """Replace the parameters by their averages, if an entry uses averages."""
     if not averages:
         return
     block = Block(desc)
@@ -63,7 +63,7 @@ def averaged_parameters(desc: pb.BlockDesc, entry: str, averages: Mapping[str, A
 
 
 def _rounding(block: Block, average: str, tensor: Value) -> pb.OpDesc:
-    """Return the op that makes of an average what stands for its 16-bit parameter."""
+    """Return the op that rounds an average to the 16-bit dtype of its parameter."""
     dtype = attribute_message("dtype", "dtype", tensor.dtype)
     return pb.OpDesc(
         id=block.next_id,

@@ -1,9 +1,9 @@
 """Reverse-mode differentiation: append the ops that compute gradients.
 
-1. Forward sweep: which tensors vary with the inputs, along float tensors that neither an operator nor the caller
-   declares constant.
-2. Backward sweep: which of the ops that vary do the targets need. If one of them has no gradient rule, or a
-   target depends on an output that is declared non-differentiable, that is one error that lists all of them.
+1. Forward sweep: find the tensors that vary with the inputs, along float tensors that neither an operator nor the
+   caller declares constant.
+2. Backward sweep: find the varying ops that the targets need. If some of them have no gradient rule, or a
+   target depends on an output that is declared non-differentiable, one error lists all of them.
 3. Reverse walk over those ops with a map from each tensor to the contributions to its gradient. Seeds are
    contributions like any other, so a target may depend on another or be named twice. An op's output gradients
    are its outputs' contributions, added up in the order in which they came; its rule appends the gradient ops.
@@ -41,17 +41,16 @@ def gradients(
     Args:
         targets: float tensors of any shape, of one program; one may depend on another.
         inputs: float tensors, in the order wanted.
-        seeds: for each target the gradient it starts with, of the type of the target's gradient; ones where None
-            or not given.
-        no_grad: tensors, or their names, through which no gradient flows: they count as constants, in this call and
-            not in those that differentiate what it gives.
+        seeds: the initial gradient of each target, of the type of the target's gradient; None and the default are ones.
+        no_grad: tensors, or their names, that count as constants in this call, but not in the differentiation of its
+            results.
 
     Returns:
-        For each input its gradient, of its type with float32 for 16-bit floats; None if no target depends on it.
+        The gradient of each input, of its type with float32 for 16-bit floats; None if no target depends on it.
 
     Raises:
-        CompileError: an op on the way has no gradient, all such ops listed with the user's lines; or `no_grad` has
-            an input, or what is no tensor of the program.
+        CompileError: an op on the way has no gradient, all such ops listed with the user's lines; or `no_grad` has an
+            input, or an item that is no tensor of the program.
     """
     targets = [targets] if isinstance(targets, Value) else list(targets)
     starts: list[Value | None] = [None] * len(targets) if seeds is None else list(seeds)
@@ -60,7 +59,7 @@ def gradients(
 
 
 def constants_of(block: Block, no_grad: Sequence[Value | str]) -> set[str]:
-    """The names of the tensors through which no gradient flows. Raises CompileError for what is none of the block."""
+    """Return the names of tensors without gradient; raise CompileError for one that is not of the block."""
     if isinstance(no_grad, Value | str):
         raise CompileError(f"no_grad={no_grad!r} is no list of tensors or names; write no_grad=[{no_grad!r}]")
     for given in no_grad:
@@ -116,7 +115,7 @@ def _names(values: Sequence[Value | None]) -> tuple[str, ...]:
 
 @dataclass
 class _Walk:
-    """The reverse walk: what is known of each tensor's gradient so far."""
+    """The reverse walk: the contributions so far to the gradient of each tensor."""
 
     block: Block
     varies: set[str]
@@ -148,7 +147,7 @@ class _Walk:
                 self.contributions.setdefault(name, []).append(grad)
 
     def total(self, name: str) -> Value | None:
-        """Return the sum of the contributions so far, which takes their place."""
+        """Return the sum of the contributions so far, which replaces them; None if there are none."""
         parts = self.contributions.get(name)
         if not parts:
             return None
@@ -168,7 +167,7 @@ class _Walk:
         return value
 
     def mark_gradients(self, first: int, grads: set[str]) -> None:
-        """Count the ops from `first` on that make these tensors to the stage GRADIENT, whatever they were made for."""
+        """Set the stage of ops from `first` on that these tensors depend on to GRADIENT."""
         for desc in self.block.desc.ops[first:]:
             if not grads.isdisjoint(desc.outputs[:]):
                 desc.stage = pb.STAGE_GRADIENT
@@ -214,7 +213,7 @@ def _active_ops(block: Block, varies: set[str], targets: set[str]) -> list[pb.Op
 
 
 def _gradient_inputs(block: Block, desc: pb.OpDesc) -> list[str]:
-    """Inputs that the outputs depend on smoothly, as far as the operator declares."""
+    """Return the inputs with a gradient: outputs depend on them smoothly, as declared by the operator."""
     op, inputs = find_op(desc.type), desc.inputs[:]
     if not op.differentiable:
         return [name for name in inputs if name and block.types[name].dtype in REALS]

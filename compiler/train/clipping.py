@@ -9,28 +9,28 @@ from registry import OpError, Value, ops
 from registry.settings import Number, require_within
 
 __all__ = ["by_norm", "by_value", "global_norm"]
-"""What `compiler` and `prograd` give on."""
+"""The names that `compiler` and `prograd` export."""
 
 Clip = Callable[[Sequence[Value]], list[Value]]
-"""Appends the ops that limit gradients; gives them in the same order."""
+"""A function that appends the ops that limit gradients, and returns these in the same order."""
 
 
 def by_value(limit: Number) -> Clip:
-    """Bring every element of every gradient into -limit ... limit, as PyTorch's clip_grad_value_."""
+    """Clip every element of every gradient to -limit ... limit, as PyTorch's clip_grad_value_ does."""
     _require_positive("by_value", limit)
     return lambda grads: [ops.clip(grad, -limit, limit) for grad in grads]
 
 
 def by_norm(limit: Number) -> Clip:
-    """Scale each gradient by limit / norm where its own norm exceeds `limit`, a parameter's at a time."""
+    """Scale each gradient by limit / norm if its own norm exceeds `limit`."""
     _require_positive("by_norm", limit)
     return lambda grads: [scaled for grad in grads for scaled in global_norm(limit)([grad])]
 
 
 def global_norm(limit: Number) -> Clip:
-    """Scale all gradients by limit / norm where the norm of all of them together exceeds `limit`.
+    """Scale all gradients by limit / norm if their joint norm exceeds `limit`.
 
-    Pascanu et al., 2013; a small 1e-6 keeps the division finite, as in PyTorch's clip_grad_norm_.
+    Pascanu et al., 2013. A term of 1e-6 keeps the division finite, as in PyTorch's clip_grad_norm_.
     """
     _require_positive("global_norm", limit)
 
@@ -46,7 +46,7 @@ def global_norm(limit: Number) -> Clip:
 
 
 def require_clip(clip: object) -> None:
-    """Raise OpError unless it is None or one of this file."""
+    """Raise OpError unless the value is None or one of this module's limits."""
     if clip is not None and not callable(clip):
         raise OpError(f"clip={clip!r} does not limit gradients; use a limit as global_norm(1.0)")
 

@@ -1,4 +1,4 @@
-"""What minimizing a loss appends: gradients of the parameters, and the optimizers' updates of them."""
+"""Gradients of the parameters for a loss, and their updates by optimizers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Pairs = list[tuple[Value, Value]]
 
 @dataclass(frozen=True)
 class Descent:
-    """The place where gradients and updates are appended.
+    """The block in which gradients and updates are appended.
 
     Attributes:
-        block: of training.
-        states: of the program; slots are added to them.
-        updates: so far, by state.
-        update: sets one of them.
-        free_state: a name that no state has yet, from one that is asked for.
+        block: the training block.
+        states: states of the program; slots are added to them.
+        updates: updates so far, by state.
+        update: sets an update.
+        free_state: returns an unused state name, given a suggestion.
     """
 
     block: Block
@@ -49,7 +49,7 @@ class Descent:
         accumulate: int,
         no_grad: Sequence[Value | str],
     ) -> tuple[Pairs, list[Value]]:
-        """Append all of `Program.minimize`; gives what it gives, and the learning rates in the order of the groups."""
+        """Append all of `Program.minimize`; return its result, and the learning rates in the order of the groups."""
         _require_sane(loss, [optimizer, *(own for _, own in groups)], clip, accumulate)
         pairs = self._gradients(loss, parameters, no_grad)
         members = grouped([w for w, _ in pairs], optimizer, groups)
@@ -64,7 +64,7 @@ class Descent:
                 grads = [given[w.name] for w in trained]
                 for w, dw in zip(trained, own.clip(grads) if own.clip and grads else grads, strict=True):
                     self._append_update(own, w, dw, rates[-1], cadence)
-            if cadence.waits is not None:  # after all that reads the means, so that they are written over
+            if cadence.waits is not None:  # after all readers of the means, so they can be overwritten
                 for (so_far, _), mean in zip(sums, means, strict=True):
                     self.update(so_far, ops.where(cadence.waits, mean, 0.0))
         return pairs, rates
@@ -92,7 +92,7 @@ class Descent:
         return found
 
     def _sums(self, pairs: Pairs, cadence: Cadence) -> list[tuple[Value, Value]]:
-        """With each parameter's gradient the slot that sums up those of the steps that make one update."""
+        """Return each parameter with the slot that sums its gradients over the steps of one update."""
         if cadence.waits is None:
             return []
         return [(self._slot(w, Slot("gradient")), dw) for w, dw in pairs]

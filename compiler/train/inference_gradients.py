@@ -1,10 +1,11 @@
-"""Gradients outside training are those of what is computed there.
+"""Gradients outside training, which are those of inference forms.
 
 1. An op that is differentiated may have an inference form: batch_norm normalises by its running statistics, which do
-   not depend on the rows. What was appended to differentiate its training form is then not the gradient of anything.
-2. So an entry that fetches such a gradient, or what is made of one, is built anew: op by op, in inference forms, and
-   each time something was differentiated, it is differentiated here.
-3. What reads a result of an op that only training has, goes; so does in the end what led to the old gradients.
+   not depend on the rows. The ops that differentiate its training form do not compute the gradient of its inference
+   form.
+2. An entry that fetches such a gradient, or a value computed from one, is therefore rebuilt: op by op, in inference
+   forms, and each differentiation is repeated there.
+3. Readers of a result that only training has are dropped; so are, at the end, the ops of the old gradients.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from registry.op import find_op
 from registry.ops.fill import gradient_like
 
 Now = dict[str, str | None]
-"""By tensor of the source, what stands for it: another tensor, or None for one that only training has."""
+"""Replacements by tensor of the source: another tensor, or None for one that only training has."""
 
 
 def with_gradients_of_forms(
     entry: str, source: pb.BlockDesc, part: pb.BlockDesc, differentiations: Sequence[Differentiation]
 ) -> pb.BlockDesc:
-    """The part of what was built that an entry needs, with gradients of inference forms; as it is if it has none.
+    """Return the part that an entry needs, with gradients of inference forms; unchanged if it has none.
 
-    Raises CompileError if a form has no gradient, or the entry needs what only training has.
+    Raises CompileError if a form has no gradient, or the entry needs a result that only training has.
     """
     forms = {op.id for op in source.ops if find_op(op.type).inference_rule is not None}
     if not any(op.gradient_of in forms for op in part.ops):
@@ -59,7 +60,7 @@ def with_gradients_of_forms(
 
 
 def _wanted(source: pb.BlockDesc, part: pb.BlockDesc, differentiations: Sequence[Differentiation]) -> set[str]:
-    """Return the tensors of the part, what its gradients are of, and all that these are made of."""
+    """Return the tensors of the part, the targets of its gradients, and all their dependencies."""
     wanted = {tensor.name for tensor in part.tensors}
     while True:
         before = len(wanted)
@@ -92,7 +93,7 @@ def _append(block: Block, op: pb.OpDesc, tensors: dict[str, pb.TensorDesc], now:
 
 
 def _differentiate(block: Block, one: Differentiation, now: Now) -> None:
-    """Differentiate once more what was differentiated, here; what depends on nothing any more has the gradient 0."""
+    """Repeat a differentiation in this block; targets that depend on nothing any more have gradient 0."""
     targets, seeds = ([now.get(name, name) for name in names] for names in (one.targets, one.seeds))
     if None in targets or None in seeds:
         now.update((result, None) for result in one.results if result)

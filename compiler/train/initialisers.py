@@ -28,49 +28,49 @@ __all__ = [
     "variance_scaling",
     "zeros",
 ]
-"""What `compiler` and `prograd` give on."""
+"""The names that `compiler` and `prograd` export."""
 
 Initialiser = Callable[[Block, TensorType], Value]
-"""Appends to a block one op whose result is the initial value; the type is static."""
+"""A function that appends one op to a block and returns the initial value of a static type."""
 
 
-@cache  # so that equal ones are one, and what they make is made once for each type
+@cache  # so equal initialisers are one object, and their values are computed once for each type
 def constant(value: float) -> Initialiser:
-    """Return every element is `value`."""
+    """Initialise every element to `value`."""
     return lambda block, type: full.on(block)(shape=type.shape, value=value, dtype=_dtype(type))
 
 
 def zeros() -> Initialiser:
-    """Return every element is 0."""
+    """Initialise every element to 0."""
     return constant(0.0)
 
 
 def uniform(low: float = -0.05, high: float = 0.05) -> Initialiser:
-    """Uniform on [low, high)."""
+    """Draw uniformly from [low, high)."""
     return lambda block, type: ops.uniform.on(block)(shape=type.shape, low=low, high=high, dtype=_dtype(type))
 
 
 def normal(mean: float = 0.0, deviation: float = 0.05) -> Initialiser:
-    """Normal with that mean and standard deviation."""
+    """Draw from the normal distribution with that mean and standard deviation."""
     return lambda block, type: ops.normal.on(block)(
         shape=type.shape, mean=mean, deviation=deviation, dtype=_dtype(type)
     )
 
 
 def truncated_normal(mean: float = 0.0, deviation: float = 0.05, low: float = -2.0, high: float = 2.0) -> Initialiser:
-    """Normal from `low` to `high` deviations off the mean; `deviation` is that before numbers are left out."""
+    """Draw from a normal distribution truncated to `low` ... `high` deviations off the mean."""
     return lambda block, type: ops.truncated_normal.on(block)(
         shape=type.shape, mean=mean, deviation=deviation, low=low, high=high, dtype=_dtype(type)
     )
 
 
 def identity() -> Initialiser:
-    """Ones on the diagonal of the last two axes, zeros elsewhere."""
+    """Set ones on the diagonal of the last two axes, zeros elsewhere."""
     return lambda block, type: ops.eye.on(block)(shape=type.shape, dtype=_dtype(type))
 
 
 def orthogonal(gain: float = 1.0) -> Initialiser:
-    """Orthonormal columns, or rows where there are fewer, times `gain`: Saxe et al., 2014.
+    """Draw orthonormal columns, or rows if there are fewer, times `gain`: Saxe et al., 2014.
 
     Axes before the last are the rows.
     """
@@ -83,9 +83,10 @@ def variance_scaling(
     mode: Literal["fan_in", "fan_out", "fan_avg"] = "fan_in",
     distribution: Literal["normal", "truncated_normal", "uniform"] = "truncated_normal",
 ) -> Initialiser:
-    """Mean 0 and variance scale / n, where n is fan_in, fan_out or their mean: He et al., 2015, in general form.
+    """Draw with mean 0 and variance scale / n, for n by `mode`: He et al., 2015, in general form.
 
-    Numbers of the truncated normal are within two deviations, and their variance is that asked for.
+    n is fan_in, fan_out or their mean. The truncated normal is truncated to two deviations, and has the requested
+    variance after truncation.
     """
     if mode not in ("fan_in", "fan_out", "fan_avg") or distribution not in _DISTRIBUTIONS or scale <= 0:
         raise OpError(
@@ -102,7 +103,7 @@ def variance_scaling(
 
 
 def from_file(path: str | os.PathLike[str], key: str | None = None) -> FromFile:
-    """Return the tensor `key`, the state's own name unless given, of a safetensors file.
+    """Read the tensor `key` of a safetensors file; the default key is the state's name.
 
     `path` is relative to the folder that the program is saved in, and the file becomes part of the program.
     """
@@ -111,7 +112,7 @@ def from_file(path: str | os.PathLike[str], key: str | None = None) -> FromFile:
 
 @dataclass(frozen=True)
 class FromFile:
-    """An initial value that lies in a file; made by `from_file`."""
+    """An initial value in a file; made by `from_file`."""
 
     path: str
     key: str | None
@@ -119,7 +120,7 @@ class FromFile:
 
 @cache
 def glorot_uniform() -> Initialiser:
-    """Uniform on ±sqrt(6 / (fan_in + fan_out)): Glorot and Bengio, 2010."""
+    """Draw uniformly from ±sqrt(6 / (fan_in + fan_out)): Glorot and Bengio, 2010."""
 
     def initialise(block: Block, type: TensorType) -> Value:
         limit = sqrt(6 / max(sum(fans(type)), 1))
@@ -129,12 +130,12 @@ def glorot_uniform() -> Initialiser:
 
 
 def glorot_normal() -> Initialiser:
-    """Normal with variance 2 / (fan_in + fan_out): Glorot and Bengio, 2010."""
+    """Draw from a normal distribution with variance 2 / (fan_in + fan_out): Glorot and Bengio, 2010."""
     return lambda block, type: normal(0.0, sqrt(2 / max(sum(fans(type)), 1)))(block, type)
 
 
 def he_uniform() -> Initialiser:
-    """Uniform on ±sqrt(6 / fan_in): He et al., 2015."""
+    """Draw uniformly from ±sqrt(6 / fan_in): He et al., 2015."""
 
     def initialise(block: Block, type: TensorType) -> Value:
         limit = sqrt(6 / max(fans(type)[0], 1))
@@ -144,12 +145,12 @@ def he_uniform() -> Initialiser:
 
 
 def he_normal() -> Initialiser:
-    """Normal with variance 2 / fan_in: He et al., 2015."""
+    """Draw from a normal distribution with variance 2 / fan_in: He et al., 2015."""
     return lambda block, type: normal(0.0, sqrt(2 / max(fans(type)[0], 1)))(block, type)
 
 
 def fans(type: TensorType) -> tuple[int, int]:
-    """fan_in and fan_out of a weight (..., in, out); leading axes are a convolution's window."""
+    """Return fan_in and fan_out of a weight (..., in, out); leading axes are a convolution's window."""
     shape = type.static_shape
     if len(shape) < 2:
         return prod(shape), prod(shape)
@@ -158,7 +159,7 @@ def fans(type: TensorType) -> tuple[int, int]:
 
 
 _TWO_SIDES = 0.87962566103423978
-"""The deviation of a normal number that is within two deviations of its mean."""
+"""The deviation of a standard normal number truncated to two deviations."""
 
 _DISTRIBUTIONS: dict[str, Callable[[float], Initialiser]] = {
     "normal": lambda deviation: normal(0.0, deviation),

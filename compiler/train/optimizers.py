@@ -1,8 +1,8 @@
-"""Which update an optimizer appends for each parameter, with which slots and rate.
+"""Optimizers: the update that each appends for a parameter, with its slots and rate.
 
-Rates are numbers, settings or schedules. `decay` is coupled, added to the gradient as decay * w, or decoupled,
-shrinking w by rate * decay (Loshchilov and Hutter, 2019), as each says; `clip` limits the gradients of the optimizer's
-parameters.
+Rates are numbers, settings or schedules. `decay` is either coupled (decay * w is added to the gradient) or decoupled (w
+shrinks by rate * decay; Loshchilov and Hutter, 2019), as each optimizer states. `clip` limits the gradients of the
+optimizer's parameters.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = [
     "rmsprop",
     "sgd",
 ]
-"""What `compiler` and `prograd` give on."""
+"""The names that `compiler` and `prograd` export."""
 
 
 Decays = Literal["coupled", "decoupled", "by itself"]
-"""A decay is added to the gradient, shrinks the parameter, or is what the update makes of it."""
+"""The form of decay: added to the gradient, shrinking the parameter, or handled by the update itself."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Slot:
     """A state that an optimizer keeps for a parameter.
 
     Attributes:
-        name: in the optimizer.
-        initial: what every element is at first, or None for the parameter's own initial value.
-        type: of the slot, from the parameter's; the same unless given.
+        name: name of the slot in the optimizer.
+        initial: initial value of every element, or None for the parameter's own initial value.
+        type: computes the slot's type from the parameter's; by default the same.
     """
 
     name: str
@@ -62,14 +62,14 @@ class Optimizer:
     """An update and its settings.
 
     Attributes:
-        update: called as update(w, dw, *slots, rate[, step], **attributes); gives the new w and slots.
-        slots: what the update keeps for a parameter of that type.
-        rate: of learning.
-        decay: of weights.
-        attributes: of the update.
-        needs_step: whether the update takes the number of updates done before.
+        update: called as update(w, dw, *slots, rate[, step], **attributes); returns the new w and slots.
+        slots: returns the slots of the update for a parameter of that type.
+        rate: learning rate.
+        decay: weight decay.
+        attributes: attributes of the update.
+        needs_step: True if the update takes the number of earlier updates.
         clip: limits gradients before the update.
-        decays: how a decay that is a setting comes in, which no attribute can be.
+        decays: the form of a decay that is a setting, which cannot be an attribute.
     """
 
     update: Callable[..., Any]
@@ -103,7 +103,10 @@ class Optimizer:
         *,
         decay_scale: float = 1.0,
     ) -> list[Value]:
-        """Append the update of one parameter; the new w and slots. `done` appends the number of updates before."""
+        """Append the update of one parameter, and return the new w and slots.
+
+        `done` appends the number of earlier updates.
+        """
         more = [done()] if self.needs_step else []
         decay = self.decay * decay_scale if decay_scale not in (0.0, 1.0) else self.decay if decay_scale else 0.0
         if isinstance(decay, Value) and self.decays == "coupled":
@@ -115,13 +118,13 @@ class Optimizer:
 
 
 def keeping(*names: str) -> Callable[[TensorType], Sequence[Slot]]:
-    """Slots of the parameter's type that are zero at first."""
+    """Return slots of the parameter's type that are zero at first."""
     return lambda type: [Slot(name) for name in names]
 
 
 @with_settings
 def sgd(rate: Rate, *, decay: Number = 0.0, clip: Clip | None = None) -> Optimizer:
-    """Gradient descent: w - rate * (dw + decay * w)."""
+    """Return gradient descent: w - rate * (dw + decay * w)."""
     return Optimizer(ops.sgd, keeping(), as_schedule(rate), decay, {}, clip=clip)
 
 
@@ -134,14 +137,14 @@ def momentum(
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Gradient descent with a velocity: Polyak, 1964; Nesterov's form as Sutskever et al., 2013. Coupled decay."""
+    """Return descent with a velocity: Polyak, 1964; Nesterov's form: Sutskever et al., 2013. Coupled decay."""
     attributes = dict(momentum=momentum, nesterov=nesterov)
     return Optimizer(ops.momentum, keeping("velocity"), as_schedule(rate), decay, attributes, clip=clip)
 
 
 @with_settings
 def nesterov(rate: Rate, *, momentum: float = 0.9, decay: Number = 0.0, clip: Clip | None = None) -> Optimizer:
-    """Gradient descent with Nesterov's momentum: Sutskever et al., 2013. Coupled decay."""
+    """Return gradient descent with Nesterov's momentum: Sutskever et al., 2013. Coupled decay."""
     attributes = dict(momentum=momentum, nesterov=True)
     return Optimizer(ops.momentum, keeping("velocity"), as_schedule(rate), decay, attributes, clip=clip)
 
@@ -157,7 +160,7 @@ def adam(
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Adam: Kingma and Ba, 2015, with coupled decay; `amsgrad` as Reddi et al., 2018."""
+    """Return Adam: Kingma and Ba, 2015, with coupled decay; `amsgrad`: Reddi et al., 2018."""
     attributes: dict[str, Any] = dict(beta1=beta1, beta2=beta2, epsilon=epsilon)
     schedule = as_schedule(rate)
     if amsgrad:
@@ -176,7 +179,7 @@ def adamw(
     decay: Number = 0.01,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Adam with decoupled decay: Loshchilov and Hutter, 2019; `amsgrad` as Reddi et al., 2018."""
+    """Return Adam with decoupled decay: Loshchilov and Hutter, 2019; `amsgrad`: Reddi et al., 2018."""
     attributes: dict[str, Any] = dict(beta1=beta1, beta2=beta2, epsilon=epsilon)
     schedule = as_schedule(rate)
     if amsgrad:
@@ -197,7 +200,7 @@ def adamax(
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Adam by the largest gradient: Kingma and Ba, 2015, with coupled decay."""
+    """Return Adam by the largest gradient: Kingma and Ba, 2015, with coupled decay."""
     attributes = dict(beta1=beta1, beta2=beta2, epsilon=epsilon)
     return Optimizer(ops.adamax, keeping("m", "largest"), as_schedule(rate), decay, attributes, True, clip)
 
@@ -214,7 +217,7 @@ def nadam(
     decoupled: bool = False,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Adam with Nesterov's momentum: Dozat, 2016, with coupled decay unless `decoupled`."""
+    """Return Adam with Nesterov's momentum: Dozat, 2016, with coupled decay unless `decoupled`."""
 
     def slots(type: TensorType) -> Sequence[Slot]:
         return [Slot("m"), Slot("v"), Slot("product", 1.0, lambda type: TensorType("float64", ()))]
@@ -235,7 +238,7 @@ def radam(
     decoupled: bool = False,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Rectified Adam: Liu et al., 2020, with coupled decay unless `decoupled`."""
+    """Return rectified Adam: Liu et al., 2020, with coupled decay unless `decoupled`."""
     attributes: dict[str, Any] = dict(beta1=beta1, beta2=beta2, epsilon=epsilon, decoupled=decoupled)
     decays = _decays(decoupled)
     return Optimizer(ops.radam, keeping("m", "v"), as_schedule(rate), decay, attributes, True, clip, decays)
@@ -251,7 +254,7 @@ def adagrad(
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Gradient descent by all squares so far, which begin with `initial`: Duchi et al., 2011. Coupled decay."""
+    """Return descent by the sum of squares, which starts at `initial`: Duchi et al., 2011. Coupled decay."""
     attributes = dict(rate_decay=rate_decay, epsilon=epsilon)
     return Optimizer(
         ops.adagrad, lambda type: [Slot("total", initial)], as_schedule(rate), decay, attributes, True, clip
@@ -267,7 +270,7 @@ def adadelta(
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Gradient descent in the units of the parameter: Zeiler, 2012. Coupled decay."""
+    """Return gradient descent in the units of the parameter: Zeiler, 2012. Coupled decay."""
     attributes = dict(rho=rho, epsilon=epsilon)
     return Optimizer(ops.adadelta, keeping("v", "change"), as_schedule(rate), decay, attributes, clip=clip)
 
@@ -283,7 +286,7 @@ def rmsprop(
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """RMSprop: Tieleman and Hinton, 2012; `centred` as Graves, 2013. Coupled decay."""
+    """Return RMSprop: Tieleman and Hinton, 2012; `centred`: Graves, 2013. Coupled decay."""
 
     def update(w: Value, dw: Value, *more: Value, decay: float) -> list[Value]:
         *slots, rate = more
@@ -308,16 +311,16 @@ def lion(
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Steps of one size by the sign of a mean: Chen et al., 2023, with decoupled decay."""
+    """Return Lion, with steps of one size by the sign of a mean: Chen et al., 2023. Decoupled decay."""
     attributes = dict(beta1=beta1, beta2=beta2)
     return Optimizer(ops.lion, keeping("m"), as_schedule(rate), decay, attributes, clip=clip, decays="decoupled")
 
 
 @with_settings
 def look_ahead(optimizer: Optimizer, *, every: int = 5, share: float = 0.5) -> Optimizer:
-    """Let an optimizer run ahead, and every so many updates go `share` of the way to where it got: Zhang et al., 2019.
+    """Return an optimizer that moves `share` of the way to another one's result after `every` updates.
 
-    The slot `slow` is where the parameter was last brought back to.
+    Zhang et al., 2019. The slot `slow` has the parameter after its last such move.
     """
     require_whole("look_ahead", every=every)
 

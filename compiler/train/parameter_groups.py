@@ -1,4 +1,4 @@
-"""Which optimizer trains which parameters, and at which steps."""
+"""The optimizer and the steps of each group of parameters."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Group = tuple[Sequence[Value], Optimizer]
 
 @dataclass(frozen=True)
 class Cadence:
-    """When updates happen.
+    """The steps at which updates happen.
 
     Attributes:
-        block: of training.
-        every: the steps that make one update.
-        waits: whether this step ends without an update, a rank-0 bool tensor; None if none does. What a state keeps
-            stands first in a choice by it, because `where` may write over that.
+        block: the training block.
+        every: steps per update.
+        waits: True if this step ends without an update, a rank-0 bool tensor; None if none does. The old value of a
+            state is the first choice of a `where` by it, which may overwrite it in place.
     """
 
     block: Block
@@ -30,7 +30,7 @@ class Cadence:
 
     @staticmethod
     def of(block: Block, every: int) -> Cadence:
-        """Append what tells whether an update must wait."""
+        """Append the ops that determine if an update must wait."""
         waits = None if every == 1 else ops.not_equal((block.state("step") + 1) % every, 0)
         return Cadence(block, every, waits)
 

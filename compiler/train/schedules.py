@@ -1,7 +1,7 @@
-"""Learning rates as ops on the states `step` and `total_steps`; a setting may stand in the place of the rate.
+"""Learning rates as ops on the states `step` and `total_steps`; a rate may be a setting.
 
-`step` counts from 0, so the first rate is that of step 0. Where PyTorch has a schedule of the name, stepped once per
-training step, this is its closed form.
+`step` counts from 0, so the first rate is that of step 0. A schedule with the name of one of PyTorch is its closed
+form, stepped once per training step.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from registry import Block, OpError, Value, ops
 from registry.settings import Number, require_within
 
 Schedule = Callable[[Block], Value]
-"""Appends the ops of a rate to a block; the result is a rank-0 float64 tensor."""
+"""A function that appends the ops of a rate to a block and returns a rank-0 float64 tensor."""
 
 Rate = Number | Schedule
 """A number, a setting, or a schedule."""
 
 
 def constant(rate: Number) -> Schedule:
-    """Always `rate`."""
+    """Return the schedule that is always `rate`."""
     _ask("constant: rate", rate)
     return lambda block: _float64(block, rate)
 
 
 def step(rate: Number, *, every: int, factor: float = 0.1) -> Schedule:
-    """Return `rate`, multiplied by `factor` after every so many steps."""
+    """Return the schedule that multiplies `rate` by `factor` every `every` steps."""
     require_whole("step", every=every)
     _ask("step: rate", rate)
     return lambda block: rate * factor ** ops.cast(block.state("step") // every, dtype="float64")
 
 
 def multi_step(rate: Number, *, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
-    """Return `rate`, multiplied by `factor` at each of the milestones, which are numbers of steps."""
+    """Return the schedule that multiplies `rate` by `factor` at each milestone, a number of steps."""
     for milestone in milestones:
         require_whole("multi_step", least=None, milestone=milestone)
     _ask("multi_step: rate", rate)
@@ -45,7 +45,7 @@ def multi_step(rate: Number, *, milestones: Sequence[int], factor: float = 0.1) 
 
 
 def piecewise(*, milestones: Sequence[int], rates: Sequence[Rate]) -> Schedule:
-    """Return the first rate or schedule before the first milestone, the next one from there, and so on."""
+    """Return the schedule with the first rate before the first milestone, the next one from there, and so on."""
     for milestone in milestones:
         require_whole("piecewise", least=None, milestone=milestone)
     if len(rates) != len(milestones) + 1 or list(milestones) != sorted(milestones):
@@ -65,26 +65,26 @@ def piecewise(*, milestones: Sequence[int], rates: Sequence[Rate]) -> Schedule:
 
 
 def exponential(rate: Number, *, factor: float, every: int = 1) -> Schedule:
-    """Return `rate` times the power of `factor` to step / every: a smooth decay by `factor` within so many steps."""
+    """Return the schedule rate * factor ** (step / every), a smooth decay by `factor` in `every` steps."""
     require_whole("exponential", every=every)
     _ask("exponential: rate", rate)
     return lambda block: rate * factor ** (_step(block) / every)
 
 
 def inverse_time(rate: Number, *, factor: float, every: int = 1) -> Schedule:
-    """Return `rate` over 1 + factor * step / every."""
+    """Return the schedule rate / (1 + factor * step / every)."""
     require_whole("inverse_time", every=every)
     _ask("inverse_time: rate", rate)
     return lambda block: rate / (1.0 + factor * _step(block) / every)
 
 
 def polynomial(rate: Number, *, steps: int | None = None, power: float = 1.0, final: float = 0.0) -> Schedule:
-    """From `rate` down to `final` over `steps`, by (1 - step / steps) to the power; linear for the power 1.
+    """Return the schedule from `rate` down to `final` by (1 - step / steps) ** power; linear for power 1.
 
     Args:
         rate: the first rate.
-        steps: of the way down; all steps unless given.
-        power: of the way down.
+        steps: steps of the decay; by default all steps.
+        power: exponent of the decay.
         final: the rate from then on.
     """
     if steps is not None:
@@ -101,7 +101,7 @@ def polynomial(rate: Number, *, steps: int | None = None, power: float = 1.0, fi
 def cosine(rate: Number, *, steps: int | None = None, final: float = 0.0) -> Schedule:
     """Return half a cosine from `rate` down to `final`, which stays: Loshchilov and Hutter, 2017.
 
-    `steps` are those of the way down, all steps unless given.
+    `steps` are those of the decay, by default all steps.
     """
     if steps is not None:
         require_whole("cosine", steps=steps)
@@ -118,9 +118,9 @@ def cosine_restarts(rate: Number, *, period: int, growth: float = 1.0, final: fl
 
     Args:
         rate: the rate at every restart.
-        period: the steps of the first one.
-        growth: how much longer than the one before each is.
-        final: what each approaches.
+        period: steps of the first half cosine.
+        growth: ratio of each period to the one before.
+        final: rate that each half cosine approaches.
     """
     require_whole("cosine_restarts", period=period)
     _ask("cosine_restarts: rate", rate)
@@ -131,7 +131,7 @@ def cosine_restarts(rate: Number, *, period: int, growth: float = 1.0, final: fl
         at = _step(block)
         if growth == 1:
             return _falling(rate, final, ops.remainder(at, float(period)) / period)
-        # The cycle n begins at period * (growth^n - 1) / (growth - 1). A rounded logarithm may be one too low or high.
+        # Cycle n begins at period * (growth^n - 1) / (growth - 1). A rounded logarithm may be one too low or high.
         n = ops.floor(ops.log1p(at * (growth - 1.0) / period) / ops.log(block.constant("float64", growth)))
         n = ops.where(at < _begin(n, period, growth), n - 1.0, n)
         n = ops.where(at >= _begin(n + 1.0, period, growth), n + 1.0, n)
@@ -149,15 +149,15 @@ def one_cycle(
     final_divisor: float = 1e4,
     linear: bool = False,
 ) -> Schedule:
-    """From peak / start_divisor up to `peak` and down to a `final_divisor`th of the start: Smith and Topin, 2017.
+    """Return a rise from peak / start_divisor to `peak` and a decay to the final rate: Smith and Topin, 2017.
 
     Args:
         peak: the highest rate.
-        steps: of the whole cycle, the last of which has the final rate; all steps unless given.
-        rise: the part of the steps that rises.
-        start_divisor: of `peak`, which gives the first rate.
-        final_divisor: of the first rate, which gives the last.
-        linear: lines in place of half cosines.
+        steps: steps of the whole cycle, the last of which has the final rate; by default all steps.
+        rise: fraction of the steps that rises.
+        start_divisor: divisor of `peak` for the first rate.
+        final_divisor: divisor of the first rate for the last one.
+        linear: True for lines instead of half cosines.
     """
     if steps is not None:
         require_whole("one_cycle", steps=steps)
@@ -178,7 +178,7 @@ def one_cycle(
 
 
 def noam(width: int, *, warmup: int = 4000, scale: float = 1.0) -> Schedule:
-    """Return the number scale / sqrt(width) times the smaller of 1 / sqrt(t) and t / warmup^1.5: Vaswani et al., 2017.
+    """Return scale / sqrt(width) * min(1 / sqrt(t), t / warmup**1.5): Vaswani et al., 2017.
 
     `width` is that of the model, `warmup` a number of steps, and t = step + 1.
     """
@@ -192,13 +192,13 @@ def noam(width: int, *, warmup: int = 4000, scale: float = 1.0) -> Schedule:
 
 
 def linear_warmup(schedule: Rate, *, steps: int, start: float = 0.0) -> Schedule:
-    """Any rate or schedule, multiplied by a line from `start` at the first step to 1 after `steps`."""
+    """Return a rate or schedule times a line from `start` at the first step to 1 after `steps`."""
     require_whole("linear_warmup", steps=steps)
     return lambda block: as_schedule(schedule)(block) * (start + (1.0 - start) * _part(block, steps))
 
 
 def exponential_warmup(schedule: Rate, *, steps: int, start: float = 0.01) -> Schedule:
-    """Any rate or schedule, multiplied by a power that rises from `start` at the first step to 1 after `steps`."""
+    """Return a rate or schedule times an exponential from `start` at the first step to 1 after `steps`."""
     require_whole("exponential_warmup", steps=steps)
     if start <= 0:
         raise OpError(f"exponential_warmup: start={start} is not above 0")
@@ -210,7 +210,7 @@ def warmup_cosine(peak: Number, *, warmup: float = 0.1, final: float = 0.0) -> S
 
     Args:
         peak: the highest rate.
-        warmup: the steps of the rise, as a part of all steps if below 1, else as their number.
+        warmup: the steps of the rise, as a fraction of all steps if below 1, else as their number.
         final: the rate after the last step.
     """
     if warmup < 0:
@@ -230,7 +230,7 @@ def warmup_cosine(peak: Number, *, warmup: float = 0.1, final: float = 0.0) -> S
 
 
 def as_schedule(rate: Rate) -> Schedule:
-    """Return a number or a setting is a constant schedule."""
+    """Return a schedule; a number or a setting becomes a constant schedule."""
     if isinstance(rate, Value):
         if rate.name not in rate.block.weak or rate.rank != 0:
             raise OpError(f"the rate {rate!r} is neither a number, a setting nor a schedule")
@@ -245,7 +245,7 @@ def as_schedule(rate: Rate) -> Schedule:
 
 
 def _ask(what: str, rate: Number) -> None:
-    """Let a setting be no rate below 0; numbers are what they are."""
+    """Narrow a setting to rates from 0 on; plain numbers are not changed."""
     if isinstance(rate, Value):
         require_within(what, rate, Interval(least=0.0))
 
@@ -261,7 +261,7 @@ def _step(block: Block) -> Value:
 
 
 def _steps(block: Block, steps: int | None) -> Value:
-    """That number of steps, or all of the run."""
+    """Return that number of steps, or all of the run."""
     if steps is not None:
         return block.constant("float64", steps)
     return ops.maximum(ops.cast(block.state("total_steps"), dtype="float64"), 1.0)
@@ -272,7 +272,7 @@ def _part(block: Block, steps: int) -> Value:
 
 
 def _falling(a: Number, b: Number, part: Value) -> Value:
-    """Return half a cosine from a, where part is 0, to b, where it is 1."""
+    """Return half a cosine from a, where `part` is 0, to b, where it is 1."""
     return b + (a - b) * 0.5 * (1.0 + ops.cos(part * pi))
 
 
@@ -287,6 +287,6 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """What a notebook completes."""
+    """Return the names that a notebook completes."""
     own = globals().items()
     return sorted(name for name, thing in own if name[0] != "_" and getattr(thing, "__module__", "") == __name__)

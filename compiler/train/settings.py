@@ -1,4 +1,4 @@
-"""What optimizers are asked for under names that other libraries have for their settings."""
+"""Names of other libraries for the settings of optimizers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHER_NAMES: Final = {
 
 
 def with_settings(optimizer: Callable[P, R]) -> Callable[P, R]:
-    """Let a call that gives a setting that there is not say which there are."""
+    """Let a call with an unknown setting raise an error that names the known ones."""
     code = optimizer.__code__
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 

@@ -1,4 +1,4 @@
-"""Optimizers that look at a whole parameter at once: LAMB, LARS and Adafactor, spelled with operators."""
+"""Optimizers with statistics of a whole parameter, LAMB, LARS and Adafactor, composed of operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from registry import Value, ops
 from registry.settings import Number
 
 __all__ = ["adafactor", "lamb", "lars"]
-"""What `compiler` and `prograd` give on."""
+"""The names that `compiler` and `prograd` export."""
 
 
 @with_settings
@@ -27,7 +27,7 @@ def lamb(
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Adam whose step has the length rate * norm(w): You et al., 2020, with decay as part of the direction.
+    """Return Adam with steps of length rate * norm(w): You et al., 2020; decay is part of the direction.
 
     Where the norm of w or of the direction is 0, the step is rate * direction.
     """
@@ -60,9 +60,10 @@ def lars(
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Momentum with a rate for each parameter, rate * trust * norm(w) / (norm(dw) + decay * norm(w)): You et al., 2017.
+    """Return momentum with the rate rate * trust * norm(w) / (norm(dw) + decay * norm(w)): You et al., 2017.
 
-    The velocity holds steps, the rate included. Where norm(w) or the divisor is 0, the rate is the optimizer's own.
+    The rate differs for each parameter. The velocity holds steps, the rate included. Where norm(w) or the divisor is 0,
+    the rate is the optimizer's own.
     """
 
     def update(w: Value, dw: Value, velocity: Value, rate: Value, *, decay: Number) -> list[Value]:
@@ -86,10 +87,10 @@ def adafactor(
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
-    """Steps relative to the parameter, by squares kept as sums of rows and columns: Shazeer and Stern, 2018.
+    """Return steps relative to the parameter, by sums of squares of rows and columns: Shazeer and Stern, 2018.
 
-    The formulas are those of PyTorch's Adafactor; decay is decoupled. `epsilon1` is that of the parameter's dtype
-    unless given, and `limit` the largest root mean square of a step before it is scaled.
+    The formulas are those of PyTorch's Adafactor; decay is decoupled. `epsilon1` defaults to that of the parameter's
+    dtype. `limit` is the largest root mean square of a step before it is scaled.
     """
 
     def slots(type: TensorType) -> Sequence[Slot]:
@@ -118,7 +119,7 @@ def adafactor(
 
 
 def _second_moment(dw: Value, kept: list[Value], share: Value, least: float) -> tuple[Value, list[Value]]:
-    """The running mean of the squares of dw, if w is a matrix by its row and column means, and what is kept of it."""
+    """Return the running mean of the squares of dw, by row and column means if w is a matrix, and the slots."""
     square = ops.square(dw)
     if len(kept) == 1:
         v = kept[0] + share * (square - kept[0])
@@ -135,7 +136,7 @@ def _norm(x: Value) -> Value:
 
 
 def _ratio(a: Value, b: Value) -> Value:
-    """Return the quotient a / b of two numbers that are not negative, or 1 where either is 0."""
+    """Return a / b of two numbers that are not negative, or 1 where either is 0."""
     defined = (a > 0.0) & (b > 0.0)
     return ops.where(defined, a / ops.where(defined, b, 1.0), 1.0)
 

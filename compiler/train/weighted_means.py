@@ -1,7 +1,8 @@
-"""Means whose terms do not all count alike: over steps they are weighted by what counts in each, and not by its rows.
+"""Means with weighted terms: over steps they are weighted by the terms that count, not by rows.
 
-A loss of labels, some of which are ignored or weighted, is the mean over those that count. The mean of such means is
-that of all labels only if each is weighted by the labels that count in it, and a step in which none does has no say.
+A loss of labels, some of which are ignored or weighted, is the mean over those that count. The mean of such means
+equals that of all labels only if each is weighted by the labels that count in it. A step without such labels has no
+weight.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from registry import Value, ops
 
 
 def weight_of(value: Value) -> Value | None:
-    """What the one weighted mean that a value is made of counts for; None if there is none, or several differ."""
+    """Return the weight of the one weighted mean in a value; None if there is none, or several differ."""
     weights = value.block.weights
     needed, found = {value.name}, set[str]()
     for op in reversed(value.block.desc.ops) if weights else ():
@@ -24,7 +25,7 @@ def weight_of(value: Value) -> Value | None:
 
 
 def weighted_mean(value: Value, weight: Value) -> Metric:
-    """Return the mean over steps of a scalar, each weighted by another scalar; 0 where nothing counts."""
+    """Return the mean over steps of a scalar, each weighted by another scalar; 0 if nothing counts."""
     wide = ops.cast(weight, dtype="float64")
     counted = ops.where(ops.equal(wide, 0.0), 0.0, ops.cast(value, dtype="float64") * wide)
     return summed({"sum": counted, "weight": wide}, quotient)

@@ -1,8 +1,8 @@
-"""Metrics of all rows of an epoch or an evaluation, exact whatever the sizes of the steps.
+"""Metrics of all rows of an epoch or an evaluation, exact for any sizes of the steps.
 
 program.metrics(f1=metrics.f1(logits, labels), confusion=metrics.confusion_matrix(logits, labels))
 
-metric      Metric: totals over rows, and the value that follows from them; `summed` makes one of sums
+metric      Metric: totals over rows, and the value computed from them; `summed` makes one of sums
 classes     accuracy, top_k_accuracy, confusion_matrix, precision, recall, f1, perplexity
 ranking     auc, roc_curve
 regression  mean, mean_absolute_error, mean_squared_error, root_mean_squared_error, r2
@@ -34,6 +34,6 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """What a notebook completes."""
+    """Return the names that a notebook completes."""
     own = globals().items()
     return sorted(name for name, thing in own if callable(thing) and not name.startswith("_"))

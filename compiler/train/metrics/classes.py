@@ -1,8 +1,8 @@
-"""Metrics of predicted classes: how often they are right, and which are taken for which.
+"""Metrics of predicted classes: rates of correct predictions, and confusions.
 
-Predictions are scores of float, with a last axis of classes of which the largest, the first of equal ones, is meant;
-or they are numbers of classes, int32, int64, uint8 or bool, of the shape of the labels. All elements of the labels
-count alike, whatever their axes. A class that is not in 0 ... classes - 1 stops the run where classes are counted.
+Predictions are float scores with a last axis of classes, of which the first largest is the prediction; or they are
+class numbers, int32, int64, uint8 or bool, of the shape of the labels. All elements of the labels count equally,
+whatever their axes. Where classes are counted, a class that is not in 0 ... classes - 1 stops the run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AVERAGES = ("binary", "micro", "macro", "weighted", "none")
 
 @described
 def accuracy(predictions: Value, labels: Value) -> Metric:
-    """Return the share of labels that are predicted; 0 where there are none."""
+    """Return the share of labels that are predicted; 0 if there are none."""
     found = _predicted(predictions, labels)
     hits = ops.sum(ops.equal(found, _numbers(labels)))
     return summed({"hits": hits, "count": _count(labels)}, share, "max")
@@ -43,9 +43,9 @@ def top_k_accuracy(scores: Value, labels: Value, *, k: int = 5) -> Metric:
 
 @described
 def confusion_matrix(predictions: Value, labels: Value, *, classes: int | None = None) -> Metric:
-    """How often each label is taken for each class: int64[classes, classes], labels down and predictions across.
+    """Return the counts of each label and predicted class: int64[classes, classes], with a row for each label.
 
-    `classes` is how many there are, which scores say themselves.
+    `classes` is their number, which scores determine.
     """
     found, actual, classes = _classified(predictions, labels, classes)
     pairs = ops.stack(actual, found, axis=-1)
@@ -60,26 +60,26 @@ def confusion_matrix(predictions: Value, labels: Value, *, classes: int | None =
 
 @described
 def precision(predictions: Value, labels: Value, *, classes: int | None = None, average: Average = "macro") -> Metric:
-    """The share of right ones among the predictions of a class, 0 where it is never predicted; for `average` see f1."""
+    """Return the share of correct predictions of a class, 0 if it is never predicted; f1 describes `average`."""
     return _rates(predictions, labels, classes, average, _of_precision)
 
 
 @described
 def recall(predictions: Value, labels: Value, *, classes: int | None = None, average: Average = "macro") -> Metric:
-    """The share of labels of a class that are predicted, 0 where there is no such label; for `average` see f1."""
+    """Return the share of predicted labels of a class, 0 if there is no such label; f1 describes `average`."""
     return _rates(predictions, labels, classes, average, _of_recall)
 
 
 @described
 def f1(predictions: Value, labels: Value, *, classes: int | None = None, average: Average = "macro") -> Metric:
-    """The harmonic mean of precision and recall: twice the hits over predictions plus labels, 0 where there are none.
+    """Return the harmonic mean of precision and recall: 2 * hits / (predictions + labels), 0 if there are none.
 
     Args:
         predictions: scores or numbers of classes.
         labels: int32, int64, uint8 or bool.
-        classes: how many there are; scores and bool say it themselves.
-        average: "binary" is the value of class 1 of two, "micro" that of all classes counted together, "macro" the mean
-            of those that occur among labels or predictions, "weighted" the mean by the number of labels, "none" the
+        classes: number of classes; scores and bool determine it.
+        average: "binary" is the value of class 1 of two, "micro" that of all classes together, "macro" the mean over
+            classes that occur among labels or predictions, "weighted" the mean by the number of labels, "none" the
             values of all classes, float64[classes].
     """
     return _rates(predictions, labels, classes, average, _of_f1)
@@ -87,7 +87,7 @@ def f1(predictions: Value, labels: Value, *, classes: int | None = None, average
 
 @described
 def perplexity(logits: Value, labels: Value, *, ignored: int | None = None) -> Metric:
-    """The power of e of the mean cross entropy over all labels, but those that are `ignored`; 1 where none counts."""
+    """Return exp of the mean cross entropy over all labels that are not `ignored`; 1 if there are none."""
     if ignored is None:
         terms, count = ops.softmax_cross_entropy(logits, labels, reduction="none"), _count(labels)
     else:
@@ -102,7 +102,7 @@ def perplexity(logits: Value, labels: Value, *, ignored: int | None = None) -> M
 
 
 def share(part: Value, whole: Value) -> Value:
-    """Return each part over its whole, float64; the part itself where the whole is 0, which for counts is 0."""
+    """Return each part divided by its whole, float64; the part itself, 0 for counts, where the whole is 0."""
     divisor = ops.where(ops.equal(whole, 0), 1, whole)
     return _wide(part) / _wide(divisor)
 
@@ -114,7 +114,7 @@ def _rates(
     average: Average,
     of: Callable[[Value, Value, Value], tuple[Value, Value]],
 ) -> Metric:
-    """For each class the quotient of two numbers that follow from its hits, predictions and labels; and its average."""
+    """Return the quotient of two numbers for each class, computed from its counts by `of`; and its average."""
     require(average in _AVERAGES, f"average={average!r} is not one of {', '.join(_AVERAGES)}")
     found, actual, classes = _classified(predictions, labels, classes)
     require(average != "binary" or classes == 2, f"average='binary' is of two classes, and there are {classes}")
@@ -152,7 +152,7 @@ def _of_f1(hits: Value, found: Value, actual: Value) -> tuple[Value, Value]:
 
 
 def _classified(predictions: Value, labels: Value, classes: int | None) -> tuple[Value, Value, int]:
-    """Predictions and labels as int64 of one shape, and the number of classes."""
+    """Return predictions and labels as int64 of one shape, and the number of classes."""
     known = None
     if _is_scores(predictions, labels):
         known = size_known(predictions.shape[-1], "the number of classes")

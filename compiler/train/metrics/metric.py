@@ -1,4 +1,4 @@
-"""A metric: totals over the rows of an epoch, and the value that follows from them."""
+"""A metric: totals over the rows of an epoch, and the value computed from them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from registry import OpError, Value, ops
 
 @dataclass(frozen=True)
 class Total:
-    """What a metric remembers of the rows so far: a state that begins as zeros at the start of each epoch.
+    """A total over the rows so far: a state that is zero at the start of each epoch.
 
     Attributes:
-        suffix: of the state's name; the metric `f1` keeps its total `counts` in the state `f1.counts`.
+        suffix: suffix of the state's name; the metric `f1` keeps its total `counts` in the state `f1.counts`.
         type: static; int64 for counts and float64 for sums, so that the order of batches rounds nothing visible.
     """
 
@@ -25,13 +25,13 @@ class Total:
 
 @dataclass(frozen=True)
 class Metric:
-    """A value of all rows of an epoch or an evaluation, whatever the sizes of the steps that took them.
+    """A value over all rows of an epoch or an evaluation, for any sizes of its steps.
 
     Attributes:
-        totals: what is remembered between steps.
-        add: from the totals so far, in their order, to those with this step's rows; it appends ops.
-        result: from the new totals to the value that is reported, a tensor of any shape.
-        best: "max" if a higher value is better, "min" if a lower one is; None if `run(best=…)` has to say it.
+        totals: totals that are kept between steps.
+        add: appends ops that add this step's rows to the totals, in their order.
+        result: computes the reported value, a tensor of any shape, from the new totals.
+        best: "max" if a higher value is better, "min" if a lower one is; None if `run(best=…)` must state it.
     """
 
     totals: tuple[Total, ...]
@@ -44,9 +44,9 @@ def summed(contributions: Mapping[str, Value], result: Callable[..., Value], bes
     """Return the metric whose totals are sums over steps.
 
     Args:
-        contributions: by suffix, what the rows of this step add; of static shape, int64 or float64.
-        result: from the sums, in the order of the contributions, to the value that is reported.
-        best: whether a lower or a higher value is better, if `keep_best` may ask for it.
+        contributions: terms of this step's rows by suffix; of static shape, int64 or float64.
+        result: computes the reported value from the sums, in the order of the contributions.
+        best: "min" or "max", the better direction for `keep_best`.
     """
     for suffix, value in contributions.items():
         if value.dtype not in ("int64", "float64") or any(isinstance(extent, str) for extent in value.shape):
@@ -62,12 +62,12 @@ def summed(contributions: Mapping[str, Value], result: Callable[..., Value], bes
 
 
 def quotient(total: Value, weight: Value) -> Value:
-    """Return one float64 total over another, 0 where that is 0: nothing counts there."""
+    """Return one float64 total divided by another, 0 where the divisor is 0."""
     return total / ops.where(ops.equal(weight, 0.0), 1.0, weight)
 
 
 def require_metric(name: str, metric: Metric, totals: tuple[Value, ...], block: object) -> None:
-    """Raise OpError unless the new totals of a metric are of its totals' types and of that block."""
+    """Raise OpError unless the new totals of a metric have its totals' types and are of that block."""
     declared = [total.type for total in metric.totals]
     if not isinstance(totals, tuple) or [value.type for value in totals] != declared:  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
         shown = ", ".join(map(str, declared))

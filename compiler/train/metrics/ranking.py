@@ -1,4 +1,4 @@
-"""The ROC curve and the area under it: how well scores put positives above negatives."""
+"""The ROC curve and the area under it: the separation of positives and negatives by scores."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def auc(scores: Value, labels: Value, *, rows: int | None = None, bins: int | No
     Args:
         scores: float, of the shape of the labels.
         labels: integers or bool; 1 is positive, all else negative.
-        rows: keep every score of the epoch, which has at most so many, and sort them at each step: the exact value.
-            A score too many stops the run.
-        bins: or count scores from 0 to 1, of which those beyond go to the ends, in so many bins of equal width; scores
-            in one bin count as equal.
+        rows: upper bound on the rows of an epoch; keep all scores and sort them at each step, for the exact value. More
+            rows stop the run.
+        bins: alternatively, the number of bins of equal width from 0 to 1 in which scores are counted, clipped to that
+            range; scores in one bin count as equal.
     """
     is_positive = _positives(scores, labels)
     require((rows is None) != (bins is None), "give rows=, how many scores an epoch has at most, or bins=")
@@ -38,15 +38,15 @@ def auc(scores: Value, labels: Value, *, rows: int | None = None, bins: int | No
 
 @described
 def roc_curve(scores: Value, labels: Value, *, bins: int = 100) -> Metric:
-    """Return the shares of negatives and of positives whose score is a threshold or more: float64[bins + 1, 2].
+    """Return the shares of negatives and of positives above each threshold: float64[bins + 1, 2].
 
     The thresholds fall from above all scores, the point (0, 0), in steps of 1 / bins to 0, the point (1, 1); shares of
     none are 0. `runtime plot` draws it.
 
     Args:
-        scores: float, of the shape of the labels; those beyond 0 and 1 count as these.
+        scores: float, of the shape of the labels; clipped to 0 ... 1.
         labels: integers or bool; 1 is positive, all else negative.
-        bins: how many steps there are between 1 and 0.
+        bins: number of steps from 1 to 0.
     """
     is_positive = _positives(scores, labels)
     require(bins >= 1, f"bins={bins}; it starts at 1")
@@ -58,7 +58,7 @@ def roc_curve(scores: Value, labels: Value, *, bins: int = 100) -> Metric:
 
 
 def _reached(counts: Value) -> Value:
-    """The shares of all that are in the last bin, the last two, and so on to all of them, after those in none."""
+    """Return the cumulative shares from the last bin to the first, after a leading 0."""
     return ops.pad(share(ops.cumsum(ops.flip(counts)), ops.sum(counts)), before=(1,), after=(0,))
 
 
@@ -74,7 +74,7 @@ def _binned(scores: Value, is_positive: Value, bins: int) -> Metric:
 
 
 def _counted(scores: Value, is_positive: Value, bins: int) -> dict[str, Value]:
-    """How many positives and negatives are in each bin."""
+    """Return the numbers of positives and negatives in each bin."""
     place = ops.cast(ops.clip(ops.floor(scores * bins), 0.0, bins - 1.0), dtype="int64")
     return {"positives": _counts(place, is_positive, bins), "negatives": _counts(place, ~is_positive, bins)}
 
@@ -105,7 +105,7 @@ def _exact(scores: Value, is_positive: Value, rows: int) -> Metric:
 
 
 def _numbered(x: Value) -> Value:
-    """For each element of x how many are before it in row-major order, int64."""
+    """Return the number of earlier elements of x in row-major order, for each element, int64."""
     ones = full.on(x.block)(shape=x.shape, value=1, dtype="int64")
     number = ones - 1
     for axis in range(x.rank):
@@ -114,12 +114,12 @@ def _numbered(x: Value) -> Value:
 
 
 def _counts(group: Value, chosen: Value, groups: int) -> Value:
-    """How many of the chosen are in each group."""
+    """Return the number of chosen elements in each group."""
     return ops.bincount(ops.where(chosen, group, groups), depth=groups + 1)[:groups]
 
 
 def _area(positives: Value, negatives: Value) -> Value:
-    """From how many there are in groups of rising score; twice the pairs that are won is a whole number."""
+    """Return the area from the counts of groups of rising score; twice the pairs won is an integer."""
     won = ops.sum(positives * (ops.cumsum(negatives, exclusive=True) * 2 + negatives))
     pairs = ops.sum(positives) * ops.sum(negatives)
     return ops.where(ops.equal(pairs, 0), 0.5, share(won, pairs) / 2.0)

@@ -1,4 +1,4 @@
-"""Metrics of predicted numbers. Differences are taken and summed in float64, over all elements alike."""
+"""Metrics of predicted numbers. Differences are computed and summed in float64, over all elements equally."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from registry.spelled import described
 
 @described
 def mean(values: Value, weights: Value | None = None) -> Metric:
-    """The mean of all elements, of any dtype, weighted by those of `weights` if given; 0 where nothing counts."""
+    """Return the mean of all elements, of any dtype, optionally weighted by `weights`; 0 if nothing counts."""
     wide = ops.cast(values, dtype="float64")
     if weights is not None:
         require(weights.shape == values.shape, f"the weights are {weights.type}, the values {values.type}")
@@ -51,10 +51,10 @@ def root_mean_squared_error(predictions: Value, targets: Value) -> Metric:
 
 @described
 def r2(predictions: Value, targets: Value) -> Metric:
-    """The coefficient of determination: 1 less the squared errors over the squares of the targets about their mean.
+    """Return the coefficient of determination, 1 - squared errors / squared deviations of the targets.
 
-    Where all targets are equal it is 1 if all predictions are right, else 0. The squares about the mean are merged step
-    by step as by Chan, Golub and LeVeque, 1983, so that targets far from 0 lose no digits.
+    If all targets are equal, it is 1 for exact predictions, else 0. The squares about the mean are merged step by step
+    as by Chan, Golub and LeVeque, 1983, so that targets far from 0 lose no digits.
     """
     error = ops.sum(ops.square(_difference(predictions, targets)))
     wide = ops.cast(targets, dtype="float64")
