@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from prograd_proto.dtypes import INTEGERS
 from runtime.codegen.ir import FLOAT64, Value
 from runtime.codegen.ir.words import convert, where
 from runtime.codegen.kernels.places import ALL_AXES, Places
@@ -13,7 +14,8 @@ from runtime.codegen.rules.form import EVERY, pointwise
 
 
 def full(*, value: float, dtype: str, places: Places, **_: Any) -> Value:
-    return constant(places.first.function, dtype, value)
+    whole = int(value) if dtype in INTEGERS else value  # a fraction is dropped, as the reference engine does
+    return constant(places.first.function, dtype, whole)
 
 
 def size(*, shape: tuple[int, ...], dtype: str, places: Places) -> Value:

@@ -92,3 +92,16 @@ def test_a_known_float_is_cast_alike_while_compiling(number: float, wanted: int)
     for engine in ("reference", "native"):
         made = runtime.Run(desc, engine=engine).step({"x": np.full(4, -(2**31), "int32")}, entry="predict")
         assert made["y"].tolist() == [wanted] * 4
+
+
+@pytest.mark.parametrize("engine", ["reference", *(f"native.{name}" for name in HERE)])
+def test_a_fraction_is_dropped_where_integers_are_filled(engine: str):
+    program = Program()
+    x = program.input("x", "int64", (32, 64))
+    values = {"int32": -1.5, "int64": 3.75, "uint8": 255.5}
+    filled = {to: ops.full.on(program)(shape=(32, 64), value=value, dtype=to) for to, value in values.items()}
+    program.outputs(y=x + filled["int64"], **filled)
+    made = runtime.Run(program.compile().desc, engine=engine).step({"x": np.ones((32, 64), "int64")}, entry="predict")
+    wanted = {"int32": -1, "int64": 3, "uint8": 255, "y": 4}
+    for name, number in wanted.items():
+        np.testing.assert_array_equal(made[name], number)
