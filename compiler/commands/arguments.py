@@ -202,7 +202,7 @@ def _place(verbs: Any) -> None:
         "compiler place buffers.csv -o placed.csv",
     )
     verb.add_argument("buffers", help="a CSV file with the columns id, lower, upper, size")
-    verb.add_argument("--capacity", type=size, metavar="SIZE", help="an arena of so many bytes will do, as in 1.5MiB")
+    verb.add_argument("--capacity", type=size, metavar="SIZE", help="size of the arena that suffices, as in 1.5MiB")
     verb.add_argument("--alignment", type=positive_size, default=1, metavar="SIZE", help="of every offset; default 1")
     _add_max_time(verb, "end the search after that, as in 90, 1.5min or 2h; default 60")
     verb.add_argument(

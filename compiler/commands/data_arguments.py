@@ -53,7 +53,7 @@ def add_pack(verbs: Any) -> None:
     pairs = [
         ("--join", _pair, "NAME=NAMES", "put columns of numbers side by side, as an array [rows, columns]"),
         ("--missing", _pair, "NAME=VALUE", "for a missing value; or mean, median, most, or drop for the row"),
-        ("--text", _length, "NAME[=LENGTH]", "bytes of each text, from 1 on: all, or so many and then 0"),
+        ("--text", _length, "NAME[=LENGTH]", "bytes of each text, from 1 on: all, or the first LENGTH and then 0"),
         ("--words", _length, "NAME[=LENGTH]", "words of each text, from 2 on; 1 is another word, 0 none"),
     ]
     for flag, kind, metavar, help in pairs:
@@ -72,7 +72,7 @@ def add_pack(verbs: Any) -> None:
     others = verb.add_argument_group("images and text")
     others.add_argument("--size", type=_size, metavar="HEIGHTxWIDTH", help="of images, as in 32x32")
     others.add_argument("--grey", action="store_true", help="one channel")
-    others.add_argument("--window", type=positive, metavar="N", help="rows of a .txt file are so many bytes, not lines")
+    others.add_argument("--window", type=positive, metavar="N", help="rows of a .txt file are N bytes, not lines")
 
 
 def add_show(verbs: Any) -> None:

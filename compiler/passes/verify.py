@@ -88,7 +88,7 @@ def states_have_sizes(program: Readings) -> Iterator[str]:
 
 
 def only_buffers_last_an_epoch(program: Readings) -> Iterator[str]:
-    """What is trained, and what training counts by, lives on: only a buffer lasts an epoch."""
+    """Every parameter, slot and counter outlives an epoch: only a buffer lasts an epoch."""
     for state in program.desc.states:
         if state.lifespan == pb.LIFESPAN_EPOCH and state.kind != pb.STATE_KIND_BUFFER:
             kind = pb.StateKind.Name(state.kind).removeprefix("STATE_KIND_").lower()
@@ -96,7 +96,7 @@ def only_buffers_last_an_epoch(program: Readings) -> Iterator[str]:
 
 
 def evaluating_does_not_train(program: Readings) -> Iterator[str]:
-    """The entry that a run evaluates updates no state but those that last an epoch."""
+    """No entry that a run evaluates updates a state that outlives an epoch."""
     for entry in program.desc.entries:
         run = program.desc.run
         evaluated = run.HasField("evaluate") and entry.name == run.evaluate.entry
@@ -125,7 +125,7 @@ def tensors_are_defined_once(program: Readings, block: Reading) -> Iterator[str]
 
 
 def tensors_are_defined_before_use(program: Readings, block: Reading) -> Iterator[str]:
-    """An op reads only what a parameter or an earlier op defines, so the order has no cycle."""
+    """Every op reads only tensors that a parameter or an earlier op defines, so the order has no cycle."""
     defined = {"", *block.parameter_names}
     for i, (inputs, outputs) in enumerate(zip(block.inputs, block.outputs, strict=True)):
         if not defined.issuperset(inputs):
@@ -207,7 +207,7 @@ def _meant(kinds: Sequence[tuple[str, str]], declared: Sequence[tuple[str, str]]
 
 
 def sub_blocks_lie_inside_one_op(program: Readings) -> Iterator[str]:
-    """A block inside an op exists, is that of no entry, and lies inside no other op nor inside itself."""
+    """Every block inside an op exists, belongs to no entry, and is not inside itself or another op."""
     numbers = {number for e in program.desc.entries for number in (e.source_block, *(b.block for b in e.bindings))}
     program.with_sub_blocks(range(len(program)))  # refuses what does not exist or lies inside itself
     for outer in range(len(program)):
@@ -218,7 +218,7 @@ def sub_blocks_lie_inside_one_op(program: Readings) -> Iterator[str]:
 
 
 def operators_take_their_sub_blocks(program: Readings, block: Reading) -> Iterator[str]:
-    """An op has sub-blocks only if its operator takes some, and no operator does yet."""
+    """No op has sub-blocks unless its operator takes them, and no operator does yet."""
     for i, named in enumerate(block.blocks):
         if named:
             yield f"{_op(block, i)} has {'a sub-block' if len(named) == 1 else f'{len(named)} sub-blocks'}"
@@ -235,7 +235,7 @@ def parameters_have_the_states_types(program: Readings, block: Reading) -> Itera
 
 
 def states_are_updated_once(program: Readings, block: Reading) -> Iterator[str]:
-    """A block updates a state at most once; a block that trains updates every trainable parameter it reads."""
+    """Every block updates a state at most once; one that trains updates every trainable parameter it reads."""
     for name in _repeated([update.state for update in block.desc.updates]):
         yield f"the state {name!r} is updated twice"
     if not trains(program.desc, block.desc):
@@ -246,13 +246,13 @@ def states_are_updated_once(program: Readings, block: Reading) -> Iterator[str]:
 
 
 def in_place_keeps_every_value(program: Readings, block: Reading) -> Iterator[str]:
-    """An op writes in place what its kernel allows, over what nothing reads afterwards and what may change."""
+    """Every in-place write is one that the kernel allows, over memory that may change and is not read afterwards."""
     for i, why in faults(block, TARGET):
         yield f"{_op(block, i)}: {why}"
 
 
 def repetitions_repeat(program: Readings, block: Reading) -> Iterator[str]:
-    """An op that computes another one again follows it, has its type, attributes and random stream, and no effects."""
+    """Every op that recomputes another one follows it, has its type, attributes and random stream, and no effects."""
     repeats = [op.recompute_of for op in block.ops]
     if not any(repeats):
         return

@@ -14,7 +14,7 @@ from runtime.step import is_view
 
 
 def ops_that_run_are_read(program: Readings) -> Iterator[str]:
-    """In a block whose memory is planned, every op is read or has an effect, so no part of a gradient is lost."""
+    """Every op of a planned block is read or has an effect, so no part of a gradient is lost."""
     planned = {b.block for entry in program.desc.entries for b in entry.bindings if b.HasField("plan")}
     for number in sorted(planned):
         block = program[number]
@@ -25,7 +25,7 @@ def ops_that_run_are_read(program: Readings) -> Iterator[str]:
 
 
 def backward_ops_help_a_forward_op(program: Readings, block: Reading) -> Iterator[str]:
-    """An op that helps to differentiate names an op that was there before it, a forward op unless that is gone."""
+    """Every op that helps to differentiate names an op that existed before it, a forward op unless that was removed."""
     stages = dict(zip(block.ids, block.stages, strict=True))
     for i, op in enumerate(block.ops):
         helped = op.gradient_of
@@ -39,7 +39,7 @@ def backward_ops_help_a_forward_op(program: Readings, block: Reading) -> Iterato
 
 
 def tensors_keep_their_lifespans(program: Readings, block: Reading) -> Iterator[str]:
-    """A tensor is defined and read, itself or through a view, only within the lifespan that was declared for it."""
+    """Every tensor is defined and read, itself or through a view, only within its declared lifespan."""
     declared = {tensor.name: tensor.lifespan for tensor in block.tensors if tensor.lifespan}
     if not declared:
         return

@@ -216,17 +216,15 @@ def _softsign_gradient(x: Value, y: Value, dy: Value) -> Value:
     return dy / (scale * scale)
 
 
-silu = pointwise(
-    "silu", "The element x times sigmoid(x), also called swish. Ramachandran and others, 2017.", _silu_gradient
-)
-mish = pointwise("mish", "The element x times tanh(softplus(x)). Misra, 2019.", _mish_gradient)
-softsign = pointwise("softsign", "The quotient x / (1 + |x|).", _softsign_gradient)
+silu = pointwise("silu", "Return x * sigmoid(x), also called swish. Ramachandran et al., 2017.", _silu_gradient)
+mish = pointwise("mish", "Return x * tanh(softplus(x)). Misra, 2019.", _mish_gradient)
+softsign = pointwise("softsign", "Return x / (1 + |x|).", _softsign_gradient)
 log_sigmoid = pointwise(
-    "log_sigmoid", "The logarithm of sigmoid(x), accurate at both ends.", lambda x, y, dy: dy * sigmoid(-x)
+    "log_sigmoid", "Return the logarithm of sigmoid(x), accurate at both ends.", lambda x, y, dy: dy * sigmoid(-x)
 )
 relu6 = pointwise(
     "relu6",
-    "The element of x cut off at 0 and 6, where the gradient is 0.",
+    "Return x clipped to 0 ... 6; the gradient is 0 at the bounds.",
     lambda x, y, dy: where((y > 0.0) & (y < 6.0), dy, 0.0),
 )
 

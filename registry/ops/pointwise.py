@@ -250,21 +250,21 @@ def pointwise(
 
 SIGNED = NUMERIC - {"uint8"}
 
-neg = exact(pointwise("neg", "Minus x, not of uint8.", lambda x, y, dy: -dy, among=SIGNED))
+neg = exact(pointwise("neg", "Return -x; not for uint8.", lambda x, y, dy: -dy, among=SIGNED))
 abs = exact(
-    pointwise("abs", "The absolute value; the gradient is 0 at 0.", lambda x, y, dy: dy * sign(x), among=NUMERIC)
+    pointwise("abs", "Return the absolute value; the gradient is 0 at 0.", lambda x, y, dy: dy * sign(x), among=NUMERIC)
 )
-square = exact(pointwise("square", "The product x * x.", lambda x, y, dy: dy * (x * 2.0), among=NUMERIC))
-sqrt = exact(pointwise("sqrt", "The square root; the gradient is infinite at 0.", lambda x, y, dy: dy * 0.5 / y))
-exp = pointwise("exp", "The power of e.", lambda x, y, dy: dy * y)
-log = pointwise("log", "The natural logarithm.", lambda x, y, dy: dy / x)
-sin = pointwise("sin", "The sine of an angle in radians.", lambda x, y, dy: dy * cos(x))
-cos = pointwise("cos", "The cosine of an angle in radians.", lambda x, y, dy: -dy * sin(x))
-tanh = pointwise("tanh", "The hyperbolic tangent.", lambda x, y, dy: dy * (1.0 - y * y))
-sigmoid = pointwise("sigmoid", "The logistic function 1 / (1 + exp(-x)).", lambda x, y, dy: dy * (y * (1.0 - y)))
+square = exact(pointwise("square", "Return x * x.", lambda x, y, dy: dy * (x * 2.0), among=NUMERIC))
+sqrt = exact(pointwise("sqrt", "Return the square root; the gradient is infinite at 0.", lambda x, y, dy: dy * 0.5 / y))
+exp = pointwise("exp", "Return e to the power of x.", lambda x, y, dy: dy * y)
+log = pointwise("log", "Return the natural logarithm.", lambda x, y, dy: dy / x)
+sin = pointwise("sin", "Return the sine of an angle in radians.", lambda x, y, dy: dy * cos(x))
+cos = pointwise("cos", "Return the cosine of an angle in radians.", lambda x, y, dy: -dy * sin(x))
+tanh = pointwise("tanh", "Return the hyperbolic tangent.", lambda x, y, dy: dy * (1.0 - y * y))
+sigmoid = pointwise("sigmoid", "Return the logistic function 1 / (1 + exp(-x)).", lambda x, y, dy: dy * (y * (1.0 - y)))
 relu = pointwise(
     "relu",
-    "The larger of x and 0; the gradient is 0 at 0, and flows through NaN.",
+    "Return the larger of x and 0; the gradient is 0 at 0, and flows through NaN.",
     lambda x, y, dy: where(not_equal(y, 0.0), dy, 0.0),
 )
 

@@ -15,20 +15,20 @@ BELL = 2 / math.sqrt(math.pi)
 
 erf = pointwise(
     "erf",
-    "The error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.",
+    "Return the error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.",
     lambda x, y, dy: dy * (exp(-x * x) * BELL),
 )
 erfc = pointwise(
-    "erfc", "The complement 1 - erf(x), accurate where it is small.", lambda x, y, dy: dy * (exp(-x * x) * -BELL)
+    "erfc", "Return the complement 1 - erf(x), accurate where it is small.", lambda x, y, dy: dy * (exp(-x * x) * -BELL)
 )
 lgamma = pointwise(
     "lgamma",
-    "The logarithm of the absolute value of the gamma function, infinite at 0, -1, -2 ...",
+    "Return the logarithm of the absolute value of the gamma function, infinite at 0, -1, -2 ...",
     lambda x, y, dy: dy * digamma(x),
 )
 digamma = pointwise(
     "digamma",
-    "The derivative of lgamma: infinite at 0, with the sign of -x, and NaN at -1, -2 ...",
+    "Return the derivative of lgamma: infinite at 0, with the sign of -x, and NaN at -1, -2 ...",
     lambda x, y, dy: dy * polygamma(x, n=1),
 )
 

@@ -15,7 +15,7 @@ from prograd_proto.blocks import Reading, Readings
 from prograd_proto.text import from_text, to_text
 from registry import OpError
 
-RULE = "a tensor is defined and read, itself or through a view, only within the lifespan that was declared for it"
+RULE = "every tensor is defined and read, itself or through a view, only within its declared lifespan"
 
 Declare = Callable[[Program, dict[str, Value]], object]
 

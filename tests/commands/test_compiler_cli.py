@@ -73,7 +73,7 @@ def test_check_refuses_a_program_that_breaks_a_rule(program, capsys):
     save(desc, program, force=True)
     code, out, err = run(capsys, "check", program)
     assert (code, out) == (3, "")
-    assert "reads %nothing; this breaks the rule: an op reads only what a parameter or an earlier op defines" in err
+    assert "reads %nothing; this breaks the rule: every op reads only tensors that a parameter" in err
 
 
 def test_compile_binds_another_size(program, capsys, tmp_path):

@@ -233,8 +233,8 @@ def test_the_compiler_refuses_an_op_that_repeats_an_effect():
     with pytest.raises(CompileError) as refused:
         verify(Readings(compiled.desc))
     assert str(refused.value) == (
-        f"block 2: op 999 (toy.change_counter) is no repetition of op {toy.id}; this breaks the rule: an op that "
-        "computes another one again follows it, has its type, attributes and random stream, and no effects"
+        f"block 2: op 999 (toy.change_counter) is no repetition of op {toy.id}; this breaks the rule: every op that "
+        "recomputes another one follows it, has its type, attributes and random stream, and no effects"
     )
 
 

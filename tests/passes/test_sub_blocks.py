@@ -153,7 +153,7 @@ def test_a_program_with_sub_blocks_is_not_compiled_but_refused_in_a_sentence():
         compile_program(desc, {"n": 2, "m": 5})
     assert str(error.value) == (
         "block 0: op 2 (exp) has a sub-block; this breaks the rule: "
-        "an op has sub-blocks only if its operator takes some, and no operator does yet"
+        "no op has sub-blocks unless its operator takes them, and no operator does yet"
     )
 
 

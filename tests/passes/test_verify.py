@@ -48,19 +48,19 @@ def tensor_of(block: pb.BlockDesc, name: str) -> pb.TensorDesc:
 
 
 ONCE = "every tensor has a name, is described once and defined once"
-BEFORE = "an op reads only what a parameter or an earlier op defines, so the order has no cycle"
+BEFORE = "every op reads only tensors that a parameter or an earlier op defines, so the order has no cycle"
 IDS = "every op has an id of its own, from 1"
 TYPES = "every op is known, has all its operands and attributes, and outputs of the types that inference gives"
 STATES = "one tensor stands for a state; it has the state's type, and so has the one that becomes its value"
-UPDATES = "a block updates a state at most once; a block that trains updates every trainable parameter it reads"
-IN_PLACE = "an op writes in place what its kernel allows, over what nothing reads afterwards and what may change"
+UPDATES = "every block updates a state at most once; one that trains updates every trainable parameter it reads"
+IN_PLACE = "every in-place write is one that the kernel allows, over memory that may change and is not read afterwards"
 
-AGAIN = "an op that computes another one again follows it, has its type, attributes and random stream, and no effects"
-HELPS = "an op that helps to differentiate names an op that was there before it, a forward op unless that is gone"
-LOST = "in a block whose memory is planned, every op is read or has an effect, so no part of a gradient is lost"
-LIFESPANS = "a tensor is defined and read, itself or through a view, only within the lifespan that was declared for it"
-INSIDE = "a block inside an op exists, is that of no entry, and lies inside no other op nor inside itself"
-TAKES = "an op has sub-blocks only if its operator takes some, and no operator does yet"
+AGAIN = "every op that recomputes another one follows it, has its type, attributes and random stream, and no effects"
+HELPS = "every op that helps to differentiate names an op that existed before it, a forward op unless that was removed"
+LOST = "every op of a planned block is read or has an effect, so no part of a gradient is lost"
+LIFESPANS = "every tensor is defined and read, itself or through a view, only within its declared lifespan"
+INSIDE = "every block inside an op exists, belongs to no entry, and is not inside itself or another op"
+TAKES = "no op has sub-blocks unless its operator takes them, and no operator does yet"
 
 
 def put_inside(p: pb.ProgramDesc, b: pb.BlockDesc) -> None:
@@ -128,13 +128,13 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         "a parameter that lasts an epoch",
         lambda p, b: setattr(p.states[3], "lifespan", pb.LIFESPAN_EPOCH),
         "the parameter 'w' lasts an epoch",
-        "what is trained, and what training counts by, lives on: only a buffer lasts an epoch",
+        "every parameter, slot and counter outlives an epoch: only a buffer lasts an epoch",
     ),
     (
         "an evaluation that trains",
         lambda p, b: setattr(p.run.evaluate, "entry", "train"),
         "the run evaluates the entry 'train', which trains",
-        "the entry that a run evaluates updates no state but those that last an epoch",
+        "no entry that a run evaluates updates a state that outlives an epoch",
     ),
     ("a tensor described twice", lambda p, b: b.tensors.add(name="x"), "block 0: %x is described twice", ONCE),
     (
