@@ -27,7 +27,7 @@ from prograd_proto.blocks import Reading, Readings
 from runtime.step import effects_of, is_view
 
 SLACK: Final = 1000
-"""Ratio of the largest result's bytes to those of all merged results, above which the peak is not checked."""
+"""Factor of the merged results' bytes below which, compared with the largest result, the peak is not checked."""
 
 SMALL: Final = 64
 """Bytes of results that are merged without a check of the peak: the least that a buffer takes."""

@@ -87,7 +87,7 @@ def no_garbage_collection() -> Generator[None]:
 
 
 def _find_the_fault(program: pb.ProgramDesc, passes: Iterable[Pass]) -> None:
-    """Raise CompileError that names the first pass that fails or leaves a malformed program; "none" for the input."""
+    """Raise CompileError for the first pass that fails or leaves a malformed program, or for the input."""
     verify(Readings(program))
     readings = Readings(program)
     for each in passes:

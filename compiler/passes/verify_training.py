@@ -1,4 +1,4 @@
-"""The rules about what makes a block train: backward ops, gradients, declared lifespans. `verify` applies them."""
+"""The rules about training: backward ops, gradients, declared lifespans. `verify` applies them."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def tensors_keep_their_lifespans(program: Readings, block: Reading) -> Iterator[
         if lifespan not in (pb.LIFESPAN_FORWARD, pb.LIFESPAN_BACKWARD, pb.LIFESPAN_ITERATION):
             yield f"%{name} lasts {LIFESPANS.get(lifespan, 'unknown')}; a tensor lasts forward, backward or iteration"
     live = block.copied_to(pb.BlockDesc())
-    drop_dead_ops(live)  # rules state every gradient, and those that nobody reads are no use of a tensor
+    drop_dead_ops(live)  # gradient rules append every gradient; an unread one does not count as a use
     yield from _uses_outside(live, {name: span for name, span in declared.items() if span != pb.LIFESPAN_ITERATION})
 
 
 def _uses_outside(block: Reading, declared: dict[str, pb.Lifespan]) -> Iterator[str]:
-    viewed = {name: name for name in declared}  # the declared tensor that a tensor shows
+    viewed = {name: name for name in declared}  # the declared tensor that a view belongs to
     for name in block.parameter_names:
         if declared.get(name) == pb.LIFESPAN_BACKWARD:
             yield f"%{name}, which lasts backward, is fed"
